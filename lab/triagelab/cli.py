@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line: ./triage list, run, report, modules."""
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from triagelab import devices, execute, experiments, guest, kernels, machines, modules, plan, report, tools
+from triagelab.errors import LabError, RequestError, unknown
+
+_LEAST_FREE_BYTES = 512 << 20
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+
+_error = Console(stderr=True, highlight=False)
+_print = Console(highlight=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 the request made no sense."""
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.command(given))
+    except LabError as error:
+        _error.print(f"triage: {error}", style="red", markup=False, soft_wrap=True)
+        return error.exit_status
+    except KeyboardInterrupt:
+        _error.print("triage: interrupted")
+        return _INTERRUPTED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _error.print(f"triage: {where}{error.strerror or error}", style="red", markup=False)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="triage", description="Runs I/O schedulers on machines and says what they are worth."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="experiments, schedulers, devices, kernels found")
+    listing.set_defaults(command=_list)
+
+    run = commands.add_parser("run", help="run an experiment, or a fio job file of yours")
+    run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
+    run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
+    run.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
+    run.add_argument(
+        "--machine", default="sim", help="sim: deterministic (the default); vm: real time"
+    )
+    run.add_argument("--device", metavar="D", help="in place of the experiment's")
+    run.add_argument(
+        "--kernel",
+        metavar="K",
+        default=kernels.DEFAULT_SERIES,
+        help="a series (default %(default)s), an installed release, 'running', or a vmlinuz",
+    )
+    run.add_argument(
+        "--module",
+        metavar="FILE.ko",
+        type=Path,
+        action="append",
+        default=[],
+        help="a scheduler built for that kernel, NAME-iosched.ko; may be given again",
+    )
+    run.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="device.SETTING=N or iosched.SCHEDULER.TUNABLE=VALUE; may be given again",
+    )
+    run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
+    run.add_argument("--resume", action="store_true", help="go on with what --out has")
+    run.add_argument("--json", action="store_true", help="print summary.json, no table")
+    run.set_defaults(command=_run)
+
+    again = commands.add_parser("report", help="the report again from what was measured")
+    again.add_argument("directory", metavar="DIR", type=Path)
+    again.set_defaults(command=_report)
+
+    build = commands.add_parser("modules", help="build the kernel modules")
+    build.add_argument("--kernel", metavar="K", default=kernels.DEFAULT_SERIES)
+    build.set_defaults(command=_modules)
+    return parser
+
+
+def _list(_: argparse.Namespace) -> int:
+    rows = [("experiment", name, experiments.title(name)) for name in experiments.names()]
+    rows += [("scheduler", name, "the kernel's own") for name in modules.KERNELS_OWN]
+    rows += [("scheduler", name, f"kernel/{name}") for name in modules.own_schedulers()]
+    rows += [("device", name, devices.describe(name)) for name in devices.names()]
+    rows += [("kernel", name, about) for name, about in kernels.listing()]
+    table = Table("kind", "name", "what", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    _print.print(table)
+    return 0
+
+
+def _modules(given: argparse.Namespace) -> int:
+    output = modules.build(kernels.find(given.kernel))
+    for module in sorted(output.glob("*.ko")):
+        print(module)
+    return 0
+
+
+def _report(given: argparse.Namespace) -> int:
+    if not (given.directory / "environment.json").is_file():
+        raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
+    _tell(given.directory)
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    with _measuring_alone(given.machine):
+        setup, kernel_release = _setup(given)
+        out = _out(given)
+        with _owned(out):
+            return _measure(given, setup, kernel_release, out)
+
+
+@contextlib.contextmanager
+def _measuring_alone(machine: str) -> Iterator[None]:
+    """In real time a second experiment would be in the first one's figures."""
+    if machine == "sim":
+        yield
+        return
+    with _exclusive(
+        Path("/tmp") / "triage-real-time.lock",
+        "another triage is measuring in real time on this computer; wait for it, or use --machine sim",
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _owned(out: Path) -> Iterator[None]:
+    out.mkdir(parents=True, exist_ok=True)
+    with _exclusive(out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"):
+        yield
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path, message: str) -> Iterator[None]:
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(message) from None
+        yield
+
+
+def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
+    """Everything the request names, found and made ready; an error before anything is run."""
+    experiment = experiments.find(given.experiment)
+    repeats = experiment.repeats if given.repeats is None else given.repeats
+    if repeats < 1:
+        raise RequestError(f"--repeats {repeats}: expected 1 or more")
+    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    schedulers = _schedulers(given.schedulers, experiment.schedulers, extra)
+    device_changes, tunables = _settings(given.set, schedulers)
+    device = devices.find(given.device or experiment.device, device_changes)
+    if given.machine not in ("sim", "vm"):
+        raise unknown("machine", given.machine, ["sim", "vm"])
+
+    tools.require(tools.RUN)
+    kernel = kernels.find(given.kernel)
+    for name in device.modules:
+        if not guest.has_module(kernel, name):
+            raise RequestError(f"kernel {kernel.release} has no {name}, which device {device.name} needs")
+    available = dict(extra)
+    if own := set(modules.own_schedulers()) & set(schedulers) - set(extra):
+        built = modules.build(kernel)
+        available |= {name: built / f"{name}-iosched.ko" for name in own}
+    setup = plan.Setup(
+        experiment=experiment,
+        schedulers=schedulers,
+        repeats=repeats,
+        machine=machines.make(given.machine, kernel),
+        base=guest.base(kernel),
+        device=device,
+        modules=available,
+        tunables=tunables,
+        seed=1,
+    )
+    return setup, kernel.release
+
+
+def _schedulers(text: str | None, default: tuple[str, ...], extra: dict[str, Path]) -> tuple[str, ...]:
+    chosen = tuple(text.split(",")) if text else (*default, *(name for name in extra if name not in default))
+    known = [*modules.KERNELS_OWN, *modules.own_schedulers(), *extra]
+    for name in chosen:
+        if name not in known:
+            raise unknown("scheduler", name, known)
+    return tuple(dict.fromkeys(chosen))
+
+
+def _settings(
+    pairs: list[str], schedulers: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Split --set into what is for the device and what is for each scheduler."""
+    device: dict[str, str] = {}
+    tunables: dict[str, dict[str, str]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        match key.split("."):
+            case ["device", setting] if equals:
+                device[setting] = value
+            case ["iosched", scheduler, tunable] if equals:
+                if scheduler not in schedulers:
+                    raise unknown("scheduler in --set", scheduler, schedulers)
+                tunables.setdefault(scheduler, {})[tunable] = value
+            case _:
+                raise RequestError(
+                    f"--set {pair}: expected device.SETTING=N or iosched.SCHEDULER.TUNABLE=VALUE"
+                )
+    return device, tunables
+
+
+def _out(given: argparse.Namespace) -> Path:
+    """The run directory: what --out says, or a new one; with --resume the newest there is."""
+    name = Path(given.experiment).stem
+    if given.out is None and given.resume:
+        found = sorted(Path("results").glob(f"{name}-*/environment.json"))
+        if not found:
+            raise RequestError(f"nothing to resume: there is no results/{name}-*")
+        return found[-1].parent
+    if given.out is None:
+        return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    out: Path = given.out
+    if out.exists() and not out.is_dir():
+        raise RequestError(f"--out {out} is a file; give a folder")
+    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not given.resume:
+        raise RequestError(f"--out {out} exists; give another, or --resume to go on with it")
+    return out
+
+
+def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> dict[str, Any]:
+    experiment, device = setup.experiment, setup.device
+    replaced = experiment.workload.replaced()
+    return {
+        "schema": 1,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "question": experiment.question,
+        "machine": setup.machine.name,
+        "machine_description": setup.machine.description,
+        "cpus": setup.machine.cpus,
+        "device": {
+            "name": device.name,
+            "settings": dict(device.settings),
+            "capacity_iops": device.capacity_iops,
+            "description": device.description,
+        },
+        "kernel": release,
+        "qemu": tools.qemu_version(),
+        "fio": tools.fio_version(),
+        "schedulers": list(setup.schedulers),
+        "protected": experiment.protected,
+        "background": list(experiment.background),
+        "repeats": setup.repeats,
+        "seed": setup.seed,
+        "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
+        "tunables": {name: dict(values) for name, values in setup.tunables.items()},
+        "notes": [f"replaced in the job file by the lab's own: {line}" for line in replaced],
+        "runs": [run.id for run in planned],
+    }
+
+
+def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
+    planned = plan.runs(setup)
+    environment = _environment(setup, release, planned)
+    record = out / "environment.json"
+    if record.exists():
+        _refuse_other(json.loads(record.read_text()), environment, out)
+    free = shutil.disk_usage(out).free
+    if free < _LEAST_FREE_BYTES:
+        raise LabError(
+            f"only {free >> 20} MiB free for {out}, {_LEAST_FREE_BYTES >> 20} are needed; "
+            "make room, or give --out a folder elsewhere"
+        )
+    execute.write_json(record, environment)
+    left = [run for run in planned if not execute.is_done(out / "runs" / run.id)]
+    jobs = tuple(job.name for job in setup.experiment.workload.jobs)
+    try:
+        with _progress(len(planned), len(planned) - len(left), quiet=given.json) as finished:
+            results = execute.execute(left, setup.machine, setup.base, out, jobs, finished)
+    except execute.Interrupted:
+        _error.print(f"triage: interrupted; finished runs are kept. Go on with:\n  {_resume(given, out)}")
+        return _INTERRUPTED
+    failed = [result for result in results if result.reason]
+    for result in failed:
+        _error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
+    if len(failed) == len(planned):
+        raise LabError(f"every run failed; what they left is in {out / 'runs'}")
+    _tell(out, as_json=given.json)
+    if failed:
+        _error.print(f"{len(failed)} of {len(planned)} runs failed. Try them again with:\n  {_resume(given, out)}")
+    return 1 if failed else 0
+
+
+def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
+    """Only what was planned the same way may be mixed in one run directory."""
+    if then["runs"] == now["runs"]:
+        return
+    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or ["the lab itself"]
+    raise RequestError(
+        f"{out} was measured differently ({', '.join(differ)}): "
+        "repeat the command it was made with, or give another --out"
+    )
+
+
+@contextlib.contextmanager
+def _progress(total: int, done: int, quiet: bool) -> Iterator[Any]:
+    """A bar with the time left on a terminal, a line a run elsewhere; nothing for --json."""
+    if quiet or not _print.is_terminal:
+        count = iter(range(done + 1, total + 1))
+
+        def line(result: execute.Result) -> None:
+            state = "failed" if result.reason else "done"
+            if not quiet:
+                _print.print(f"[{next(count)}/{total}] {result.run.id} {state}", markup=False)
+
+        yield line
+        return
+    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=_print, transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda result: bar.advance(task)
+
+
+def _resume(given: argparse.Namespace, out: Path) -> str:
+    """The command that goes on with this one."""
+    words = ["./triage", "run", given.experiment]
+    for option in ("schedulers", "repeats", "device"):
+        if getattr(given, option) is not None:
+            words += [f"--{option}", str(getattr(given, option))]
+    words += ["--machine", given.machine, "--kernel", given.kernel]
+    for path in given.module:
+        words += ["--module", str(path)]
+    for pair in given.set:
+        words += ["--set", pair]
+    return shlex.join([*words, "--out", str(out), "--resume"])
+
+
+def _tell(out: Path, as_json: bool = False) -> None:
+    """Make the report and show the table."""
+    path = report.write(out)
+    text = (out / "summary.json").read_text()
+    if as_json:
+        sys.stdout.write(text)
+        return
+    environment = json.loads((out / "environment.json").read_text())
+    _print.print(report.table(json.loads(text), environment))
+    _print.print(f"report: {os.path.relpath(path)}", markup=False)

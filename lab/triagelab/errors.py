@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Errors a person should read: what is wrong, and what to do next.
+
+The exit status is part of the command line's contract: 1 when something
+failed while running, 2 when the request itself made no sense.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LabError(Exception):
+    """Something failed; the message says what, and what to do about it."""
+
+    exit_status = 1
+
+
+class RequestError(LabError):
+    """The request made no sense; nothing was started."""
+
+    exit_status = 2
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return RequestError(f"unknown {kind} '{name}': {hint}There are: {', '.join(names) or 'none'}.")

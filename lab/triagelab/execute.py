@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Carrying out a plan: runs side by side, each leaving a folder that says how it ended.
+
+A finished run is written down at once, so whatever ends the experiment, what was
+measured stays, and going on repeats nothing.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triagelab.errors import LabError
+from triagelab.guest import Base
+from triagelab.machines import BootError, GuestError, Machine, Outcome, boot, last_lines
+from triagelab.plan import Run
+
+
+class Interrupted(Exception):
+    """Somebody asked us to stop (Ctrl-C, SIGTERM, a closed terminal)."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended; `reason` is None if it is done."""
+
+    run: Run
+    reason: str | None
+    boot_s: float | None
+
+
+def is_done(folder: Path) -> bool:
+    """Whether the run in `folder` has finished."""
+    record = folder / "run.json"
+    return record.exists() and json.loads(record.read_text())["status"] == "done"
+
+
+def execute(
+    runs: Iterable[Run],
+    machine: Machine,
+    base: Base,
+    out: Path,
+    jobs: tuple[str, ...],
+    finished: Callable[[Result], None],
+) -> list[Result]:
+    """Carry out `runs` under `out`/runs, telling `finished` of each as it ends.
+
+    Raises Interrupted when told to stop, and BootError when the kernel does not boot at all.
+    """
+
+    async def everything() -> list[Result]:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, task.cancel)
+        places = asyncio.Semaphore(machine.at_once)
+
+        async def one(run: Run) -> Result:
+            async with places:
+                result = await _carry_out(run, machine, base, out / "runs" / run.id, jobs)
+                finished(result)
+                return result
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(run)) for run in runs]
+        return [task.result() for task in tasks]
+
+    try:
+        return asyncio.run(everything())
+    except asyncio.CancelledError:
+        raise Interrupted from None
+    except BaseExceptionGroup as group:
+        # Tasks fail together with what made them fail; the first cause is the one to tell.
+        raise group.exceptions[0] from None
+
+
+async def _carry_out(
+    run: Run, machine: Machine, base: Base, folder: Path, jobs: tuple[str, ...]
+) -> Result:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    reason, started = None, None
+    try:
+        outcome = await boot(machine, base, run.job, folder)
+        started = outcome.fio_started_s
+        reason = _complaint(outcome, folder)
+    except BootError:
+        raise
+    except GuestError as error:
+        reason = str(error)
+    record = {
+        "id": run.id,
+        "scheduler": run.scheduler,
+        "point": dict(run.point),
+        "repeat": run.repeat,
+        "seed": run.seed,
+        "sections": list(jobs),
+        "status": "failed" if reason else "done",
+        "reason": reason,
+        "boot_s": started,
+    }
+    write_json(folder / "run.json", record)
+    return Result(run, reason, started)
+
+
+def _complaint(outcome: Outcome, folder: Path) -> str | None:
+    """What is wrong with a run that came back; None if nothing is."""
+    if outcome.status == 0:
+        return None
+    told = outcome.folder / "reason"
+    what = told.read_text().strip() if told.exists() else f"the job ended with {outcome.status}"
+    console = folder / "console.log"
+    return f"{what}\nIts last lines were:\n{last_lines(console)}\nThe console's log is {console}"
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file that is there whole or not at all."""
+    scratch = path.with_suffix(".part")
+    try:
+        scratch.write_text(json.dumps(content, indent=1) + "\n")
+        os.replace(scratch, path)
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}") from error

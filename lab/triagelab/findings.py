@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a summary says, in words: the answer, the titles of charts, the bottleneck.
+
+Every sentence is made from the figures.  A difference is only called one where
+the verdict says so; jobs are never compared with each other.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from triagelab.samples import point_key
+from triagelab.statistics import (
+    HIGHER,
+    LOWER,
+    NO_DIFFERENCE,
+    NOT_ENOUGH,
+    REPEATS_FOR_VERDICT,
+    Comparison,
+    Estimate,
+)
+from triagelab.summary import alone_key, is_alone
+
+Record = dict[str, Any]
+
+BASELINE = "none"  # what schedulers are compared with
+SATURATED = 0.9  # share of its capacity from which a resource counts as the bottleneck
+
+NAMES = {
+    "iops": "throughput",
+    "bytes_per_s": "throughput",
+    "mean_us": "mean latency",
+    "p50_us": "median latency",
+    "p99_us": "P99 latency",
+    "p999_us": "P99.9 latency",
+    "max_us": "maximum latency",
+    "cpu_s": "CPU time",
+    "clat_p99_us": "P99 completion latency",
+    "instructions_per_io": "instructions per I/O",
+    "context_switches": "context switches",
+    "cpu_utilisation": "CPU utilisation",
+    "device_utilisation": "device utilisation",
+    "device_busy": "time with a request in flight",
+}
+MORE_IS_BETTER = ("iops", "bytes_per_s")
+
+
+# ---- figures as text ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit to show values in, and what to divide them by."""
+
+    divisor: float
+    unit: str
+
+    def show(self, value: float) -> str:
+        return f"{digits(value / self.divisor)} {self.unit}".rstrip()
+
+
+SCALES = {
+    "µs": [Scale(1e6, "s"), Scale(1e3, "ms"), Scale(1, "µs")],
+    "B/s": [Scale(1e9, "GB/s"), Scale(1e6, "MB/s"), Scale(1e3, "kB/s"), Scale(1, "B/s")],
+    "IOPS": [Scale(1e6, "M IOPS"), Scale(1e3, "k IOPS"), Scale(1, "IOPS")],
+    "s": [Scale(1, "s"), Scale(1e-3, "ms")],
+    "1": [Scale(0.01, "%")],
+}
+
+
+def scale_for(unit: str, value: float) -> Scale:
+    """The scale that shows a value of this unit with the fewest zeros."""
+    scales = SCALES.get(unit, [Scale(1, unit)])
+    return next((scale for scale in scales if value >= scale.divisor), scales[-1])
+
+
+def quantity(value: float, unit: str, ci95: Iterable[float] | None = None) -> str:
+    """A value with its unit and, where there is one, its interval in that unit."""
+    scale = scale_for(unit, value)
+    return scale.show(value) + _interval(ci95, scale.divisor)
+
+
+def times(comparison: Comparison) -> str:
+    """A ratio with its interval: 0.42 × [0.40, 0.45]."""
+    if comparison.ratio is None:
+        return "no ratio (divided by 0)"
+    return f"{digits(comparison.ratio)} ×" + _interval(comparison.ci95, 1)
+
+
+def share(comparison: Comparison) -> str:
+    """A ratio as a percentage with its interval: 97 % [96, 98]."""
+    if comparison.ratio is None:
+        return "no share (of 0)"
+    return f"{digits(comparison.ratio * 100)} %" + _interval(comparison.ci95, 0.01)
+
+
+def _interval(ci95: Iterable[float] | None, divisor: float) -> str:
+    if ci95 is None:
+        return ""
+    low, high = ci95
+    return f" [{digits(low / divisor)}, {digits(high / divisor)}]"
+
+
+def digits(value: float) -> str:
+    """Three significant digits or all before the point, thousands set apart."""
+    if abs(value) >= 100 or value == 0:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:#.3g}".rstrip(".")
+
+
+def listed(names: Iterable[str]) -> str:
+    """a; a and b; a, b and c."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+# ---- the summary, looked up -----------------------------------------------------
+
+
+class View:
+    """A summary at one point of the matrix."""
+
+    def __init__(self, summary: Record, environment: Record, point: str) -> None:
+        found = [point_key(row["point"]) for row in summary["rows"]]
+        self._alone_key = alone_key(point, found)
+        self._rows = {
+            (point_key(row["point"]), row["scheduler"], row["job"], row["metric"]): row
+            for row in summary["rows"]
+        }
+        self._verdicts = {
+            (verdict["a"], verdict["b"], verdict["job"], verdict["metric"]): verdict
+            for verdict in summary["verdicts"]
+            if point_key(verdict["point"]) == point
+        }
+        here = [row for row in summary["rows"] if point_key(row["point"]) == point]
+        seen = {row["scheduler"] for row in here}
+        self.point = point
+        self.schedulers = [name for name in environment["schedulers"] if name in seen]
+        self.jobs = list(dict.fromkeys(row["job"] for row in here if row["job"] is not None))
+        protected = environment.get("protected")
+        self.protected: str | None = protected if protected in self.jobs else None
+        self.background = [name for name in environment.get("background", []) if name in self.jobs]
+        self.repeats = min((row["n"] for row in here), default=0)
+        self.metrics = list(dict.fromkeys(row["metric"] for row in here))
+
+    def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
+        return self._rows.get((self.point, scheduler, job, metric))
+
+    def alone(self, metric: str) -> Record | None:
+        """The protected job alone on the device."""
+        if self._alone_key is None or self.protected is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
+
+    def alone_run(self, metric: str) -> Record | None:
+        """A metric of the whole run of the baseline."""
+        if self._alone_key is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, None, metric))
+
+    def compare(self, a: str, b: str, job: str, metric: str) -> Comparison | None:
+        """a over b, whichever way round the summary holds it."""
+        if verdict := self._verdicts.get((a, b, job, metric)):
+            return _comparison(verdict)
+        if verdict := self._verdicts.get((b, a, job, metric)):
+            return _comparison(verdict).inverse()
+        return None
+
+    def ranked(self, job: str | None, metric: str) -> list[str]:
+        """Schedulers by their mean, the best first; without those that have none."""
+        means = {
+            name: row["mean"]
+            for name in self.schedulers
+            if (row := self.row(name, job, metric)) is not None
+        }
+        return sorted(means, key=lambda name: means[name], reverse=metric in MORE_IS_BETTER)
+
+    def equals(self, best: str, job: str, metric: str) -> list[str]:
+        """Schedulers that were not seen to differ from the best."""
+        others = [name for name in self.ranked(job, metric) if name != best]
+        return [
+            name
+            for name in others
+            if (seen := self.compare(name, best, job, metric)) and seen.verdict == NO_DIFFERENCE
+        ]
+
+
+def views(summary: Record, environment: Record) -> list[View]:
+    """A view of each point but the baselines."""
+    points = dict.fromkeys(
+        point_key(row["point"]) for row in summary["rows"] if not is_alone(row["point"])
+    )
+    return [View(summary, environment, point) for point in points]
+
+
+def _comparison(verdict: Record) -> Comparison:
+    ci95 = tuple(verdict["ci95"]) if verdict["ci95"] else None
+    return Comparison(verdict["ratio"], ci95, verdict["n"], verdict["verdict"])
+
+
+def estimate(row: Record) -> Estimate:
+    """A row of the summary as an estimate."""
+    return Estimate(row["mean"], tuple(row["ci95"]) if row["ci95"] else None, row["n"])
+
+
+def describe(point: str) -> str:
+    """A point for people: t_apps = 8, bs = 4k; empty for the only one."""
+    return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
+
+
+def shown(row: Record) -> str:
+    """A row's mean and interval with its unit."""
+    return quantity(row["mean"], row["unit"], row["ci95"])
+
+
+# ---- the answer -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One sentence, and what else belongs to it."""
+
+    headline: str
+    details: list[str]
+
+
+def answer(view: View) -> Answer:
+    """Who protects the protected job best and at what price; else who is best at what."""
+    if view.protected is None:
+        return Answer(_job_by_job(view), _few_repeats(view))
+    ranked = view.ranked(view.protected, "p99_us")
+    if not ranked:
+        return Answer(f"{view.protected} completed no request under any scheduler.", [])
+    best = ranked[0]
+    headline = _protects(view, best)
+    others = [_against_baseline(view, name) for name in view.schedulers if name not in (best, BASELINE)]
+    return Answer(headline, [*others, *_few_repeats(view)])
+
+
+def _protects(view: View, best: str) -> str:
+    """The headline when there is a job to protect."""
+    job = view.protected
+    assert job is not None
+    row = view.row(best, job, "p99_us")
+    assert row is not None
+    latency = f"its P99 latency is {shown(row)}{_than_alone(view, row)}"
+    against = view.compare(best, BASELINE, job, "p99_us")
+    if len(view.schedulers) == 1:
+        return f"Under {best}, the only scheduler measured, {job} is not compared: {latency}."
+    if best == BASELINE or (against and against.verdict == NO_DIFFERENCE):
+        under = view.row(BASELINE, job, "p99_us")
+        assert under is not None
+        return (
+            f"No scheduler was seen to protect {job} better than {BASELINE} does: under "
+            f"{BASELINE} its P99 latency is {shown(under)}{_than_alone(view, under)}."
+        )
+    equals = view.equals(best, job, "p99_us")
+    if row["n"] < REPEATS_FOR_VERDICT:
+        subject = f"{job}'s P99 latency was lowest under {best}"
+    else:
+        subject = f"{best} protects {job} best"
+    if equals:
+        subject += f" (with no difference seen to {listed(equals)})"
+    if against:
+        latency += f" and {times(against)} what it is under {BASELINE}"
+    return f"{subject}: {latency}{_price(view, best)}."
+
+
+def _than_alone(view: View, row: Record) -> str:
+    alone = view.alone("p99_us")
+    if not alone or not alone["mean"]:
+        return ""
+    return f", {digits(row['mean'] / alone['mean'])} × what it is alone"
+
+
+def _price(view: View, scheduler: str) -> str:
+    """What the background keeps of its throughput under the baseline."""
+    kept = [
+        f"{job} keeps {share(compared)}"
+        for job in view.background
+        if (compared := view.compare(scheduler, BASELINE, job, "bytes_per_s"))
+    ]
+    return f"; {listed(kept)} of its throughput under {BASELINE}" if kept else ""
+
+
+def _against_baseline(view: View, scheduler: str) -> str:
+    """One scheduler against the baseline, in a line."""
+    job = view.protected
+    assert job is not None
+    if view.row(scheduler, job, "p99_us") is None:
+        return f"{scheduler}: {job} completed no request at all{_price(view, scheduler)}."
+    against = view.compare(scheduler, BASELINE, job, "p99_us")
+    if against is None:
+        row = view.row(scheduler, job, "p99_us")
+        assert row is not None
+        return f"{scheduler}: P99 latency {shown(row)}{_than_alone(view, row)}."
+    found = {
+        LOWER: "lower",
+        HIGHER: "higher",
+        NO_DIFFERENCE: "no difference seen",
+        NOT_ENOUGH: "not enough repeats to tell",
+    }[against.verdict]
+    return (
+        f"{scheduler}: P99 latency {times(against)} what it is under {BASELINE} "
+        f"({found}){_price(view, scheduler)}."
+    )
+
+
+def _job_by_job(view: View) -> str:
+    """The headline when no job is known to need protection."""
+    sentences = [
+        " and ".join(
+            part for part in (extreme(view, job, "p99_us"), extreme(view, job, "iops")) if part
+        )
+        for job in view.jobs
+    ]
+    return ". ".join(sentence for sentence in sentences if sentence) + "."
+
+
+def _few_repeats(view: View) -> list[str]:
+    if view.repeats >= REPEATS_FOR_VERDICT:
+        return []
+    return [
+        f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: no difference "
+        "between them is claimed, and any may be chance. Five repeats or more are advised."
+    ]
+
+
+def extreme(view: View, job: str | None, metric: str) -> str:
+    """Which scheduler is best by a metric, as the title of its chart."""
+    ranked = view.ranked(job, metric)
+    whose = f"{job}: " if job else ""
+    name = NAMES[metric]
+    if not ranked:
+        return f"{whose}no {name}, for nothing was completed"
+    rows = {scheduler: view.row(scheduler, job, metric) for scheduler in ranked}
+    best, worst = rows[ranked[0]], rows[ranked[-1]]
+    assert best is not None and worst is not None
+    if len(ranked) == 1:
+        return f"{whose}{name} is {quantity(best['mean'], best['unit'])} under {ranked[0]}"
+    word, opposite = ("highest", "lowest") if metric in MORE_IS_BETTER else ("lowest", "highest")
+    ends = (
+        f"{quantity(best['mean'], best['unit'])} under {ranked[0]}",
+        f"{quantity(worst['mean'], worst['unit'])} under {ranked[-1]}",
+    )
+    if best["mean"] == worst["mean"]:
+        return f"{whose}{name} is {quantity(best['mean'], best['unit'])} under every scheduler"
+    if job is not None:
+        equals = view.equals(ranked[0], job, metric)
+        if len(equals) == len(ranked) - 1:
+            return f"{whose}{name} shows no difference between schedulers"
+        if equals:
+            return f"{whose}{name} is {word} under {listed([ranked[0], *equals])} ({ends[0]}), {opposite} {ends[1]}"
+    return f"{whose}{name} is {word} with {ends[0]}, {opposite} with {ends[1]}"
+
+
+# ---- the bottleneck -------------------------------------------------------------
+
+
+def bottleneck(view: View, scheduler: str) -> str:
+    """device, CPU, both, neither, or unknown where the device's capacity is."""
+    cpu = view.row(scheduler, None, "cpu_utilisation")
+    device = view.row(scheduler, None, "device_utilisation")
+    if cpu is None:
+        return "not measured"
+    busy = [
+        name
+        for name, row in (("device", device), ("CPU", cpu))
+        if row is not None and row["mean"] >= SATURATED
+    ]
+    if busy:
+        return listed(busy)
+    return "neither" if device is not None else "not the CPU"
+
+
+def bottlenecks(view: View, machine: str) -> list[str]:
+    """Sentences on what limited the runs, and what that means for the figures."""
+    processor = "CPU" if machine == "host" else "virtual CPU"
+    groups: dict[str, list[str]] = {}
+    for scheduler in view.schedulers:
+        groups.setdefault(bottleneck(view, scheduler), []).append(scheduler)
+    return [
+        _limit(kind, names, view, processor) for kind, names in groups.items() if names
+    ]
+
+
+def _limit(kind: str, names: list[str], view: View, processor: str) -> str:
+    who = "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
+    cpu = _range(view, names, "cpu_utilisation")
+    device = _range(view, names, "device_utilisation")
+    busy = _range(view, names, "device_busy")
+    return {
+        "device": f"Under {who} the device was the bottleneck: it ran at {device} of what it can "
+        f"do, the {processor} at {cpu}.",
+        "CPU": f"Under {who} the {processor} was the bottleneck ({cpu} busy"
+        + (f", the device at {device} of what it can do" if device else "")
+        + "): the figures show the cost of the code, not how well the device is shared.",
+        "device and CPU": f"Under {who} both the device ({device} of what it can do) and the "
+        f"{processor} ({cpu}) were saturated: the two limits cannot be told apart.",
+        "neither": f"Under {who} neither was saturated: the device ran at {device} of what it can "
+        f"do, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
+        "asked for no more.",
+        "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). What the "
+        f"device can do is not known, so it cannot be said whether it was saturated; a request "
+        f"was in flight {busy} of the time.",
+        "not measured": f"Under {who} the runs were too short to measure utilisation.",
+    }[kind]
+
+
+def _range(view: View, names: list[str], metric: str) -> str:
+    means = [
+        row["mean"] * 100
+        for name in names
+        if (row := view.row(name, None, metric)) is not None
+    ]
+    if not means:
+        return ""
+    low, high = f"{min(means):.0f}", f"{max(means):.0f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"

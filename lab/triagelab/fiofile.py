@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio job files: checked by fio itself, and made ready to be run on the lab's device."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagelab import tools
+from triagelab.errors import RequestError
+
+#: Latency logs are averaged over windows of this many milliseconds.
+LOG_WINDOW_MS = 50
+
+#: Options for which the lab has no meaning: a job gets a block device, and is one file.
+_REFUSED = ("directory", "include", "opendir")
+
+#: Options that would take a job off the lab's device or hide what is measured; ours take their place.
+_REPLACED = (
+    "filename", "filename_format", "nrfiles", "group_reporting",
+    "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
+    "lat_percentiles", "clat_percentiles", "slat_percentiles",
+    "disable_lat", "disable_clat", "disable_slat", "gtod_reduce",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A job of a fio file.
+
+    lines    its own lines, without the [name]
+    options  what it ends up with, [global] sections before it included
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    options: dict[str, str]
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """The job's I/O priority as a sort key, the most urgent first: RT, BE or none, IDLE."""
+        io_class = int(self.options.get("prioclass", "0"))
+        level = int(self.options.get("prio", "4"))
+        return {1: 0, 3: 2}.get(io_class, 1), level
+
+
+@dataclass(frozen=True)
+class FioFile:
+    """A fio job file: its sections in order, `global` ones among them."""
+
+    path: Path
+    sections: tuple[Section, ...]
+
+    @property
+    def jobs(self) -> list[Section]:
+        """The sections that are jobs."""
+        return [section for section in self.sections if section.name != "global"]
+
+    def prepared(self, device: str, seed: int) -> str:
+        """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs."""
+        text: list[str] = []
+        number = 0
+        for section in self.sections:
+            text += [f"[{section.name}]", *(line for line in section.lines if not _replaced(line))]
+            if section.name != "global":
+                text += _ours(device, seed, number)
+                number += 1
+        return "\n".join(text) + "\n"
+
+    def replaced(self) -> list[str]:
+        """The lines that `prepared` leaves out, for the report."""
+        return [line for section in self.sections for line in section.lines if _replaced(line)]
+
+
+def _ours(device: str, seed: int, number: int) -> list[str]:
+    """The options every job ends with; the log's name is the job's number."""
+    return [
+        f"filename=/dev/{device}",
+        f"randseed={seed + number}",
+        "lat_percentiles=1",
+        "clat_percentiles=1",
+        f"write_lat_log=out/logs/{number}",
+        f"log_avg_msec={LOG_WINDOW_MS}",
+        "per_job_logs=0",
+    ]
+
+
+def _option(line: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    return name.strip(), value.strip()
+
+
+def _replaced(line: str) -> bool:
+    return _option(line)[0] in _REPLACED
+
+
+def read(path: Path) -> FioFile:
+    """Read and check a job file; what fio itself says of it is the error's text."""
+    tools.require([tools.FIO])
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"cannot read the job file {path}: {error}") from error
+    _check(path)
+    return FioFile(path, tuple(_parse(path, _expanded(text))))
+
+
+def _check(path: Path) -> None:
+    command = [tools.path(tools.FIO), "--parse-only", str(path.absolute())]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=path.absolute().parent
+    )
+    if done.returncode:
+        words = (done.stderr + done.stdout).strip()
+        raise RequestError(f"fio does not accept {path}:\n{words}")
+
+
+def _expanded(text: str) -> str:
+    """fio's ${NAME}, filled in from this environment, because the guest's is another."""
+    return re.sub(r"\$\{(\w+)\}", lambda match: os.environ.get(match[1], ""), text)
+
+
+def _parse(path: Path, text: str) -> list[Section]:
+    names: list[str] = []
+    lines: list[list[str]] = []
+    for line in (raw.strip() for raw in text.splitlines()):
+        if not line or line[0] in "#;":
+            continue
+        if match := re.fullmatch(r"\[(.*)\].*", line):
+            names.append(match[1])
+            lines.append([])
+        elif lines:
+            option = _option(line)[0]
+            if option in _REFUSED:
+                raise RequestError(
+                    f"{path}: '{line}' cannot be used here: jobs run on the device under test; "
+                    f"remove {option}="
+                )
+            lines[-1].append(line)
+    common: dict[str, str] = {}
+    sections = []
+    for name, own in zip(names, lines, strict=True):
+        options = dict(map(_option, own))
+        if name == "global":
+            common |= options
+        sections.append(Section(name, tuple(own), common | options))
+    if all(section.name == "global" for section in sections):
+        raise RequestError(f"{path} defines no job: it needs a section like [my_job]")
+    return sections

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a guest boots into: one initramfs with the tools and modules, and one with the job.
+
+The kernel unpacks archives that follow one another, so the first is made once for
+each kernel, and the small second one for each job. Modules of ours travel with the
+job that needs them: a change to one leaves every other run as it was.
+"""
+
+import gzip
+import hashlib
+import lzma
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagelab import cache, tools
+from triagelab.errors import LabError
+from triagelab.kernels import Kernel
+
+FILES = Path(__file__).parent
+
+#: Kernel modules that guests may need, shipped where the kernel has them as modules.
+_KERNEL_MODULES = (
+    "configfs",
+    "virtio_pci",
+    "virtio_console",
+    "null_blk",
+    "kyber-iosched",
+    "bfq",
+    "ext4",
+    "loop",
+)
+
+
+def has_module(kernel: Kernel, name: str) -> bool:
+    """Whether the kernel has `name`, built in or as a module."""
+    wanted = _normal(name)
+    return any(
+        wanted in map(_normal, _lines(kernel.modules / listing))
+        for listing in ("modules.order", "modules.builtin")
+    )
+
+
+@dataclass(frozen=True)
+class Base:
+    """The archive with init, busybox, fio and its libraries, and the kernel's own modules."""
+
+    kernel: Kernel
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        """What identifies everything in it."""
+        return self.folder.name
+
+
+def base(kernel: Kernel) -> Base:
+    """The base archive for `kernel`; made once."""
+    tools.require([*tools.RUN, tools.GCC])
+    programs = {
+        "bin/busybox": Path(tools.path(tools.BUSYBOX)).resolve(),
+        "bin/fio": Path(tools.path(tools.FIO)).resolve(),
+        "bin/sampler": _sampler(),
+    }
+    libraries = sorted({lib for path in programs.values() for lib in tools.libraries(path)})
+    contents: dict[str, Path] = {"init": FILES / "init"} | programs
+    contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
+    key = hashlib.sha256(kernel.sha256.encode())
+    for name, path in contents.items():
+        key.update(f"{name} {_digest(path)}\n".encode())
+
+    def make(folder: Path) -> None:
+        stage = folder / "stage"
+        for name, path in contents.items():
+            _install(path, stage / name)
+        (stage / "sbin").mkdir()
+        (stage / "sbin/modprobe").symlink_to("/bin/busybox")
+        index = _stage_modules(kernel, stage)
+        shutil.copyfile(index, folder / "modules.dep")
+        archive(stage, folder / "base.cpio")
+        shutil.rmtree(stage)
+
+    return Base(kernel, cache.entry(f"initramfs/{key.hexdigest()[:16]}", make))
+
+
+def with_job(
+    whole: Base, files: Mapping[str, Path | str], modules: Iterable[Path], output: Path, scratch: Path
+) -> None:
+    """Write `output`: the base archive followed by one with the job.
+
+    `files` maps a path under /job to a file to copy or to the text it shall hold; text
+    whose first line is a `#!` is made executable. `modules` can be had with modprobe.
+    """
+    stage = scratch / "stage"
+    index = (whole.folder / "modules.dep").read_text()
+    target = stage / "lib/modules" / whole.kernel.release
+    for module in modules:
+        _install(module, target / "extra" / module.name)
+        index += f"extra/{module.name}:\n"
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "modules.dep").write_text(index)
+    for name, content in files.items():
+        target = stage / "job" / name
+        if isinstance(content, Path):
+            _install(content, target)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content)
+            target.chmod(0o755 if content.startswith("#!") else 0o644)
+    archive(stage, scratch / "job.cpio")
+    with output.open("wb") as both:
+        for part in (whole.folder / "base.cpio", scratch / "job.cpio"):
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, both, 1 << 20)
+    shutil.rmtree(stage)
+    (scratch / "job.cpio").unlink()
+
+
+def archive(stage: Path, output: Path) -> None:
+    """Pack `stage` as a newc archive that depends on names and contents alone."""
+    names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
+    for name in names:
+        os.utime(stage / name, (0, 0), follow_symlinks=False)
+    command = [tools.path(tools.CPIO), "-o", "-H", "newc", "--quiet", "--reproducible", "-R", "+0:+0"]
+    with output.open("wb") as file:
+        done = subprocess.run(
+            command, cwd=stage, input="\n".join(names).encode(), stdout=file, stderr=subprocess.PIPE
+        )
+    if done.returncode:
+        raise LabError(f"packing the initramfs failed: {done.stderr.decode().strip()}")
+
+
+def compile_static(source: Path) -> Path:
+    """A static program for the guest from one C file, compiled once."""
+
+    def make(folder: Path) -> None:
+        command = [tools.path(tools.GCC), "-O2", "-Wall", "-static", "-o", str(folder / "program"), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
+
+    return cache.entry(f"programs/{source.stem}-{_digest(source)[:16]}", make) / "program"
+
+
+def _sampler() -> Path:
+    return compile_static(FILES / "sampler.c")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _install(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _normal(path: str) -> str:
+    """A module's name from its path: no folder, no endings, dashes as the kernel has them."""
+    return Path(path).name.split(".ko")[0].replace("-", "_")
+
+
+def _stage_modules(kernel: Kernel, stage: Path) -> Path:
+    """Copy the modules guests may need, with what they depend on; returns modprobe's index."""
+    target = stage / "lib/modules" / kernel.release
+    listing = kernel.modules / "modules.dep"
+    if not listing.exists():
+        raise LabError(f"{listing} is missing: run depmod -b {kernel.root} {kernel.release}")
+    needs: dict[str, list[str]] = {}
+    for line in _lines(listing):
+        path, _, depends = line.partition(":")
+        needs[_normal(path)] = [path, *depends.split()]
+    wanted = {path for name in _KERNEL_MODULES for path in needs.get(_normal(name), [])}
+    for path in sorted(wanted):
+        plain = target / (path.split(".ko")[0] + ".ko")
+        plain.parent.mkdir(parents=True, exist_ok=True)
+        plain.write_bytes(_module(kernel.modules / path))
+    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+        if (kernel.modules / name).exists():
+            shutil.copyfile(kernel.modules / name, target / name)
+    subprocess.run([tools.path(tools.DEPMOD), "-b", str(stage), kernel.release], check=True)
+    return target / "modules.dep"
+
+
+def _module(path: Path) -> bytes:
+    """A module's ELF, whatever the distribution packed it with."""
+    data = path.read_bytes()
+    match path.suffix:
+        case ".xz":
+            return lzma.decompress(data)
+        case ".gz":
+            return gzip.decompress(data)
+        case ".zst":
+            command = [tools.path(tools.ZSTD), "-dcq"]
+            return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+    return data

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * sampler DEVICE FILE PROGRAM [ARGUMENT...]: run a program, and while it runs write
+ * the guest's counters to FILE every 100 ms, as CSV.  Small, because the guest's
+ * instructions are what is being counted.
+ *
+ * Ends with the program's status, or with 75 (EX_TEMPFAIL) after killing it when no
+ * request completed for STALL_MS although some were in flight.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75 };
+
+struct counters {
+	long long time_ns;		/* CLOCK_MONOTONIC */
+	long long idle_ns;		/* idle and iowait sleep, all CPUs */
+	long long context_switches;
+	long long reads, writes, discards, flushes;	/* completed */
+	long long in_flight;
+	long long io_ticks_ms, queue_ms;
+};
+
+/* Read a whole kernel file afresh; exits if it cannot be read. */
+static const char *slurp(const char *path)
+{
+	static char text[1 << 20];
+	size_t length = 0;
+	ssize_t got;
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0) {
+		perror(path);
+		exit(1);
+	}
+	while ((got = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += got;
+	close(fd);
+	text[length] = '\0';
+	return text;
+}
+
+/* The sum of the numbers that follow each occurrence of `key`. */
+static long long sum_after(const char *text, const char *key)
+{
+	long long sum = 0;
+
+	while ((text = strstr(text, key))) {
+		text += strlen(key);
+		sum += atoll(text + strspn(text, " :\t"));
+	}
+	return sum;
+}
+
+static void sample(const char *stat, struct counters *now)
+{
+	struct timespec time;
+	const char *text;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now->time_ns = time.tv_sec * 1000000000LL + time.tv_nsec;
+	text = slurp("/proc/timer_list");
+	now->idle_ns = sum_after(text, ".idle_sleeptime") +
+		       sum_after(text, ".iowait_sleeptime");
+	now->context_switches = sum_after(slurp("/proc/stat"), "\nctxt");
+	/* Documentation/block/stat.rst; flushes since 5.5. */
+	if (sscanf(slurp(stat), "%lld %*d %*d %*d %lld %*d %*d %*d %lld %lld %lld %lld %*d %*d %*d %lld",
+		   &now->reads, &now->writes, &now->in_flight, &now->io_ticks_ms,
+		   &now->queue_ms, &now->discards, &now->flushes) < 6) {
+		fprintf(stderr, "sampler: cannot make sense of %s\n", stat);
+		exit(1);
+	}
+}
+
+static void print(FILE *file, const struct counters *now)
+{
+	fprintf(file, "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld\n",
+		now->time_ns, now->idle_ns, now->context_switches, now->reads,
+		now->writes, now->discards, now->flushes, now->in_flight,
+		now->io_ticks_ms, now->queue_ms);
+}
+
+static long long completed(const struct counters *now)
+{
+	return now->reads + now->writes + now->discards + now->flushes;
+}
+
+int main(int argc, char **argv)
+{
+	const struct timespec interval = { .tv_nsec = INTERVAL_MS * 1000000L };
+	struct counters now, progress = { 0 };
+	char stat[256];
+	FILE *file;
+	pid_t child;
+	int status;
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: sampler DEVICE FILE PROGRAM [ARGUMENT...]\n");
+		return 2;
+	}
+	snprintf(stat, sizeof(stat), "/sys/block/%s/stat", argv[1]);
+	file = fopen(argv[2], "w");
+	if (!file) {
+		perror(argv[2]);
+		return 1;
+	}
+	fprintf(file, "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms\n");
+
+	child = fork();
+	if (child < 0) {
+		perror("fork");
+		return 1;
+	}
+	if (!child) {
+		execvp(argv[3], argv + 3);
+		perror(argv[3]);
+		_exit(127);
+	}
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		sample(stat, &now);
+		print(file, &now);
+		if (!now.in_flight || completed(&now) != completed(&progress))
+			progress = now;
+		if (now.time_ns - progress.time_ns > STALL_MS * 1000000LL) {
+			kill(child, SIGKILL);
+			fclose(file);
+			return EXIT_STALLED;
+		}
+		nanosleep(&interval, NULL);
+	}
+	sample(stat, &now);
+	print(file, &now);
+	fclose(file);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels to boot: installed here, given as files, or the distribution's newest of a series.
+
+Nothing is installed on the computer: packages are unpacked into the cache folder,
+and once a series is there it is used from there, without asking the network.
+"""
+
+import contextlib
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from triagelab import cache, tools
+from triagelab.errors import LabError, RequestError, unknown
+
+DEFAULT_SERIES = "6.12"
+SERIES = ("6.1", "6.12")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its modules.
+
+    image     the bzImage
+    root      the folder that has lib/modules/RELEASE
+    headers   the folder modules are built against, None if there is none
+    """
+
+    release: str
+    image: Path
+    root: Path
+    headers: Path | None
+
+    @property
+    def modules(self) -> Path:
+        """The kernel's own modules."""
+        return self.root / "lib/modules" / self.release
+
+    @cached_property
+    def sha256(self) -> str:
+        """What identifies the kernel in a run's name."""
+        return hashlib.sha256(self.image.read_bytes()).hexdigest()
+
+    @cached_property
+    def elf(self) -> Path:
+        """The uncompressed kernel, which has the BTF, and boots faster than the image."""
+
+        def unpack(folder: Path) -> None:
+            (folder / "vmlinux").write_bytes(uncompressed(self.image.read_bytes()))
+
+        return cache.entry(f"elf/{self.sha256[:16]}", unpack) / "vmlinux"
+
+    @cached_property
+    def boots_as_elf(self) -> bool:
+        """Whether the uncompressed kernel has the PVH entry that QEMU starts an ELF at."""
+        # An ELF note: name size 4, any description size, type 18, name "Xen".
+        return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", self.elf.read_bytes()) is not None
+
+
+def _header(image: bytes) -> int:
+    """The offset at which the boot protocol's header starts; an error if there is none."""
+    if image[0x202:0x206] != b"HdrS":
+        raise RequestError("that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file")
+    return 0x1F1
+
+
+def release_of(image: bytes) -> str:
+    """The release a bzImage says it is (`uname -r`), from its boot header."""
+    _header(image)
+    (offset,) = struct.unpack_from("<H", image, 0x20E)
+    text = image[offset + 0x200 :].split(b"\0", 1)[0].decode("ascii", "replace")
+    return text.split()[0] if text.split() else ""
+
+
+def uncompressed(image: bytes) -> bytes:
+    """The ELF kernel inside a bzImage (Documentation/arch/x86/boot.rst: payload_offset)."""
+    start = _header(image)
+    sectors = image[start] or 4
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    base = (sectors + 1) * 512 + offset
+    payload = image[base : base + length]
+    if payload.startswith(b"\x1f\x8b"):
+        elf = zlib.decompressobj(wbits=31).decompress(payload)
+    elif payload.startswith(b"\xfd7zXZ\0"):
+        elf = lzma.LZMADecompressor().decompress(payload)
+    elif payload.startswith(b"\x28\xb5\x2f\xfd"):
+        # zstd writes the whole frame, then complains of the size field behind it.
+        command = [tools.path(tools.ZSTD), "-dcq"]
+        elf = subprocess.run(command, input=payload, capture_output=True).stdout
+    else:
+        raise LabError("the kernel is packed in a way the lab cannot unpack (not gzip, xz or zstd)")
+    if not elf.startswith(b"\x7fELF"):
+        raise LabError("the kernel image is damaged: what it holds is no ELF file")
+    return elf
+
+
+def find(name: str) -> Kernel:
+    """The kernel called `name`: a series (6.12), an installed release, `running`, or a vmlinuz."""
+    if "/" in name:
+        return _given(Path(name).absolute())
+    if re.fullmatch(r"\d+\.\d+", name):
+        return _distribution(name)
+    installed = _installed()
+    if name == "running":
+        name = os.uname().release
+    if name not in installed:
+        raise unknown("kernel", name, [*SERIES, "running", *installed])
+    return _given(installed[name])
+
+
+def listing() -> list[tuple[str, str]]:
+    """What `find` takes and where each comes from."""
+    found = []
+    for series in SERIES:
+        images = sorted((cache.root() / "kernels" / series / "boot").glob("vmlinuz-*"))
+        where = f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
+        found.append((series, where))
+    return [*found, *((release, "installed") for release in _installed())]
+
+
+def _installed() -> dict[str, Path]:
+    """Releases that have both an image in /boot and modules."""
+    images = {path.name.removeprefix("vmlinuz-"): path for path in Path("/boot").glob("vmlinuz-*")}
+    return {
+        release: path for release, path in images.items() if (Path("/lib/modules") / release).is_dir()
+    }
+
+
+def _given(image: Path) -> Kernel:
+    """The kernel in the file `image`, with the modules beside it or installed on this computer."""
+    try:
+        release = release_of(image.read_bytes())
+    except OSError as error:
+        raise RequestError(f"cannot read the kernel {image}: {error.strerror}") from error
+    for root in (image.parent, image.parent.parent, Path("/")):
+        modules = root / "lib/modules" / release
+        if modules.is_dir():
+            build = modules / "build"
+            return Kernel(release, image, root, build.resolve() if build.is_dir() else None)
+    raise RequestError(
+        f"no modules for {image}: expected lib/modules/{release} beside it, above it or in /"
+    )
+
+
+def _distribution(series: str) -> Kernel:
+    """The series' kernel from the cache; the distribution's newest if there is none yet."""
+    folder = cache.entry(f"kernels/{series}", lambda folder: _fetch(series, folder))
+    (image,) = (folder / "boot").glob("vmlinuz-*")
+    release = image.name.removeprefix("vmlinuz-")
+    return Kernel(release, image, folder, folder / "usr/src" / f"linux-headers-{release}")
+
+
+class _Apt:
+    """apt with lists of its own, so that a user may ask it too and the computer's stay as they are."""
+
+    def __init__(self, state: Path) -> None:
+        (state / "lists/partial").mkdir(parents=True, exist_ok=True)
+        (state / "archives/partial").mkdir(parents=True, exist_ok=True)
+        self._options = [
+            f"-oDir::State::lists={state}/lists",
+            f"-oDir::Cache={state}",
+            "-oAPT::Sandbox::User=",
+            "-oAcquire::Languages=none",
+        ]
+
+    def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
+        command = [program, *self._options, *arguments]
+        try:
+            done = subprocess.run(
+                command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+        except FileNotFoundError as error:
+            raise LabError(
+                f"no {program} on this computer to fetch a kernel with; "
+                "give --kernel a vmlinuz with lib/modules beside it"
+            ) from error
+        if done.returncode:
+            raise LabError(f"{program} {' '.join(arguments)} failed:\n{done.stderr.strip()}")
+        return done.stdout
+
+
+def newest(packages: list[str], series: str) -> str | None:
+    """The newest release of `series` among package names that has both image and headers."""
+    pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
+    known = set(packages)
+    releases = [
+        match[1]
+        for match in map(pattern.fullmatch, packages)
+        if match and f"linux-headers-{match[1]}" in known
+    ]
+    stock = [release for release in releases if not re.search(r"-(cloud|rt)-", release)]
+    return max(stock, key=lambda release: [int(n) for n in re.findall(r"\d+", release)], default=None)
+
+
+def _fetch(series: str, folder: Path) -> None:
+    """Unpack the distribution's newest kernel of `series`, and its headers, into `folder`."""
+    tools.require([tools.DEPMOD])
+    print(f"fetching the distribution's newest {series} kernel", flush=True)
+    apt = _Apt(folder / "apt")
+    apt.run("apt-get", "update", "-q")
+    release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
+    if release is None:
+        raise LabError(
+            f"the distribution's package lists have no {series} kernel with headers; "
+            "give --kernel an installed release or a vmlinuz"
+        )
+    headers = f"linux-headers-{release}"
+    depends = apt.run("apt-cache", "depends", headers)
+    parts = re.findall(r"Depends: (linux-(?:headers-\S+-common|kbuild-\S+))", depends)
+    wanted = [f"linux-image-{release}", headers, *parts]
+    apt.run("apt-get", "download", *wanted, cwd=folder / "apt")
+    for package in sorted((folder / "apt").glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
+    shutil.rmtree(folder / "apt")
+    subprocess.run([tools.path(tools.DEPMOD), "-b", str(folder), release], check=True)
+    _relocate(folder, release)
+
+
+def _relocate(root: Path, release: str) -> None:
+    """Make the headers unpacked under `root` usable there: they name /usr/src themselves."""
+    headers = root / "usr/src" / f"linux-headers-{release}"
+    makefile = headers / "Makefile"
+    # Relative to the Makefile, so that the cache folder may move.
+    text = makefile.read_text().replace(
+        "include /usr/src/", "include $(dir $(lastword $(MAKEFILE_LIST)))../"
+    )
+    makefile.write_text(text)
+    for link in ("build", "source"):
+        path = root / "lib/modules" / release / link
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

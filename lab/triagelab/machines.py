@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machines that boot a kernel with a job and give its files back.
+
+sim  QEMU with instruction counting: one instruction is one nanosecond of virtual time,
+     idle time is skipped, and nothing of the computer gets in, so a run can be
+     repeated to the last digit.
+vm   QEMU in real time, with KVM where a kernel really boots under it.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagelab import cache, guest, tools
+from triagelab.errors import LabError, unknown
+from triagelab.kernels import Kernel
+
+READY = "triage: ready"
+FIO_STARTS = "triage: fio starts"
+_KVM_PROBE_S = 30.0
+_CONSOLE_POLL_S = 0.05
+
+
+class GuestError(LabError):
+    """The guest died, hung, or never came up."""
+
+
+class BootError(GuestError):
+    """The kernel never got as far as running the job: no other job would either."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a job is run on.
+
+    qemu       QEMU's options for accelerator, clock and CPUs
+    arguments  kernel arguments that go with them
+    at_once    how many may run side by side without changing each other's figures
+    """
+
+    name: str
+    cpus: int
+    qemu: tuple[str, ...]
+    arguments: tuple[str, ...]
+    at_once: int
+    description: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Files for /job, where `run` is executed, and modules of ours that it may load."""
+
+    files: Mapping[str, Path | str]
+    modules: tuple[Path, ...] = ()
+    seed: int = 1
+    memory_mb: int = 512
+    time_limit_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back: /job/out unpacked into `folder`, and run's exit status."""
+
+    status: int
+    folder: Path
+    fio_started_s: float | None
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def make(name: str, kernel: Kernel, cpus: int | None = None) -> Machine:
+    """The machine called `name`; `vm` finds out whether KVM really works."""
+    if name == "sim":
+        return _sim(cpus or 1)
+    if name == "vm":
+        return _vm(kernel, cpus or 2)
+    raise unknown("machine", name, ["sim", "vm"])
+
+
+def _sim(cpus: int) -> Machine:
+    # Each of these is needed: without one of them figures move by 5 to 20 %.
+    qemu = (
+        "-accel", "tcg,thread=single",
+        "-icount", "shift=0,align=off,sleep=off",
+        "-rtc", "base=2026-01-01,clock=vm",
+        "-cpu", "max,-rdrand,-rdseed",
+        "-smp", str(cpus),
+    )  # fmt: skip
+    arguments = ["nokaslr", "norandmaps", "random.trust_cpu=off", "mitigations=off"]
+    if cpus == 1:
+        # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
+        arguments.append("nolapic_timer")
+    return Machine("sim", cpus, qemu, tuple(arguments), cores(), "QEMU, instruction counting")
+
+
+def _vm(kernel: Kernel, cpus: int) -> Machine:
+    works, reason = _kvm(kernel)
+    if works:
+        qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
+    else:
+        qemu = ("-accel", "tcg,thread=multi", "-cpu", "max")
+    description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
+    return Machine("vm", cpus, (*qemu, "-smp", str(cpus)), ("mitigations=off",), 1, description)
+
+
+def _kvm(kernel: Kernel) -> tuple[bool, str]:
+    """Whether `kernel` boots under KVM here, and why not; the verdict is remembered.
+
+    There are computers where /dev/kvm opens and creates a machine, and a kernel dies in it.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False, "/dev/kvm is missing or may not be opened"
+    verdict = f"kvm/{os.uname().release}-{kernel.sha256[:16]}.json"
+    path = cache.root() / verdict
+    with cache.locked(path.with_suffix(".lock")):
+        if not path.exists():
+            works, reason = asyncio.run(_probe_kvm(kernel))
+            path.write_text(json.dumps({"works": works, "reason": reason}))
+    found = json.loads(path.read_text())
+    return bool(found["works"]), str(found["reason"])
+
+
+async def _probe_kvm(kernel: Kernel) -> tuple[bool, str]:
+    kvm = Machine("kvm", 1, ("-accel", "kvm", "-cpu", "host", "-smp", "1"), (), 1, "KVM probe")
+    job = Job({"run": "#!/bin/sh\nexit 0\n"}, time_limit_s=_KVM_PROBE_S)
+    with tempfile.TemporaryDirectory(prefix="triage-kvm-") as folder:
+        try:
+            await boot(kvm, guest.base(kernel), job, Path(folder))
+        except GuestError as error:
+            return False, "a kernel does not boot under it: " + str(error).splitlines()[0]
+    return True, "a kernel boots under it"
+
+
+async def boot(machine: Machine, base: guest.Base, job: Job, folder: Path) -> Outcome:
+    """Boot the base's kernel with `job`; what it leaves comes back in `folder`/out.
+
+    `folder`/console.log is the guest's console. Whatever ends this, QEMU has ended too.
+    Raises BootError if the job was never started, GuestError if it did not end.
+    """
+    console, results, out = folder / "console.log", folder / "results.tar", folder / "out"
+    initramfs = folder / "initramfs.cpio"
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in (console, results):
+        stale.unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    try:
+        guest.with_job(base, job.files, job.modules, initramfs, folder)
+        command = _command(machine, base.kernel, job, initramfs, console, results)
+        started, complaint = await _run(command, console, job.time_limit_s)
+        status = _unpack(results, out)
+    finally:
+        initramfs.unlink(missing_ok=True)
+        results.unlink(missing_ok=True)
+    if status is None:
+        raise _died(console, complaint)
+    return Outcome(status, out, started)
+
+
+def _command(
+    machine: Machine, kernel: Kernel, job: Job, initramfs: Path, console: Path, results: Path
+) -> list[str]:
+    image = kernel.elf if kernel.boots_as_elf else kernel.image
+    # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
+    arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
+    return [
+        # QEMU ends with us, whatever ends us.
+        "setpriv", "--pdeathsig", "KILL", "--",
+        tools.path(tools.QEMU), *machine.qemu,
+        "-m", str(job.memory_mb), "-seed", str(job.seed),
+        "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
+        "-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console",
+        "-chardev", f"file,id=results,path={_escaped(results)}",
+        "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=results,name=results",
+        "-kernel", str(image), "-initrd", str(initramfs), "-append", " ".join(arguments),
+    ]  # fmt: skip
+
+
+def _escaped(path: Path) -> str:
+    """A path inside a QEMU option, where a comma is written twice."""
+    return str(path).replace(",", ",,")
+
+
+async def _run(command: list[str], console: Path, limit_s: float) -> tuple[float | None, str]:
+    """Run QEMU to its end or its time limit.
+
+    Returns the seconds to fio's start (None if it never did) and what QEMU complained of.
+    """
+    begin = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours to handle
+    )
+    communicate = asyncio.ensure_future(process.communicate())
+    started = None
+    try:
+        while not communicate.done():
+            elapsed = time.monotonic() - begin
+            if started is None and FIO_STARTS in _text(console):
+                started = elapsed
+            if elapsed > limit_s:
+                process.kill()
+                await communicate
+                return started, f"it did not end within {limit_s:.0f} s and was stopped"
+            await asyncio.wait([communicate], timeout=_CONSOLE_POLL_S if started is None else 1.0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(communicate)
+    _, errors = communicate.result()
+    return started, errors.decode(errors="replace").strip()
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _unpack(results: Path, out: Path) -> int | None:
+    """Unpack what the guest sent; None if it did not send everything."""
+    if not results.exists() or not results.stat().st_size:
+        return None
+    out.mkdir()
+    command = ["tar", "-x", "--no-same-owner", "-f", str(results), "-C", str(out)]
+    if subprocess.run(command, capture_output=True).returncode:
+        return None
+    status = out / "exit-status"
+    return int(status.read_text()) if status.exists() else None
+
+
+def last_lines(console: Path, count: int = 15) -> str:
+    """The last lines of a console log, where a kernel that died says why."""
+    lines = [line.rstrip() for line in _text(console).splitlines() if line.strip()]
+    return "\n".join(lines[-count:])
+
+
+def _died(console: Path, complaint: str) -> GuestError:
+    text = _text(console)
+    if READY not in text:
+        what, kind = "the kernel did not boot", BootError
+    elif "Kernel panic" in text:
+        what, kind = "the guest's kernel panicked", GuestError
+    else:
+        what, kind = "the guest ended before it had sent its results", GuestError
+    lines = last_lines(console) or "(the console is empty)"
+    return kind(
+        f"{what}{': ' + complaint if complaint else ''}\n"
+        f"Its last lines were:\n{lines}\nThe console's log is {console}"
+    )

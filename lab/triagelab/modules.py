@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Our kernel modules, built for a kernel from its headers and its BTF alone."""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from triagelab import cache, tools
+from triagelab.errors import LabError, RequestError
+from triagelab.kernels import Kernel
+
+SOURCE = Path(__file__).resolve().parents[2] / "kernel"
+BUILD = SOURCE.parent / "build"
+
+#: What the kernel itself calls a scheduler's module; Linux asks modprobe for NAME-iosched.
+KERNELS_OWN = {"none": None, "mq-deadline": None, "kyber": "kyber-iosched", "bfq": "bfq"}
+
+
+def own_schedulers() -> list[str]:
+    """The schedulers in this repository: folders under kernel/ whose module is NAME-iosched."""
+    return sorted(
+        kbuild.parent.name
+        for kbuild in SOURCE.glob("*/Kbuild")
+        if f"{kbuild.parent.name}-iosched" in kbuild.read_text()
+    )
+
+
+def scheduler_of(module: Path) -> str:
+    """The scheduler a module file NAME-iosched.ko holds."""
+    if not module.name.endswith("-iosched.ko"):
+        raise RequestError(
+            f"{module}: a scheduler's module is called NAME-iosched.ko, "
+            "because that is what Linux looks for when NAME is chosen"
+        )
+    if not module.is_file():
+        raise RequestError(f"{module}: no such file")
+    return module.name.removesuffix("-iosched.ko")
+
+
+def build(kernel: Kernel) -> Path:
+    """Build every module under kernel/ for `kernel`; returns the folder with the .ko files."""
+    if kernel.headers is None or not kernel.headers.is_dir():
+        raise LabError(
+            f"no headers for kernel {kernel.release} to build modules against. "
+            f"Install with: sudo apt-get install linux-headers-{kernel.release}"
+        )
+    tools.require(tools.BUILD)
+    output = BUILD / kernel.release
+    output.mkdir(parents=True, exist_ok=True)
+    command = [
+        tools.path(tools.MAKE),
+        "-C",
+        str(SOURCE),
+        f"KDIR={kernel.headers}",
+        f"VMLINUX={kernel.elf}",
+        f"O={output}",
+    ]
+    with cache.locked(output / ".lock"):
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+    if done.returncode:
+        raise LabError(f"building the modules for {kernel.release} failed:\n{done.stdout.strip()}")
+    return output
+
+
+def sha256(module: Path) -> str:
+    """What identifies a module in a run's name."""
+    return hashlib.sha256(module.read_bytes()).hexdigest()

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a person reads: the report (one self-contained page) and the terminal's table."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import plotly.offline  # type: ignore[import-untyped]
+import polars as pl
+import rich.box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from triagelab import charts, findings, samples, summary
+from triagelab.charts import Chart
+from triagelab.findings import BASELINE, View
+from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
+from triagelab.summary import Values
+
+Record = dict[str, Any]
+
+UTILISATIONS = ("device_utilisation", "device_busy", "cpu_utilisation")
+SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
+
+
+def write(out: Path) -> Path:
+    """Writes samples.parquet, summary.json and report.html from what was measured.
+
+    Returns the report's path.  Raises LabError when a finished run's files make no sense.
+    """
+    environment = samples.read_json(out / "environment.json")
+    measured = samples.collect(out)
+    result = summary.summarise(measured, environment)
+    measured.write_parquet(out / "samples.parquet")
+    (out / "summary.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    report = out / "report.html"
+    report.write_text(_page(out, measured, result, environment))
+    return report
+
+
+# ---- the page -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page shows of one point of the matrix."""
+
+    point: str  # for people, empty when there is only one
+    answer: findings.Answer
+    protection: Chart | None
+    no_protection: str  # why there is no such chart
+    jobs: list[tuple[str, list[Chart]]]
+    cpu: list[Chart]
+    time: list[Chart]
+    bottlenecks: list[str]
+    utilisation: list[list[str]]  # the first row is the heading
+    tables: list["JobTable"]
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """Every metric of one job under every scheduler, with verdicts."""
+
+    job: str
+    best: str | None
+    blocks: list[tuple[str, list["Line"]]]  # a metric's name and its lines
+
+
+@dataclass(frozen=True)
+class Line:
+    scheduler: str
+    mean: str
+    interval: str
+    n: int
+    against_baseline: str
+    against_best: str
+
+
+def _page(out: Path, measured: pl.DataFrame, result: Record, environment: Record) -> str:
+    values = summary.by_repeat(measured)
+    parts = [
+        _part(f"p{index}", view, values, measured, environment)
+        for index, view in enumerate(findings.views(result, environment))
+    ]
+    runs = [run for _, run in samples.runs(out)]
+    template = _templates().get_template("report.html.j2")
+    return template.render(
+        environment=environment,
+        parts=parts,
+        failed=[run for run in runs if run["status"] != "done"],
+        finished=sum(run["status"] == "done" for run in runs),
+        settings=_settings(environment, runs),
+        baseline=BASELINE,
+        plotly=plotly.offline.get_plotlyjs(),
+    )
+
+
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _part(
+    identity: str, view: View, values: Values, measured: pl.DataFrame, environment: Record
+) -> Part:
+    looks = charts.styles(view.schedulers)
+    found = charts.places(view, values)
+    jobs = []
+    for index, job in enumerate(view.jobs):
+        drawn = [
+            charts.bars(f"{identity}-{metric}-{index}", view, job, metric, looks)
+            for metric in ("p99_us", "iops")
+            if view.ranked(job, metric)
+        ]
+        jobs.append((job, drawn))
+    cpu = [
+        charts.bars(f"{identity}-cpu-{index}", view, job, "cpu_s", looks)
+        for index, job in enumerate(view.jobs)
+    ]
+    if view.ranked(None, "instructions_per_io"):
+        cpu.append(charts.bars(f"{identity}-instructions", view, None, "instructions_per_io", looks))
+    time = [
+        charts.over_time(f"{identity}-time-{index}", view, job, measured, looks)
+        for index, job in enumerate(view.jobs)
+    ]
+    return Part(
+        point=findings.describe(view.point),
+        answer=findings.answer(view),
+        protection=charts.protection(f"{identity}-protection", found, view, looks) if found else None,
+        no_protection="" if found else _no_protection(view),
+        jobs=jobs,
+        cpu=cpu,
+        time=[chart for chart in time if chart],
+        bottlenecks=findings.bottlenecks(view, environment["machine"]),
+        utilisation=_utilisation(view),
+        tables=[_job_table(view, job) for job in view.jobs],
+    )
+
+
+def _no_protection(view: View) -> str:
+    if view.protected is None:
+        return "no job is named as the one to protect"
+    if not view.background:
+        return "no job runs in the background"
+    if BASELINE not in view.schedulers:
+        return f"{BASELINE} was not measured, and what the background keeps is a ratio to it"
+    if view.alone("p99_us") is None:
+        return f"no run of {view.protected} alone finished, and protection is a ratio to it"
+    return "no scheduler let both sides make progress in a repeat that can be paired"
+
+
+def _utilisation(view: View) -> list[list[str]]:
+    metrics = [metric for metric in UTILISATIONS if metric in view.metrics]
+    if not metrics:
+        return []
+    table = [["scheduler", *(findings.NAMES[metric] for metric in metrics), "bottleneck"]]
+    for scheduler in view.schedulers:
+        rows = [view.row(scheduler, None, metric) for metric in metrics]
+        cells = [findings.shown(row) if row else "–" for row in rows]
+        table.append([scheduler, *cells, findings.bottleneck(view, scheduler)])
+    if view.protected and view.alone_run(metrics[0]):
+        rows = [view.alone_run(metric) for metric in metrics]
+        table.append([f"{view.protected} alone", *(findings.shown(row) if row else "–" for row in rows), ""])
+    return table
+
+
+def _job_table(view: View, job: str) -> JobTable:
+    """The best is the scheduler with the lowest P99, for it is what people ask for."""
+    ranked = view.ranked(job, "p99_us")
+    best = ranked[0] if len(ranked) > 1 else None
+    blocks = []
+    for metric in samples.JOB_UNITS:
+        lines = [
+            _line(view, job, metric, scheduler, row, best)
+            for scheduler in view.schedulers
+            if (row := view.row(scheduler, job, metric))
+        ]
+        if lines:
+            blocks.append((findings.NAMES[metric], lines))
+    return JobTable(job, best, blocks)
+
+
+def _line(view: View, job: str, metric: str, scheduler: str, row: Record, best: str | None) -> Line:
+    mean, _, interval = findings.shown(row).partition(" [")
+    return Line(
+        scheduler,
+        mean,
+        f"[{interval}" if interval else "–",
+        row["n"],
+        _verdict(view.compare(scheduler, BASELINE, job, metric)),
+        _verdict(view.compare(scheduler, best, job, metric) if best else None),
+    )
+
+
+def _verdict(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    return f"{findings.times(comparison)} {comparison.verdict}"
+
+
+def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
+    """The environment for people: what was run on what."""
+    device = environment["device"]
+    capacity = device.get("capacity_iops")
+    boots = [run["boot_s"] for run in runs if run.get("boot_s") is not None]
+    settings = [
+        ("experiment", environment["experiment"]),
+        ("machine", f"{environment['machine']}, {environment['cpus']} CPU(s)"),
+        ("device", f"{device['name']}: {device['description']}" if device.get("description") else device["name"]),
+        ("device settings", ", ".join(f"{name} = {value}" for name, value in device["settings"].items())),
+        ("device can do", findings.quantity(capacity, "IOPS") if capacity else "not known"),
+        ("kernel", environment["kernel"]),
+        ("QEMU", environment.get("qemu") or "–"),
+        ("fio", environment["fio"]),
+        ("schedulers", ", ".join(environment["schedulers"])),
+        ("protected job", environment.get("protected") or "none named"),
+        ("background jobs", ", ".join(environment.get("background", [])) or "none named"),
+        ("repeats", str(environment["repeats"])),
+        ("seed", str(environment["seed"])),
+    ]
+    settings += [
+        (f"module {name}", f"SHA-256 {module['sha256']}")
+        for name, module in environment.get("modules", {}).items()
+    ]
+    if boots:
+        settings.append(("start to fio's start", f"{max(boots):.1f} s at most"))
+    return settings
+
+
+# ---- the terminal ---------------------------------------------------------------
+
+
+def table(result: Record, environment: Record) -> RenderableType:
+    """The answer and a table a job, no wider than 80 columns."""
+    shown: list[RenderableType] = []
+    for view in findings.views(result, environment):
+        if view.point != "{}":
+            shown.append(Text(findings.describe(view.point), style="bold"))
+        for job in view.jobs:
+            shown.append(_terminal_table(view, job))
+        answer = findings.answer(view)
+        shown.append(Text(answer.headline, style="bold"))
+        shown += [Text(f"• {detail}") for detail in answer.details]
+        shown.append(Text("↓ lower, ↑ higher, = no difference seen, ? not enough repeats", style="dim"))
+    return Group(*shown) if shown else Text("No run finished, so there is nothing to compare.")
+
+
+def _terminal_table(view: View, job: str) -> Table:
+    title = f"{job} (protected)" if job == view.protected else job
+    grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
+    grid.add_column("scheduler", max_width=18, overflow="fold")
+    for heading in ("IOPS", f"/ {BASELINE}", "P99 latency [95 %]", f"/ {BASELINE}"):
+        grid.add_column(heading, justify="right")
+    for scheduler in view.schedulers:
+        iops, p99 = (view.row(scheduler, job, metric) for metric in ("iops", "p99_us"))
+        grid.add_row(
+            scheduler,
+            findings.digits(iops["mean"]) if iops else "–",
+            _sign(view.compare(scheduler, BASELINE, job, "iops")),
+            findings.shown(p99) if p99 else "nothing done",
+            _sign(view.compare(scheduler, BASELINE, job, "p99_us")),
+        )
+    if job == view.protected and (p99 := view.alone("p99_us")) and (iops := view.alone("iops")):
+        grid.add_row("(alone)", findings.digits(iops["mean"]), "", findings.shown(p99), "", style="dim")
+    return grid
+
+
+def _sign(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    ratio = "–" if comparison.ratio is None else f"{findings.digits(comparison.ratio)} ×"
+    return f"{ratio} {SIGNS[comparison.verdict]}"

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From what the runs left behind to one tidy table.
+
+A row of the table is one value of one metric: of a job, or of the whole run (job
+null); over the whole run (time_s null), or at a time since the job's start.
+"""
+
+import csv
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from triagelab.errors import LabError
+
+SCHEMA = {
+    "run": pl.String,
+    "scheduler": pl.String,
+    "point": pl.String,  # JSON, keys sorted
+    "repeat": pl.Int64,
+    "job": pl.String,
+    "metric": pl.String,
+    "time_s": pl.Float64,
+    "value": pl.Float64,
+    "unit": pl.String,
+}
+
+# Every metric with its unit, in the order of tables.  A job's are of total latency
+# but for clat_p99_us, because waiting for a tag hides in submission.
+JOB_UNITS = {
+    "iops": "IOPS",
+    "bytes_per_s": "B/s",
+    "mean_us": "µs",
+    "p50_us": "µs",
+    "p99_us": "µs",
+    "p999_us": "µs",
+    "max_us": "µs",
+    "cpu_s": "s",
+    "clat_p99_us": "µs",
+}
+RUN_UNITS = {
+    "instructions_per_io": "instructions",
+    "context_switches": "switches",
+    "cpu_utilisation": "1",
+    "device_utilisation": "1",
+    "device_busy": "1",  # share of the time with a request in flight
+}
+TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
+UNITS = JOB_UNITS | RUN_UNITS | TIME_UNITS
+
+DIRECTIONS = ("read", "write", "trim")
+LOGS = {"lat_us": "lat", "clat_us": "clat"}
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value, without what it shares with the rest of its run."""
+
+    job: str | None
+    metric: str
+    value: float
+    time_s: float | None = None
+
+
+def collect(out: Path) -> pl.DataFrame:
+    """The table of all finished runs under `out`; nothing is written.
+
+    Raises LabError when a finished run's files are missing or make no sense.
+    """
+    environment = read_json(out / "environment.json")
+    schedulers = list(environment["schedulers"])
+    order = {name: index for index, name in enumerate(schedulers)}
+    done = [(path, run) for path, run in runs(out) if run["status"] == "done"]
+    done.sort(
+        key=lambda item: (
+            order.get(item[1]["scheduler"], len(order)),
+            point_key(item[1]["point"]),
+            item[1]["repeat"],
+            item[1]["id"],
+        )
+    )
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA}
+    for path, run in done:
+        for value in _values(path, run, environment):
+            for name, cell in _row(run, value).items():
+                columns[name].append(cell)
+    return pl.DataFrame(columns, schema=SCHEMA)
+
+
+def runs(out: Path) -> list[tuple[Path, Record]]:
+    """The folder and the run.json of each run, whatever became of it."""
+    return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
+
+
+def point_key(point: Record) -> str:
+    """A point of the matrix as text: JSON with sorted keys."""
+    return json.dumps(point, sort_keys=True)
+
+
+def read_json(path: Path) -> Record:
+    """A JSON object from a file; raises LabError that names the file."""
+    try:
+        text = path.read_text()
+        # fio puts its notes and warnings in front of the object.
+        loaded = json.loads(text[max(text.find("{"), 0) :])
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}. Delete the run's folder and use --resume.") from error
+    except ValueError as error:
+        raise LabError(
+            f"{path} is not JSON ({error}). Delete the run's folder and use --resume."
+        ) from error
+    if not isinstance(loaded, dict):
+        raise LabError(f"{path} holds no JSON object.")
+    return loaded
+
+
+def _row(run: Record, value: Value) -> Record:
+    return {
+        "run": run["id"],
+        "scheduler": run["scheduler"],
+        "point": point_key(run["point"]),
+        "repeat": run["repeat"],
+        "job": value.job,
+        "metric": value.metric,
+        "time_s": value.time_s,
+        "value": float(value.value),
+        "unit": UNITS[value.metric],
+    }
+
+
+def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
+    yield from _jobs(path / "out" / "fio.json", run["sections"])
+    yield from _run_wide(path / "out" / "samples.csv", environment)
+    yield from _logs(path / "out" / "logs", run["sections"])
+
+
+# ---- fio's JSON -----------------------------------------------------------------
+
+
+def _jobs(path: Path, sections: list[str]) -> Iterator[Value]:
+    threads: dict[str, list[Record]] = defaultdict(list)
+    for job in read_json(path)["jobs"]:
+        threads[job["jobname"]].append(job)
+    if len(threads) < len(set(sections)):
+        raise LabError(
+            f"{path} reports on {', '.join(threads)} alone, although the jobs were "
+            f"{', '.join(sections)}: take group_reporting out of the job file."
+        )
+    for name, parts in threads.items():
+        for metric, value in _job(path, name, parts).items():
+            yield Value(name, metric, value)
+
+
+def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
+    """A job's metrics over its threads and directions.
+
+    A job that completed nothing has throughput 0 and no latency.
+    """
+    parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
+    # As fio's group_reporting: the sum of the work over the longest time, in ms.
+    seconds = max(part["runtime"] for part in parts) / 1000
+    values = {
+        "iops": sum(part["total_ios"] for part in parts) / seconds if seconds else 0.0,
+        "bytes_per_s": sum(part["io_bytes"] for part in parts) / seconds if seconds else 0.0,
+        "cpu_s": sum(_cpu_seconds(thread) for thread in threads),
+    }
+    total = [part["lat_ns"] for part in parts if part["lat_ns"]["N"]]
+    count = sum(part["N"] for part in total)
+    if not count:
+        return values
+    bins = _merged_bins(total)
+    if not bins:
+        raise LabError(
+            f"{path}: there is no histogram of {name}'s total latency. fio must run with "
+            "lat_percentiles=1 and --output-format=json+: take lat_percentiles=0 and "
+            "disable_lat out of the job file."
+        )
+    values["mean_us"] = sum(part["mean"] * part["N"] for part in total) / count / 1000
+    for metric, permille in {"p50_us": 500, "p99_us": 990, "p999_us": 999}.items():
+        values[metric] = percentile(bins, permille) / 1000
+    values["max_us"] = max(part["max"] for part in total) / 1000
+    # clat is a second opinion: a job file may turn it off.
+    completion = _merged_bins([part.get("clat_ns", {}) for part in parts])
+    if completion:
+        values["clat_p99_us"] = percentile(completion, 990) / 1000
+    return values
+
+
+def _cpu_seconds(thread: Record) -> float:
+    """User and system time: fio gives percent of job_runtime, which is in ms."""
+    share = (thread["usr_cpu"] + thread["sys_cpu"]) / 100
+    return float(share * thread["job_runtime"] / 1000)
+
+
+def _merged_bins(parts: list[Record]) -> Counter[int]:
+    bins: Counter[int] = Counter()
+    for part in parts:
+        for value, count in part.get("bins", {}).items():
+            bins[int(value)] += count
+    return bins
+
+
+def percentile(bins: Counter[int], permille: int) -> int:
+    """The smallest bin value whose cumulative count reaches the share; fio's rule."""
+    total = bins.total()
+    seen = 0
+    for value in sorted(bins):
+        seen += bins[value]
+        if seen * 1000 >= permille * total:
+            return value
+    raise ValueError("no bins")
+
+
+# ---- the guest's counters -------------------------------------------------------
+
+
+def _run_wide(path: Path, environment: Record) -> Iterator[Value]:
+    """Metrics between the first and the last sample in which the device does I/O.
+
+    fio's start and end are left out that way.  A run too short for two such
+    samples has none of these metrics.
+    """
+    rows = _counters(path)
+    active = [index for index in range(len(rows)) if _does_io(rows, index)]
+    if len(active) < 2:
+        return
+    first, last = rows[active[0]], rows[active[-1]]
+    change = {name: last[name] - first[name] for name in first}
+    seconds = change["time_ns"] / 1e9
+    completed = _completed(last) - _completed(first)
+    busy_ns = change["time_ns"] * environment["cpus"] - change["idle_ns"]
+
+    if environment["machine"] == "sim" and completed:
+        # The simulated CPU takes one nanosecond for an instruction.
+        yield Value(None, "instructions_per_io", busy_ns / completed)
+    yield Value(None, "context_switches", change["context_switches"])
+    yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * environment["cpus"]))
+    capacity = environment["device"].get("capacity_iops")
+    if capacity:
+        yield Value(None, "device_utilisation", completed / seconds / capacity)
+    yield Value(None, "device_busy", change["io_ticks_ms"] / 1000 / seconds)
+
+
+def _counters(path: Path) -> list[dict[str, int]]:
+    try:
+        with path.open(newline="") as file:
+            return [{name: int(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}. Delete the run's folder and use --resume.") from error
+    except (TypeError, ValueError) as error:
+        raise LabError(f"{path} makes no sense: {error}.") from error
+
+
+def _completed(row: dict[str, int]) -> int:
+    return row["reads"] + row["writes"] + row["discards"] + row["flushes"]
+
+
+def _does_io(rows: list[dict[str, int]], index: int) -> bool:
+    """Whether I/O goes on at this sample: requests in flight, or progress on both sides."""
+    if rows[index]["in_flight"]:
+        return True
+    if not 0 < index < len(rows) - 1:
+        return False
+    before, here, after = (_completed(rows[i]) for i in (index - 1, index, index + 1))
+    return before < here < after
+
+
+# ---- fio's latency logs ---------------------------------------------------------
+
+
+def _logs(folder: Path, sections: list[str]) -> Iterator[Value]:
+    """Latency over time; a job that completed nothing left no log."""
+    for index, job in enumerate(sections):
+        for metric, kind in LOGS.items():
+            path = folder / f"{index}_{kind}.log"
+            if not path.exists():
+                continue
+            for line in path.read_text().splitlines():
+                milliseconds, nanoseconds, _ = line.split(",", 2)
+                yield Value(job, metric, int(nanoseconds) / 1000, int(milliseconds) / 1000)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The programs the lab calls: found, installed where root allows, or named in one message."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from triagelab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program and the Debian package that has it."""
+
+    program: str
+    package: str
+
+
+QEMU = Tool("qemu-system-x86_64", "qemu-system-x86")
+FIO = Tool("fio", "fio")
+BUSYBOX = Tool("busybox", "busybox-static")
+CPIO = Tool("cpio", "cpio")
+DEPMOD = Tool("depmod", "kmod")
+XZ = Tool("xz", "xz-utils")
+ZSTD = Tool("zstd", "zstd")
+GCC = Tool("gcc-12", "gcc-12")
+MAKE = Tool("make", "make")
+PAHOLE = Tool("pahole", "dwarves")
+
+RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD)
+BUILD = (GCC, MAKE, PAHOLE)
+
+
+def _find(program: str) -> str | None:
+    """The program's path; the sbin folders are searched too, which a user's PATH lacks."""
+    path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    return shutil.which(program, path=path)
+
+
+def path(tool: Tool) -> str:
+    """The path of a program that `require` has seen."""
+    found = _find(tool.program)
+    if found is None:
+        raise LabError(_missing_message([tool]))
+    return found
+
+
+def _missing_message(missing: Iterable[Tool]) -> str:
+    tools = list(missing)
+    programs = ", ".join(tool.program for tool in tools)
+    packages = " ".join(sorted({tool.package for tool in tools}))
+    return f"missing: {programs}. Install with: sudo apt-get install {packages}"
+
+
+def require(tools: Iterable[Tool]) -> None:
+    """Make sure that all the tools are there, installing what is missing where root allows."""
+    missing = [tool for tool in tools if _find(tool.program) is None]
+    if not missing:
+        return
+    apt = shutil.which("apt-get")
+    if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
+        raise LabError(_missing_message(missing))
+    packages = sorted({tool.package for tool in missing})
+    print(f"installing {' '.join(packages)}", flush=True)
+    install = [apt, "install", "-y", "-q", "--no-install-recommends", *packages]
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in ([apt, "update", "-q"], install):
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise LabError(
+                f"'{' '.join(command)}' failed:\n{done.stderr.strip()}\n{_missing_message(missing)}"
+            )
+    missing = [tool for tool in missing if _find(tool.program) is None]
+    if missing:
+        raise LabError(_missing_message(missing))
+
+
+def _version(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0].strip()
+
+
+@cache
+def qemu_version() -> str:
+    """QEMU's own version line, part of what identifies a run."""
+    return _version([path(QEMU), "--version"])
+
+
+@cache
+def fio_version() -> str:
+    """fio's own version, part of what identifies a run."""
+    return _version([path(FIO), "--version"])
+
+
+def libraries(program: Path) -> list[Path]:
+    """The shared libraries (and the loader) that `program` needs, by absolute path."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
+    words = done.stdout.split()
+    return [Path(word) for word in words if word.startswith("/")]

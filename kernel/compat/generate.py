@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Write the C headers a scheduler needs and a kernel's headers package lacks.
+
+The block layer keeps the types of its schedulers ("elevators") in private
+headers, which no headers package has. The kernel itself describes them, exactly
+as it was compiled, in its type information (BTF). From there come:
+
+private.h   the private types, and prototypes of the functions exported to modules
+features.h  macros saying which of several shapes an interface has in this kernel
+
+Features are probed, versions are never compared: some of these changed inside a
+stable series. What each means for a scheduler is in iosched.h.
+
+Exit status 2, and a message that says what to install, where something is missing.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+#: Private types in the order in which C needs them; without these there is no scheduler.
+REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
+#: Types that a kernel may lack, by its configuration or its age.
+OPTIONAL = ("blk_mq_debugfs_attr", "blk_mq_alloc_data", "blk_mq_ctx")
+#: Public types whose size tells whether the headers and the BTF are of one kernel.
+PUBLIC = ("request", "request_queue", "blk_mq_hw_ctx", "bio")
+
+#: Functions declared in private headers only. Those this kernel exports get a prototype.
+FUNCTIONS = (
+    "blk_bio_list_merge",
+    "blk_mq_sched_mark_restart_hctx",
+    "blk_mq_sched_try_insert_merge",
+    "blk_mq_sched_try_merge",
+    "elevator_alloc",
+    "elv_bio_merge_ok",
+    "elv_rb_add",
+    "elv_rb_del",
+    "elv_rb_find",
+    "elv_rb_former_request",
+    "elv_rb_latter_request",
+    "elv_register",
+    "elv_rqhash_add",
+    "elv_rqhash_del",
+    "elv_unregister",
+)
+
+#: Feature macro, type, and what the type's definition must match for it to be defined.
+FEATURES = (
+    ("IOSCHED_MUST_ALLOC", "elevator_mq_ops", r"\(\*init_sched\)\([^)]*struct elevator_type \*"),
+    ("IOSCHED_INSERT_TAKES_FLAGS", "elevator_mq_ops", r"\(\*insert_requests\)\([^)]*blk_insert_t"),
+    ("IOSCHED_DEPTH_TAKES_HCTX", "elevator_mq_ops", r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*"),
+)
+
+
+class Missing(Exception):
+    """Something the generator needs is not there; the message says what to do."""
+
+
+def types(vmlinux: str, names: Iterable[str]) -> dict[str, str]:
+    """The C definition of each type in `names` that the BTF of `vmlinux` has."""
+    output = _run("pahole", "-C", ",".join(names), vmlinux)
+    definition = re.compile(r"^(?:struct|enum|union) (\w+) \{$.*?^\}.*?;?$", re.MULTILINE | re.DOTALL)
+    return {match[1]: match[0].rstrip(";") + ";" for match in definition.finditer(output)}
+
+
+def prototype(vmlinux: str, function: str) -> str | None:
+    """The C declaration of `function`, None if the BTF of `vmlinux` has none."""
+    return _run("pfunct", "--prototypes", "-f", function, vmlinux).strip() or None
+
+
+def _run(program: str, *arguments: str) -> str:
+    # An ELF file with debug information too has every type twice: -F btf takes one.
+    command = [program, "-F", "btf", *arguments]
+    try:
+        # Its exit status says little: it is 0 without an answer. The answer is judged.
+        return subprocess.run(command, capture_output=True, text=True).stdout
+    except FileNotFoundError as error:
+        raise Missing(f"no {program} on this computer. On Debian: sudo apt-get install pahole") from error
+
+
+def exported(headers: Path) -> set[str]:
+    """The names of the functions that the kernel with these headers exports to modules."""
+    try:
+        lines = (headers / "Module.symvers").read_text().splitlines()
+    except OSError as error:
+        raise Missing(
+            f"no kernel headers in {headers} ({error.filename}: {error.strerror}). "
+            "On Debian: sudo apt-get install linux-headers-RELEASE, "
+            "RELEASE as `uname -r` says it, or linux-headers-amd64 for the newest"
+        ) from error
+    return {line.split("\t")[1] for line in lines}
+
+
+def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
+    """The text of private.h."""
+    definitions = [_uncommented(found[name]) for name in (*REQUIRED, *OPTIONAL) if name in found]
+    body = "\n".join([*definitions, *prototypes])
+    # A struct first named inside a prototype would be another one than elsewhere.
+    structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
+    return "\n".join(
+        [
+            *(f"struct {name};" for name in structs),
+            body,
+            "#ifndef __CHECKER__ /* sparse lays some structs out in its own way */",
+            *(_same_size(name, text) for name, text in found.items() if text.startswith("struct")),
+            "#endif",
+        ]
+    )
+
+
+def _uncommented(definition: str) -> str:
+    """A definition without the offsets and holes that pahole notes in it."""
+    return "\n".join(line for line in re.sub(r"\s*/\*.*?\*/", "", definition).split("\n") if line.strip())
+
+
+def _same_size(name: str, definition: str) -> str:
+    """A check at compile time that the compiler and the BTF agree on the size of a struct."""
+    size = re.findall(r"^\t/\* size: (\d+)", definition, re.MULTILINE)[-1]
+    return (
+        f"static_assert(sizeof(struct {name}) == {size},\n"
+        '\t"the kernel headers and VMLINUX are not of the same kernel");'
+    )
+
+
+def features_header(found: dict[str, str]) -> str:
+    """The text of features.h."""
+    return "\n".join(
+        f"#define {macro} 1" for macro, name, pattern in FEATURES if re.search(pattern, found[name])
+    )
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a generated header, unless it is there already: its time tells make what to rebuild."""
+    guard = f"GENERATED_{path.stem.upper()}_H"
+    text = (
+        "/* SPDX-License-Identifier: GPL-2.0-only */\n"
+        "/* Made by compat/generate.py from a kernel's BTF. */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n{text}\n\n#endif\n"
+    )
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def generate(headers: Path, vmlinux: str, output: Path) -> None:
+    """Write features.h and private.h for one kernel into the folder `output`."""
+    symbols = exported(headers)
+    found = types(vmlinux, (*REQUIRED, *OPTIONAL, *PUBLIC))
+    absent = [name for name in REQUIRED if name not in found]
+    if absent:
+        raise Missing(
+            f"no type information (BTF) for {', '.join(absent)} in VMLINUX={vmlinux or '(none found)'}. "
+            "Needed: an ELF file of the kernel built with CONFIG_DEBUG_INFO_BTF=y, as every Debian kernel is: "
+            "the file vmlinux in its headers package (6.12 and later), the one unpacked from its vmlinuz, "
+            "or /sys/kernel/btf/vmlinux for the running kernel"
+        )
+    prototypes = [
+        text for name in FUNCTIONS if name in symbols and (text := prototype(vmlinux, name)) is not None
+    ]
+    output.mkdir(parents=True, exist_ok=True)
+    write_if_changed(output / "private.h", private_header(found, prototypes))
+    write_if_changed(output / "features.h", features_header(found))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--headers", type=Path, required=True, help="the kernel's build folder (KDIR)")
+    parser.add_argument("--vmlinux", required=True, help="an ELF file of that kernel with BTF")
+    parser.add_argument("--output", type=Path, required=True, help="where private.h and features.h go")
+    arguments = parser.parse_args()
+    try:
+        generate(arguments.headers, arguments.vmlinux, arguments.output)
+    except Missing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

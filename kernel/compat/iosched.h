@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a scheduler includes, beside <linux/...>: the block layer's private types
+ * for the kernel it is built for, and every difference between kernel versions.
+ *
+ * A scheduler is written for the newest interface. Each block below makes an older
+ * kernel look like that, names the change it covers, and can go with the kernels
+ * before that change.
+ *
+ * No help is needed for: the priority of a request, a field of its own until
+ * the 6.12 stable series took it away (req_get_ioprio() in <linux/blk-mq.h>
+ * covers both), and elevator_attrs, const since 6.18 (a table that is not const
+ * suits both).
+ */
+#ifndef IOSCHED_H
+#define IOSCHED_H
+
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/kobject.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/sysfs.h>
+
+#include "features.h"
+
+/*
+ * insert_requests() takes flags since 6.4 ("blk-mq: pass a flags argument to
+ * elevator_type->insert_requests"), until then one bool, "at head". The flag's
+ * value is a macro, which BTF does not have.
+ */
+#ifdef IOSCHED_INSERT_TAKES_FLAGS
+typedef unsigned int __bitwise blk_insert_t;
+#define BLK_MQ_INSERT_AT_HEAD ((__force blk_insert_t)0x01)
+#else
+typedef bool blk_insert_t;
+#define BLK_MQ_INSERT_AT_HEAD true
+#endif
+
+#include "private.h"
+
+/*
+ * IOSCHED_INIT_SCHED(op, init) - define @op, to be given as .init_sched, from
+ * int @init(struct request_queue *q, struct elevator_queue *eq), which sets
+ * eq->elevator_data, or returns a negative errno and leaves nothing behind.
+ *
+ * Since 6.17 ("block: move elevator queue allocation logic into
+ * blk_mq_init_sched") the core allocates the elevator_queue and frees it on
+ * failure; until then the scheduler did, with elevator_alloc().
+ */
+#ifdef IOSCHED_MUST_ALLOC
+#define IOSCHED_INIT_SCHED(op, init)					\
+static int op(struct request_queue *q, struct elevator_type *type)	\
+{									\
+	struct elevator_queue *eq = elevator_alloc(q, type);		\
+	int ret;							\
+									\
+	if (!eq)							\
+		return -ENOMEM;						\
+	ret = init(q, eq);						\
+	if (ret)							\
+		kobject_put(&eq->kobj);					\
+	else								\
+		q->elevator = eq;					\
+	return ret;							\
+}
+#else
+#define IOSCHED_INIT_SCHED(op, init)					\
+static int op(struct request_queue *q, struct elevator_queue *eq)	\
+{									\
+	int ret = init(q, eq);						\
+									\
+	if (!ret)							\
+		q->elevator = eq;					\
+	return ret;							\
+}
+#endif
+
+/*
+ * IOSCHED_DEPTH_UPDATED(op, update) - define @op, to be given as .depth_updated,
+ * from void @update(struct request_queue *q).
+ *
+ * By 6.18 the core calls it once with the queue; until then once for each of the
+ * queue's hardware contexts, so @update must not mind being repeated.
+ */
+#ifdef IOSCHED_DEPTH_TAKES_HCTX
+#define IOSCHED_DEPTH_UPDATED(op, update)				\
+static void op(struct blk_mq_hw_ctx *hctx)				\
+{									\
+	update(hctx->queue);						\
+}
+#else
+#define IOSCHED_DEPTH_UPDATED(op, update)				\
+static void op(struct request_queue *q)					\
+{									\
+	update(q);							\
+}
+#endif
+
+#endif

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * prio-basic: three classes by I/O priority, served in strict order, with aging so
+ * that none starves. No ordering by address, no merging, no limit on what is in
+ * flight: the least a scheduler needs to know priorities.
+ */
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/jiffies.h>
+#include <linux/kstrtox.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/sysfs.h>
+
+#include <trace/events/block.h>
+
+#include "iosched.h"
+#include "prio-class.h"
+
+/* Long beside the bursts HIGH comes in, short beside a user's patience; in ms. */
+static const unsigned int aging_expire_default = 500;
+/* Below this, aging would make one queue of the three classes. */
+static const unsigned int aging_expire_min = 1;
+/* Half the time after which the kernel reports a waiting task as hung. */
+static const unsigned int aging_expire_max = 60000;
+
+/*
+ * One class of requests on one device. At any time inserted = dispatched + queued,
+ * where queued counts the class's requests on @fifo and on the device's at_head.
+ */
+struct pb_class {
+	struct list_head fifo;		/* oldest first */
+	unsigned long inserted;
+	unsigned long dispatched;
+	unsigned long aged;		/* of these, dispatched for their age */
+};
+
+/* What the scheduler knows of one device. */
+struct pb_data {
+	/*
+	 * Guards all below. Taken by submitters, by whoever runs the queue, and
+	 * by readers and writers of sysfs and debugfs: none of them is an
+	 * interrupt, which therefore need not be off.
+	 */
+	spinlock_t lock;
+	struct list_head at_head;	/* go before all classes, oldest first */
+	struct pb_class classes[PRIO_CLASS_COUNT];
+
+	/* Tunables */
+	unsigned int aging_expire;	/* ms */
+	struct prio_bounds bounds;
+};
+
+/* A request's class is decided once, at insertion: rq->bio may change after it. */
+static void pb_set_class(struct request *rq, enum prio_class class)
+{
+	rq->elv.priv[0] = (void *)(uintptr_t)class;
+}
+
+static enum prio_class pb_class_of(const struct request *rq)
+{
+	return (enum prio_class)(uintptr_t)rq->elv.priv[0];
+}
+
+static unsigned long pb_inserted_at(const struct request *rq)
+{
+	return (unsigned long)rq->fifo_time;
+}
+
+static struct request *pb_first(struct list_head *list)
+{
+	return list_first_entry_or_null(list, struct request, queuelist);
+}
+
+static void pb_insert(struct pb_data *pb, struct request *rq, bool at_head)
+{
+	const enum prio_class class = prio_classify(&pb->bounds,
+						    req_get_ioprio(rq));
+
+	lockdep_assert_held(&pb->lock);
+
+	pb_set_class(rq, class);
+	pb->classes[class].inserted++;
+	rq->fifo_time = jiffies;
+	list_add_tail(&rq->queuelist,
+		      at_head ? &pb->at_head : &pb->classes[class].fifo);
+	trace_block_rq_insert(rq);
+}
+
+/*
+ * Called for new requests, and again, at head, for those that the driver could not
+ * take (blk_mq_requeue_request()).
+ */
+static void pb_insert_requests(struct blk_mq_hw_ctx *hctx,
+			       struct list_head *list, blk_insert_t flags)
+{
+	struct pb_data *pb = hctx->queue->elevator->elevator_data;
+	struct request *rq, *next;
+
+	spin_lock(&pb->lock);
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		list_del_init(&rq->queuelist);
+		pb_insert(pb, rq, flags & BLK_MQ_INSERT_AT_HEAD);
+	}
+	spin_unlock(&pb->lock);
+}
+
+/*
+ * The request that has waited longest among NORMAL and LOW, if it has waited longer
+ * than aging_expire. Choosing by age, not by class, is what lets neither starve:
+ * what has expired is served in the order in which it came.
+ */
+static struct request *pb_pick_aged(struct pb_data *pb)
+{
+	const unsigned long expire = msecs_to_jiffies(pb->aging_expire);
+	struct request *oldest = NULL;
+	enum prio_class class;
+
+	lockdep_assert_held(&pb->lock);
+
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
+		struct request *rq = pb_first(&pb->classes[class].fifo);
+
+		if (rq && (!oldest || time_before(pb_inserted_at(rq),
+						  pb_inserted_at(oldest))))
+			oldest = rq;
+	}
+	if (!oldest || !time_after(jiffies, pb_inserted_at(oldest) + expire))
+		return NULL;
+	pb->classes[pb_class_of(oldest)].aged++;
+	return oldest;
+}
+
+/* The first request of the most urgent class that has any. */
+static struct request *pb_pick_strict(struct pb_data *pb)
+{
+	enum prio_class class;
+
+	lockdep_assert_held(&pb->lock);
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		struct request *rq = pb_first(&pb->classes[class].fifo);
+
+		if (rq)
+			return rq;
+	}
+	return NULL;
+}
+
+/* The whole policy. */
+static struct request *pb_pick(struct pb_data *pb)
+{
+	return pb_first(&pb->at_head) ?: pb_pick_aged(pb) ?: pb_pick_strict(pb);
+}
+
+static struct request *pb_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct pb_data *pb = hctx->queue->elevator->elevator_data;
+	struct request *rq;
+
+	spin_lock(&pb->lock);
+	rq = pb_pick(pb);
+	if (rq) {
+		list_del_init(&rq->queuelist);
+		pb->classes[pb_class_of(rq)].dispatched++;
+	}
+	spin_unlock(&pb->lock);
+	return rq;
+}
+
+/*
+ * Called without the lock before every run of the queue. Who inserts runs the queue
+ * afterwards, so a request that is missed here is seen by that run.
+ */
+static bool pb_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct pb_data *pb = hctx->queue->elevator->elevator_data;
+	enum prio_class class;
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		if (!list_empty_careful(&pb->classes[class].fifo))
+			return true;
+	return !list_empty_careful(&pb->at_head);
+}
+
+/* Nothing is kept for a request in flight, but 6.12 refuses a scheduler without. */
+static void pb_finish_request(struct request *rq)
+{
+}
+
+static int pb_init(struct request_queue *q, struct elevator_queue *eq)
+{
+	struct pb_data *pb;
+	enum prio_class class;
+
+	pb = kzalloc_node(sizeof(*pb), GFP_KERNEL, q->node);
+	if (!pb)
+		return -ENOMEM;
+
+	spin_lock_init(&pb->lock);
+	INIT_LIST_HEAD(&pb->at_head);
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		INIT_LIST_HEAD(&pb->classes[class].fifo);
+	pb->aging_expire = aging_expire_default;
+	pb->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
+
+	/* Requests are picked from all of the device's, not from one hctx's. */
+	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+
+	eq->elevator_data = pb;
+	return 0;
+}
+
+IOSCHED_INIT_SCHED(pb_init_sched, pb_init);
+
+/* Called with the queue frozen: every request has come and gone. */
+static void pb_exit_sched(struct elevator_queue *eq)
+{
+	struct pb_data *pb = eq->elevator_data;
+	enum prio_class class;
+
+	WARN_ON_ONCE(!list_empty(&pb->at_head));
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		const struct pb_class *c = &pb->classes[class];
+
+		WARN_ON_ONCE(!list_empty(&c->fifo));
+		WARN_ONCE(c->inserted != c->dispatched,
+			  "prio-basic: class %d: %lu inserted, %lu dispatched\n",
+			  class, c->inserted, c->dispatched);
+	}
+	kfree(pb);
+}
+
+/* Tunables: /sys/block/DEV/queue/iosched/ */
+
+static ssize_t pb_show(struct pb_data *pb, const unsigned int *tunable, char *page)
+{
+	unsigned int value;
+
+	spin_lock(&pb->lock);
+	value = *tunable;
+	spin_unlock(&pb->lock);
+	return sysfs_emit(page, "%u\n", value);
+}
+
+static bool pb_tunables_valid(const struct pb_data *pb)
+{
+	return pb->aging_expire >= aging_expire_min &&
+	       pb->aging_expire <= aging_expire_max &&
+	       prio_bounds_valid(&pb->bounds);
+}
+
+/* One tunable may bound another, so the new value is judged among the others. */
+static ssize_t pb_store(struct pb_data *pb, unsigned int *tunable,
+			const char *page, size_t count)
+{
+	unsigned int new, old;
+	bool valid;
+
+	if (kstrtouint(page, 10, &new))
+		return -EINVAL;
+
+	spin_lock(&pb->lock);
+	old = *tunable;
+	*tunable = new;
+	valid = pb_tunables_valid(pb);
+	if (!valid)
+		*tunable = old;
+	spin_unlock(&pb->lock);
+	return valid ? count : -EINVAL;
+}
+
+#define PB_SHOW(name, tunable)						\
+static ssize_t pb_##name##_show(struct elevator_queue *eq, char *page)	\
+{									\
+	struct pb_data *pb = eq->elevator_data;				\
+									\
+	return pb_show(pb, tunable, page);				\
+}
+
+PB_SHOW(aging_expire, &pb->aging_expire);
+PB_SHOW(be_high_max, &pb->bounds.be_high_max);
+PB_SHOW(be_low_min, &pb->bounds.be_low_min);
+#undef PB_SHOW
+
+#define PB_STORE(name, tunable)						\
+static ssize_t pb_##name##_store(struct elevator_queue *eq,		\
+				 const char *page, size_t count)	\
+{									\
+	struct pb_data *pb = eq->elevator_data;				\
+									\
+	return pb_store(pb, tunable, page, count);			\
+}
+
+PB_STORE(aging_expire, &pb->aging_expire);
+PB_STORE(be_high_max, &pb->bounds.be_high_max);
+PB_STORE(be_low_min, &pb->bounds.be_low_min);
+#undef PB_STORE
+
+#define PB_ATTR(name) __ATTR(name, 0644, pb_##name##_show, pb_##name##_store)
+static struct elv_fs_entry pb_attrs[] = {
+	PB_ATTR(aging_expire),
+	PB_ATTR(be_high_max),
+	PB_ATTR(be_low_min),
+	__ATTR_NULL
+};
+
+#undef PB_ATTR
+
+#ifdef CONFIG_BLK_DEBUG_FS
+/* Counts of HIGH, NORMAL and LOW: /sys/kernel/debug/block/DEV/sched/ */
+
+static unsigned long pb_queued(const struct pb_class *c)
+{
+	return c->inserted - c->dispatched;
+}
+
+static unsigned long pb_dispatched(const struct pb_class *c)
+{
+	return c->dispatched;
+}
+
+static unsigned long pb_aged(const struct pb_class *c)
+{
+	return c->aged;
+}
+
+static int pb_show_counts(struct request_queue *q, struct seq_file *m,
+			  unsigned long (*count)(const struct pb_class *c))
+{
+	struct pb_data *pb = q->elevator->elevator_data;
+	unsigned long counts[PRIO_CLASS_COUNT];
+	enum prio_class class;
+
+	spin_lock(&pb->lock);
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		counts[class] = count(&pb->classes[class]);
+	spin_unlock(&pb->lock);
+	seq_printf(m, "%lu %lu %lu\n", counts[PRIO_CLASS_HIGH],
+		   counts[PRIO_CLASS_NORMAL], counts[PRIO_CLASS_LOW]);
+	return 0;
+}
+
+static int pb_queued_show(void *data, struct seq_file *m)
+{
+	return pb_show_counts(data, m, pb_queued);
+}
+
+static int pb_dispatched_show(void *data, struct seq_file *m)
+{
+	return pb_show_counts(data, m, pb_dispatched);
+}
+
+static int pb_aged_show(void *data, struct seq_file *m)
+{
+	return pb_show_counts(data, m, pb_aged);
+}
+
+static const struct blk_mq_debugfs_attr pb_debugfs_attrs[] = {
+	{ "queued", 0400, pb_queued_show },
+	{ "dispatched", 0400, pb_dispatched_show },
+	{ "aged", 0400, pb_aged_show },
+	{},
+};
+#endif
+
+static struct elevator_type prio_basic = {
+	.ops = {
+		.init_sched		= pb_init_sched,
+		.exit_sched		= pb_exit_sched,
+		.insert_requests	= pb_insert_requests,
+		.dispatch_request	= pb_dispatch_request,
+		.has_work		= pb_has_work,
+		.finish_request		= pb_finish_request,
+	},
+	.elevator_attrs		= pb_attrs,
+#ifdef CONFIG_BLK_DEBUG_FS
+	.queue_debugfs_attrs	= pb_debugfs_attrs,
+#endif
+	.elevator_name		= "prio-basic",
+	.elevator_owner		= THIS_MODULE,
+};
+
+static int __init pb_module_init(void)
+{
+	return elv_register(&prio_basic);
+}
+
+static void __exit pb_module_exit(void)
+{
+	elv_unregister(&prio_basic);
+}
+
+module_init(pb_module_init);
+module_exit(pb_module_exit);
+
+MODULE_AUTHOR("The Triage project");
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("I/O scheduler with three classes by I/O priority, and aging");

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: which class each I/O priority belongs to, for every pair of bounds, and
+ * which pairs of bounds are refused. Written against the definition, level by
+ * level, not against the code. Run with: make -C kernel unit
+ */
+#include <stdio.h>
+
+#include "prio-class.h"
+
+#define LEVELS 8
+#define CLASS_SHIFT 13
+#define HINT_SHIFT 3
+
+static int failed;
+
+static void expect(const char *what, int got, int wanted)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "%s: got %d, expected %d\n", what, got, wanted);
+	failed = 1;
+}
+
+static unsigned short ioprio(unsigned int class, unsigned int level)
+{
+	return class << CLASS_SHIFT | level;
+}
+
+/* The table of the definition with its default bounds, one line a level. */
+static void test_defaults(void)
+{
+	static const enum prio_class best_effort[LEVELS] = {
+		PRIO_CLASS_HIGH, PRIO_CLASS_HIGH, PRIO_CLASS_HIGH,
+		PRIO_CLASS_NORMAL, PRIO_CLASS_NORMAL, PRIO_CLASS_NORMAL,
+		PRIO_CLASS_LOW, PRIO_CLASS_LOW,
+	};
+	const struct prio_bounds bounds = PRIO_BOUNDS_DEFAULT;
+	unsigned int level;
+
+	for (level = 0; level < LEVELS; level++) {
+		expect("none", prio_classify(&bounds, ioprio(0, level)), PRIO_CLASS_NORMAL);
+		expect("real time", prio_classify(&bounds, ioprio(1, level)), PRIO_CLASS_HIGH);
+		expect("best effort", prio_classify(&bounds, ioprio(2, level)), best_effort[level]);
+		expect("idle", prio_classify(&bounds, ioprio(3, level)), PRIO_CLASS_LOW);
+	}
+}
+
+/* Linux 6.5 put hints into the bits above the level; they change no class. */
+static void test_hints(void)
+{
+	const struct prio_bounds bounds = PRIO_BOUNDS_DEFAULT;
+	unsigned int hint;
+
+	for (hint = 1; hint < 1 << (CLASS_SHIFT - HINT_SHIFT); hint++)
+		expect("hint", prio_classify(&bounds, ioprio(2, hint << HINT_SHIFT | 1)),
+		       PRIO_CLASS_HIGH);
+}
+
+static void test_every_bound(void)
+{
+	struct prio_bounds bounds;
+	unsigned int level;
+
+	for (bounds.be_high_max = 0; bounds.be_high_max < LEVELS + 2; bounds.be_high_max++) {
+		for (bounds.be_low_min = 0; bounds.be_low_min < LEVELS + 2; bounds.be_low_min++) {
+			const int valid = bounds.be_low_min <= 7 &&
+					  bounds.be_high_max < bounds.be_low_min;
+
+			expect("validity", prio_bounds_valid(&bounds), valid);
+			for (level = 0; valid && level < LEVELS; level++) {
+				enum prio_class wanted = PRIO_CLASS_NORMAL;
+
+				if (level <= bounds.be_high_max)
+					wanted = PRIO_CLASS_HIGH;
+				else if (level >= bounds.be_low_min)
+					wanted = PRIO_CLASS_LOW;
+				expect("moved bound", prio_classify(&bounds, ioprio(2, level)),
+				       wanted);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	test_defaults();
+	test_hints();
+	test_every_bound();
+	if (!failed)
+		puts("prio-class: every priority is in its class");
+	return failed;
+}

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
-import plotly.io  # type: ignore[import-untyped]
+import plotly.graph_objects as go
+import plotly.io
 import polars as pl
-from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
+from scipy.optimize import isotonic_regression
 
 from triagelab import findings, statistics
 from triagelab.findings import BASELINE, NAMES, View, scale_for
@@ -29,19 +29,25 @@ GREY = "#8a8a8a"  # the baseline
 INK = "#222222"
 RULES = "#e3e3e3"
 
+FIO_WINDOW = 0.05  # seconds that fio averages its logs over (log_avg_msec)
 POINTS_OVER_TIME = 120  # more would not be seen at the width of a page
 LABEL_GAP = 17  # pixels between the middles of two labels
 
-CONFIG = {"responsive": True, "displayModeBar": False}
+NOTES = {
+    "cpu_s": "User and system time of fio's threads: more I/Os take more of it.",
+    "instructions_per_io": "All that the virtual CPU does, fio and interrupts too, over all I/Os.",
+}
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing as HTML, its title, and what a reader needs to know of it."""
+    """A drawing, its title, and what a reader needs to know of it."""
 
+    identity: str  # of its element in the page
     title: str
     note: str
-    drawing: str
+    drawing: str  # plotly's JSON, safe inside a script element
+    height: int  # pixels
 
 
 @dataclass(frozen=True)
@@ -107,88 +113,127 @@ def _background(view: View, values: Values, scheduler: str) -> dict[int, float]:
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
     """Protection (down is better) against cost (right is better), a dot a scheduler."""
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
-    heights = [_ratio(place.protection) for place in found]
-    lows = [place.protection.ci95[0] for place in found if place.protection.ci95]
-    highs = [place.protection.ci95[1] for place in found if place.protection.ci95]
-    low, high = min([*heights, *lows, 1.0]), max([*heights, *highs, 2.0])
-    room = 0.08 * math.log10(high / low) + 0.03
-    bottom, top = math.log10(low) - room, math.log10(high) + room
-    right = max([_ratio(place.kept) for place in found] + [1.0]) * 1.06
+    bottom, top = _log_range(found)
+    right = max(1.0, *(_ratio(place.kept) for place in found)) * 1.06
+    pixels = (height - margin["t"] - margin["b"]) / (top - bottom)
+    shifts = _label_shifts([_ratio(place.protection) for place in found], pixels)
 
     figure = go.Figure()
-    for place in found:
-        look = looks[place.scheduler]
-        figure.add_scatter(
-            x=[_ratio(place.kept)],
-            y=[_ratio(place.protection)],
-            error_x=_error_bar(_ratio(place.kept), place.kept.ci95, look.colour),
-            error_y=_error_bar(_ratio(place.protection), place.protection.ci95, look.colour),
-            mode="markers",
-            marker={
-                "symbol": look.marker,
-                "size": 13,
-                "color": look.colour,
-                "line": {"color": look.colour if look.marker.endswith("open") else "white", "width": 2},
-            },
-            name=html.escape(place.scheduler),
-            hovertemplate=(
-                f"<b>{html.escape(place.scheduler)}</b><br>P99 {findings.times(place.protection)} alone<br>"
-                f"background keeps {findings.share(place.kept)}<extra></extra>"
-            ),
-        )
-    pixels = (height - margin["t"] - margin["b"]) / (top - bottom)
-    for place, shift in zip(found, _label_shifts(heights, pixels), strict=True):
-        to_the_left = _ratio(place.kept) > right / 2
-        figure.add_annotation(
-            x=_ratio(place.kept),
-            y=math.log10(_ratio(place.protection)),
-            text=html.escape(place.scheduler),
-            ax=-22 if to_the_left else 22,
-            ay=shift,
-            xanchor="right" if to_the_left else "left",
-            font={"size": 13, "color": INK},
-            bgcolor="rgba(255,255,255,0.75)",
-            borderpad=1,
-            showarrow=True,
-            arrowhead=0,
-            arrowwidth=1,
-            arrowcolor=GREY,
-            standoff=8,
-        )
-    figure.add_hline(y=1, line={"color": INK, "width": 1, "dash": "dash"})
-    figure.add_vline(x=1, line={"color": INK, "width": 1, "dash": "dash"})
+    # The baseline comes last: its open circle shows what else stands there.
+    for place in sorted(found, key=lambda place: place.scheduler == BASELINE):
+        figure.add_trace(_dot(place, looks[place.scheduler]))
+    for place, shift in zip(found, shifts, strict=True):
+        figure.add_annotation(_label(place, shift, to_the_left=_ratio(place.kept) > right / 2))
+    for perfect in (figure.add_hline, figure.add_vline):
+        perfect(1, line={"color": INK, "width": 1, "dash": "dash"})
     figure.add_annotation(
-        xref="x domain", yref="y domain", x=0.5, y=0.02, showarrow=False, xanchor="center",
-        yanchor="bottom", text="better: down and to the right", font={"size": 12, "color": "#555555"},
-    )  # fmt: skip
-    values, labels = log_ticks(10**bottom, 10**top)
+        xref="x domain",
+        yref="y domain",
+        x=0.5,
+        y=0.02,
+        yanchor="bottom",
+        text="better: down and to the right",
+        font={"size": 12, "color": "#555555"},
+        showarrow=False,
+    )
+    ticks, names = log_ticks(10**bottom, 10**top)
+    across = f"background throughput, share of {BASELINE}'s"
+    up = "P99, times that of the job alone"
     figure.update_layout(
         **_layout(height, margin),
-        xaxis=_axis(f"background throughput, share of {BASELINE}'s", range=[0, right], tickformat=".0%"),
+        xaxis=_axis(across, range=[0, right], tickformat=".0%"),
         yaxis=_axis(
-            "P99, times that of the job alone",
+            up,
             type="log",
             range=[bottom, top],
-            tickvals=values,
-            ticktext=[f"{label} ×" for label in labels],
+            tickvals=ticks,
+            ticktext=[f"{name} ×" for name in names],
         ),
     )
-    return Chart(
-        _protection_title(found, view),
+    together = " together" if len(view.background) > 1 else ""
+    note = (
         f"Up: P99 total latency of {view.protected}, as a ratio to running alone (log axis). "
-        f"Across: bytes a second of {findings.listed(view.background)}"
-        f"{' together' if len(view.background) > 1 else ''}, as a ratio to {BASELINE}. "
-        "Bars are 95 % intervals over repeats; the dashed lines are what a perfect scheduler would reach.",
-        _draw(identity, figure),
+        f"Across: bytes a second of {findings.listed(view.background)}{together}, as a ratio to "
+        f"{BASELINE}. Bars are 95 % intervals over repeats; a perfect scheduler would stand where "
+        "the dashed lines cross."
     )
+    return _chart(identity, _protection_title(found, view), note, figure)
+
+
+def _log_range(found: list[Place]) -> tuple[float, float]:
+    """Logarithms of the ends of the upward axis: all intervals and 1, with room around."""
+    ends = [1.0, 2.0]
+    for place in found:
+        ends += place.protection.ci95 or (_ratio(place.protection),)
+    low, high = math.log10(min(ends)), math.log10(max(ends))
+    room = 0.08 * (high - low) + 0.03
+    return low - room, high + room
+
+
+def _dot(place: Place, look: Style) -> go.Scatter:
+    hollow = look.marker.endswith("open")
+    name = html.escape(place.scheduler)
+    return go.Scatter(
+        x=[_ratio(place.kept)],
+        y=[_ratio(place.protection)],
+        error_x=_error_bar(_ratio(place.kept), place.kept.ci95, look.colour),
+        error_y=_error_bar(_ratio(place.protection), place.protection.ci95, look.colour),
+        mode="markers",
+        marker={
+            "symbol": look.marker,
+            "size": 19 if hollow else 12,
+            "color": look.colour,
+            "line": {"color": look.colour if hollow else "white", "width": 2 if hollow else 1},
+        },
+        name=name,
+        hovertemplate=f"<b>{name}</b><br>P99 {findings.times(place.protection)} alone"
+        f"<br>background keeps {findings.share(place.kept)}<extra></extra>",
+    )
+
+
+def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
+    return {
+        "x": _ratio(place.kept),
+        "y": math.log10(_ratio(place.protection)),
+        "text": html.escape(place.scheduler),
+        "ax": -22 if to_the_left else 22,
+        "ay": shift,
+        "xanchor": "right" if to_the_left else "left",
+        "font": {"size": 13, "color": INK},
+        "bgcolor": "rgba(255,255,255,0.75)",
+        "borderpad": 1,
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": GREY,
+        "standoff": 8,
+    }
 
 
 def _protection_title(found: list[Place], view: View) -> str:
-    best = min(found, key=lambda place: _ratio(place.protection))
+    """Who protects most, and who costs least of those that protect at all."""
+    names = view.protectors()
+    protectors = [place for place in found if place.scheduler in names]
+    if not protectors:
+        ratios = [_ratio(place.protection) for place in found]
+        least, most = findings.digits(min(ratios)), findings.digits(max(ratios))
+        reach = f"{least} to {most}" if least != most else least
+        return (
+            f"{view.protected}'s P99 is {reach} × what it is alone: "
+            f"no scheduler was seen to do better than {BASELINE}"
+        )
+    best = min(protectors, key=lambda place: _ratio(place.protection))
+    cheapest = max(protectors, key=lambda place: _ratio(place.kept))
+    where = f"{best.scheduler} protects most, {_standing(best)}"
+    if best == cheapest:
+        return f"{where}; of those that protect, none costs less"
+    return f"{where}; {cheapest.scheduler} costs least of those that protect, {_standing(cheapest)}"
+
+
+def _standing(place: Place) -> str:
+    ratio = findings.digits(_ratio(place.protection))
     return (
-        f"Best protection: {best.scheduler} holds {view.protected}'s P99 at "
-        f"{findings.times(best.protection)} what it is alone; the background keeps {findings.share(best.kept)} "
-        f"of its throughput"
+        f"{ratio} × alone with {findings.digits(100 * _ratio(place.kept))} % of the background kept"
     )
 
 
@@ -219,56 +264,72 @@ def _label_shifts(heights: list[float], pixels: float) -> list[float]:
 
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
     """One metric of one job: a bar a scheduler, with its interval."""
-    rows = {
-        scheduler: row
-        for scheduler in view.schedulers
-        if (row := view.row(scheduler, job, metric)) is not None
-    }
+    rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}
     alone = view.alone(metric) if job == view.protected else None
-    ends = [findings.estimate(row).ci95 or (row["mean"], row["mean"]) for row in rows.values()]
-    longest = max([high for _, high in ends] + ([alone["mean"]] if alone else []))
+    longest = max(
+        [max(row["ci95"] or [row["mean"]]) for row in rows.values()]
+        + ([alone["mean"]] if alone else [])
+    )
     scale = scale_for(UNITS[metric], longest)
 
     figure = go.Figure()
     for scheduler, row in rows.items():
-        look = looks[scheduler]
-        mean = row["mean"] / scale.divisor
-        interval = tuple(end / scale.divisor for end in row["ci95"]) if row["ci95"] else None
-        figure.add_bar(
-            y=[html.escape(scheduler)],
-            x=[mean],
-            orientation="h",
-            error_x=_error_bar(mean, interval, INK),
-            marker={
-                "color": look.colour,
-                "pattern": {"shape": look.hatch, "fgcolor": "white", "solidity": 0.25, "size": 7},
-            },
-            name=html.escape(scheduler),
-            hovertemplate=f"{html.escape(scheduler)}: {findings.shown(row)}<extra></extra>",
-        )
+        figure.add_trace(_bar(scheduler, row, scale.divisor, looks[scheduler]))
         figure.add_annotation(
-            x=interval[1] if interval else mean,
+            x=max(row["ci95"] or [row["mean"]]) / scale.divisor,
             y=html.escape(scheduler),
             text=findings.quantity(row["mean"], row["unit"]),
-            showarrow=False,
             xanchor="left",
             xshift=5,
             font={"size": 12, "color": INK},
             bgcolor="rgba(255,255,255,0.8)",
+            showarrow=False,
         )
     if alone:
-        figure.add_vline(x=alone["mean"] / scale.divisor, line={"color": INK, "width": 1.5, "dash": "dash"})
-    label = NAMES[metric] if metric != "iops" else "I/Os a second"
+        dashed = {"color": INK, "width": 1.5, "dash": "dash"}
+        figure.add_vline(x=alone["mean"] / scale.divisor, line=dashed)
+    label = f"{NAMES[metric]} ({scale.unit})" if scale.unit else NAMES[metric]
+    room = 1.38  # for the value to the right of the longest bar
     figure.update_layout(
         **_layout(66 + 30 * len(rows), {"l": 10, "r": 12, "t": 6, "b": 46}),
         bargap=0.3,
-        # A value stands to the right of the longest bar.
-        xaxis=_axis(f"{label} ({scale.unit})", range=[0, longest / scale.divisor * 1.38 or 1]),
-        yaxis=_axis("", categoryorder="array", categoryarray=[html.escape(n) for n in reversed(rows)],
-                    automargin=True, showgrid=False),
-    )  # fmt: skip
-    note = f"Dashed: {job} alone, {findings.shown(alone)}." if alone else ""
-    return Chart(findings.extreme(view, job, metric), note, _draw(identity, figure))
+        xaxis=_axis(label, range=[0, longest / scale.divisor * room or 1]),
+        yaxis=_axis(
+            "",
+            categoryorder="array",
+            categoryarray=[html.escape(name) for name in reversed(rows)],
+            automargin=True,
+            showgrid=False,
+        ),
+    )
+    notes = [f"Dashed: {job} alone, {findings.shown(alone)}."] if alone else []
+    notes += [NOTES[metric]] if metric in NOTES else []
+    return _chart(identity, findings.title(view, job, metric), " ".join(notes), figure)
+
+
+def _bar(scheduler: str, row: dict[str, Any], divisor: float, look: Style) -> go.Bar:
+    name = html.escape(scheduler)
+    mean = row["mean"] / divisor
+    interval = tuple(end / divisor for end in row["ci95"]) if row["ci95"] else None
+    return go.Bar(
+        y=[name],
+        x=[mean],
+        orientation="h",
+        error_x=_error_bar(mean, interval, INK),
+        marker={
+            "color": look.colour,
+            "pattern": {
+                "shape": look.hatch,
+                "fillmode": "overlay",
+                "fgcolor": "white",
+                "fgopacity": 0.7,
+                "solidity": 0.2,
+                "size": 8,
+            },
+        },
+        name=name,
+        hovertemplate=f"{name}: {findings.shown(row)}<extra></extra>",
+    )
 
 
 # ---- latency over time ----------------------------------------------------------
@@ -297,47 +358,56 @@ def over_time(
     if here.is_empty():
         return None
     last = float(here.select(pl.col("time_s").max()).item())
-    width = max(math.ceil(last / POINTS_OVER_TIME / 0.05) * 0.05, 0.05)
-    completion = {name: _line(here, name, "clat_us", width) for name in view.schedulers}
-    total = {name: _line(here, name, "lat_us", width) for name in view.schedulers}
-    panels = [name for name in view.schedulers if completion[name] or total[name]]
-    every = [value for name in panels for line in (completion[name], total[name]) if line
-             for value in (*line.low, *line.high)]  # fmt: skip
-    positive = [value for value in every if value > 0]
-    if not positive:
-        return None
-    scale = scale_for("µs", math.sqrt(min(positive) * max(positive)))
-    low, high = min(positive) / scale.divisor / 1.15, max(positive) / scale.divisor * 1.15
+    width = FIO_WINDOW * max(math.ceil(last / POINTS_OVER_TIME / FIO_WINDOW), 1)
+    completion = _lines(here, view.schedulers, "clat_us", width)
+    total = _lines(here, view.schedulers, "lat_us", width)
+    panels = [name for name in view.schedulers if name in completion or name in total]
+    lowest = min(min(line.low) for line in (*completion.values(), *total.values()))
+    highest = max(max(line.high) for line in (*completion.values(), *total.values()))
+    low, high = max(lowest, 0.001) / 1.15, highest * 1.15
+    divisor, unit = _time_scale(low, high)
 
     figure = go.Figure()
     for index, name in enumerate(panels):
-        axes = {"xaxis": "x", "yaxis": "y" if index == 0 else f"y{index + 1}"}
-        if line := completion[name]:
-            _add_line(figure, line, scale.divisor, looks[name].colour, axes)
-        if line := total[name]:
-            figure.add_scatter(
-                x=line.time_s, y=[value / scale.divisor for value in line.mean], mode="lines",
-                line={"color": INK, "width": 1, "dash": "dot"}, hoverinfo="skip", **axes,
-            )  # fmt: skip
-        figure.update_layout({f"yaxis{index + 1 if index else ''}": _panel(index, len(panels), low, high)})
-        figure.add_annotation(
-            xref="paper", yref=f"{axes['yaxis']} domain", x=0, y=1, xanchor="left", yanchor="bottom",
-            text=f"<b>{html.escape(name)}</b>", showarrow=False, font={"size": 12, "color": INK},
-        )  # fmt: skip
+        axis = f"y{index + 1}" if index else "y"
+        if name in completion:
+            figure.add_traces(_band(completion[name], divisor, looks[name].colour, axis))
+        if name in total:
+            figure.add_trace(_dotted(total[name], divisor, axis))
+        settings = _panel(index, len(panels), low / divisor, high / divisor)
+        figure.update_layout({axis.replace("y", "yaxis"): settings})
+        figure.add_annotation(_heading(name, axis))
     figure.add_annotation(
-        xref="paper", yref="paper", x=0, xshift=-56, y=0.5, textangle=-90, showarrow=False,
-        text=f"latency ({scale.unit}, log)", font={"size": 12, "color": INK},
-    )  # fmt: skip
+        xref="paper",
+        yref="paper",
+        x=0,
+        xshift=-56,
+        y=0.5,
+        textangle=-90,
+        text=f"latency ({unit}, log)",
+        font={"size": 12, "color": INK},
+        showarrow=False,
+    )
     figure.update_layout(
         **_layout(60 + 104 * len(panels), {"l": 62, "r": 12, "t": 22, "b": 46}),
-        xaxis=_axis("time since the job's start (s)", range=[0, last], anchor=f"y{len(panels)}" if len(panels) > 1 else "y"),
+        xaxis=_axis("time since the job's start (s)", range=[0, last], anchor=axis),
     )
-    return Chart(
-        _over_time_title(job, completion, width),
-        f"Line: completion latency, the mean of {width * 1000:.0f} ms, over repeats; shaded: lowest to highest "
-        "repeat; dotted: total latency, which adds the wait inside submission.",
-        _draw(identity, figure),
+    note = (
+        f"Line: completion latency, the mean of {width * 1000:.0f} ms, over repeats; shaded: "
+        "lowest to highest repeat; dotted: total latency, which adds the wait inside submission."
     )
+    return _chart(identity, _over_time_title(job, completion, width), note, figure)
+
+
+def _time_scale(low: float, high: float) -> tuple[float, str]:
+    """The unit for a log axis of latencies: that of its middle."""
+    scale = scale_for("µs", math.sqrt(low * high))
+    return scale.divisor, scale.unit
+
+
+def _lines(here: pl.DataFrame, schedulers: list[str], metric: str, width: float) -> dict[str, Line]:
+    lines = {name: _line(here, name, metric, width) for name in schedulers}
+    return {name: line for name, line in lines.items() if line}
 
 
 def _line(here: pl.DataFrame, scheduler: str, metric: str, width: float) -> Line | None:
@@ -366,17 +436,56 @@ def _line(here: pl.DataFrame, scheduler: str, metric: str, width: float) -> Line
     )
 
 
-def _add_line(figure: go.Figure, line: Line, divisor: float, colour: str, axes: dict[str, str]) -> None:
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", **axes}
-    figure.add_scatter(x=line.time_s, y=[value / divisor for value in line.low], **edge)
-    figure.add_scatter(
-        x=line.time_s, y=[value / divisor for value in line.high],
-        fill="tonexty", fillcolor=_transparent(colour), **edge,
-    )  # fmt: skip
-    figure.add_scatter(
-        x=line.time_s, y=[value / divisor for value in line.mean], mode="lines",
-        line={"color": colour, "width": 2}, hovertemplate="%{x:.2f} s: %{y:.3g}<extra></extra>", **axes,
-    )  # fmt: skip
+def _band(line: Line, divisor: float, colour: str, axis: str) -> list[go.Scatter]:
+    """The mean, over a band from the lowest to the highest repeat."""
+    edge = {"x": line.time_s, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    return [
+        go.Scatter(y=_divided(line.low, divisor), yaxis=axis, **edge),
+        go.Scatter(
+            y=_divided(line.high, divisor),
+            yaxis=axis,
+            fill="tonexty",
+            fillcolor=_transparent(colour),
+            **edge,
+        ),
+        go.Scatter(
+            x=line.time_s,
+            y=_divided(line.mean, divisor),
+            yaxis=axis,
+            mode="lines",
+            line={"color": colour, "width": 2},
+            hovertemplate="%{x:.2f} s: %{y:.3g}<extra></extra>",
+        ),
+    ]
+
+
+def _dotted(line: Line, divisor: float, axis: str) -> go.Scatter:
+    return go.Scatter(
+        x=line.time_s,
+        y=_divided(line.mean, divisor),
+        yaxis=axis,
+        mode="lines",
+        line={"color": INK, "width": 1, "dash": "dot"},
+        hoverinfo="skip",
+    )
+
+
+def _divided(values: list[float], divisor: float) -> list[float]:
+    return [value / divisor for value in values]
+
+
+def _heading(name: str, axis: str) -> dict[str, Any]:
+    return {
+        "xref": "paper",
+        "yref": f"{axis} domain",
+        "x": 0,
+        "y": 1,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "text": f"<b>{html.escape(name)}</b>",
+        "font": {"size": 12, "color": INK},
+        "showarrow": False,
+    }
 
 
 def _transparent(colour: str) -> str:
@@ -387,21 +496,20 @@ def _transparent(colour: str) -> str:
 def _panel(index: int, count: int, low: float, high: float) -> dict[str, Any]:
     """The vertical axis of one of `count` panels, from the top."""
     values, labels = log_ticks(low, high, most=4)
-    gap = 0.22 / count
-    top = 1 - index / count
+    bottom, top = (count - index - 1) / count, (count - index - 0.22) / count
     return _axis(
         "",
         type="log",
         range=[math.log10(low), math.log10(high)],
         tickvals=values,
         ticktext=labels,
-        domain=[top - 1 / count, top - gap],
+        domain=[bottom, top],
         anchor="x",
     )
 
 
-def _over_time_title(job: str, lines: dict[str, Line | None], width: float) -> str:
-    peaks = {name: max(line.mean) for name, line in lines.items() if line}
+def _over_time_title(job: str, lines: dict[str, Line], width: float) -> str:
+    peaks = {name: max(line.mean) for name, line in lines.items()}
     if not peaks:
         return f"{job}: latency over time"
     ranked = sorted(peaks, key=lambda name: peaks[name])
@@ -472,10 +580,6 @@ def _layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _draw(identity: str, figure: go.Figure) -> str:
-    return str(
-        plotly.io.to_html(
-            figure, config=CONFIG, include_plotlyjs=False, full_html=False, div_id=identity
-        )
-    )
-
+def _chart(identity: str, title: str, note: str, figure: go.Figure) -> Chart:
+    drawing = str(plotly.io.to_json(figure)).replace("<", "\\u003c")
+    return Chart(identity, title, note, drawing, figure.layout.height)

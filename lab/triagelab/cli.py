@@ -18,7 +18,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from triagelab import devices, execute, experiments, guest, kernels, machines, modules, plan, report, tools
+from triagelab import (
+    devices,
+    execute,
+    experiments,
+    guest,
+    kernels,
+    machines,
+    modules,
+    plan,
+    report,
+    tools,
+)
 from triagelab.errors import LabError, RequestError, unknown
 
 _LEAST_FREE_BYTES = 512 << 20
@@ -94,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
     build = commands.add_parser("modules", help="build the kernel modules")
     build.add_argument("--kernel", metavar="K", default=kernels.DEFAULT_SERIES)
+    build.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")
     build.set_defaults(command=_modules)
     return parser
 
@@ -112,7 +124,11 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _modules(given: argparse.Namespace) -> int:
-    output = modules.build(kernels.find(given.kernel))
+    kernel = kernels.find(given.kernel)
+    if given.check:
+        print(modules.check(kernel))
+        return 0
+    output = modules.build(kernel)
     for module in sorted(output.glob("*.ko")):
         print(module)
     return 0
@@ -141,7 +157,8 @@ def _measuring_alone(machine: str) -> Iterator[None]:
         return
     with _exclusive(
         Path("/tmp") / "triage-real-time.lock",
-        "another triage is measuring in real time on this computer; wait for it, or use --machine sim",
+        "another triage is measuring in real time on this computer; "
+        "wait for it, or use --machine sim",
     ):
         yield
 
@@ -149,7 +166,9 @@ def _measuring_alone(machine: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _owned(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
-    with _exclusive(out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"):
+    with _exclusive(
+        out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
+    ):
         yield
 
 
@@ -180,7 +199,9 @@ def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
     kernel = kernels.find(given.kernel)
     for name in device.modules:
         if not guest.has_module(kernel, name):
-            raise RequestError(f"kernel {kernel.release} has no {name}, which device {device.name} needs")
+            raise RequestError(
+                f"kernel {kernel.release} has no {name}, which device {device.name} needs"
+            )
     available = dict(extra)
     if own := set(modules.own_schedulers()) & set(schedulers) - set(extra):
         built = modules.build(kernel)
@@ -199,8 +220,14 @@ def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
     return setup, kernel.release
 
 
-def _schedulers(text: str | None, default: tuple[str, ...], extra: dict[str, Path]) -> tuple[str, ...]:
-    chosen = tuple(text.split(",")) if text else (*default, *(name for name in extra if name not in default))
+def _schedulers(
+    text: str | None, default: tuple[str, ...], extra: dict[str, Path]
+) -> tuple[str, ...]:
+    chosen = (
+        tuple(text.split(","))
+        if text
+        else (*default, *(name for name in extra if name not in default))
+    )
     known = [*modules.KERNELS_OWN, *modules.own_schedulers(), *extra]
     for name in chosen:
         if name not in known:
@@ -294,12 +321,13 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         )
     execute.write_json(record, environment)
     left = [run for run in planned if not execute.is_done(out / "runs" / run.id)]
-    jobs = tuple(job.name for job in setup.experiment.workload.jobs)
     try:
         with _progress(len(planned), len(planned) - len(left), quiet=given.json) as finished:
-            results = execute.execute(left, setup.machine, setup.base, out, jobs, finished)
-    except execute.Interrupted:
-        _error.print(f"triage: interrupted; finished runs are kept. Go on with:\n  {_resume(given, out)}")
+            results = execute.execute(left, setup.machine, setup.base, out, finished)
+    except execute.StoppedError:
+        _error.print(
+            f"triage: interrupted; finished runs are kept. Go on with:\n  {_resume(given, out)}"
+        )
         return _INTERRUPTED
     failed = [result for result in results if result.reason]
     for result in failed:
@@ -308,7 +336,10 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
     _tell(out, as_json=given.json)
     if failed:
-        _error.print(f"{len(failed)} of {len(planned)} runs failed. Try them again with:\n  {_resume(given, out)}")
+        _error.print(
+            f"{len(failed)} of {len(planned)} runs failed. "
+            f"Try them again with:\n  {_resume(given, out)}"
+        )
     return 1 if failed else 0
 
 
@@ -316,7 +347,9 @@ def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
     """Only what was planned the same way may be mixed in one run directory."""
     if then["runs"] == now["runs"]:
         return
-    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or ["the lab itself"]
+    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or [
+        "the lab itself"
+    ]
     raise RequestError(
         f"{out} was measured differently ({', '.join(differ)}): "
         "repeat the command it was made with, or give another --out"

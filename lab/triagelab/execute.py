@@ -7,7 +7,6 @@ measured stays, and going on repeats nothing.
 
 import asyncio
 import json
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from triagelab.machines import BootError, GuestError, Machine, Outcome, boot, la
 from triagelab.plan import Run
 
 
-class Interrupted(Exception):
+class StoppedError(Exception):
     """Somebody asked us to stop (Ctrl-C, SIGTERM, a closed terminal)."""
 
 
@@ -45,12 +44,11 @@ def execute(
     machine: Machine,
     base: Base,
     out: Path,
-    jobs: tuple[str, ...],
     finished: Callable[[Result], None],
 ) -> list[Result]:
     """Carry out `runs` under `out`/runs, telling `finished` of each as it ends.
 
-    Raises Interrupted when told to stop, and BootError when the kernel does not boot at all.
+    Raises StoppedError when told to stop, and BootError when the kernel does not boot at all.
     """
 
     async def everything() -> list[Result]:
@@ -63,7 +61,7 @@ def execute(
 
         async def one(run: Run) -> Result:
             async with places:
-                result = await _carry_out(run, machine, base, out / "runs" / run.id, jobs)
+                result = await _carry_out(run, machine, base, out / "runs" / run.id)
                 finished(result)
                 return result
 
@@ -74,15 +72,13 @@ def execute(
     try:
         return asyncio.run(everything())
     except asyncio.CancelledError:
-        raise Interrupted from None
+        raise StoppedError from None
     except BaseExceptionGroup as group:
         # Tasks fail together with what made them fail; the first cause is the one to tell.
         raise group.exceptions[0] from None
 
 
-async def _carry_out(
-    run: Run, machine: Machine, base: Base, folder: Path, jobs: tuple[str, ...]
-) -> Result:
+async def _carry_out(run: Run, machine: Machine, base: Base, folder: Path) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reason, started = None, None
@@ -100,7 +96,7 @@ async def _carry_out(
         "point": dict(run.point),
         "repeat": run.repeat,
         "seed": run.seed,
-        "sections": list(jobs),
+        "sections": list(run.sections),
         "status": "failed" if reason else "done",
         "reason": reason,
         "boot_s": started,
@@ -124,6 +120,6 @@ def write_json(path: Path, content: Any) -> None:
     scratch = path.with_suffix(".part")
     try:
         scratch.write_text(json.dumps(content, indent=1) + "\n")
-        os.replace(scratch, path)
+        scratch.replace(path)
     except OSError as error:
         raise LabError(f"cannot write {path}: {error.strerror}") from error

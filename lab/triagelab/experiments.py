@@ -73,7 +73,8 @@ def _load(folder: Path) -> Experiment:
     return Experiment(
         name=folder.name,
         workload=workload,
-        **given | {"background": tuple(given["background"]), "schedulers": tuple(given["schedulers"])},
+        **given
+        | {"background": tuple(given["background"]), "schedulers": tuple(given["schedulers"])},
     )
 
 

@@ -29,7 +29,7 @@ SATURATED = 0.9  # share of its capacity from which a resource counts as the bot
 
 NAMES = {
     "iops": "throughput",
-    "bytes_per_s": "throughput",
+    "bytes_per_s": "bandwidth",
     "mean_us": "mean latency",
     "p50_us": "median latency",
     "p99_us": "P99 latency",
@@ -57,16 +57,20 @@ class Scale:
     unit: str
 
     def show(self, value: float) -> str:
-        return f"{digits(value / self.divisor)} {self.unit}".rstrip()
+        """The value in this unit, with the unit."""
+        return f"{digits(value / self.divisor)}{SPACE}{self.unit}".rstrip()
 
 
 SCALES = {
     "µs": [Scale(1e6, "s"), Scale(1e3, "ms"), Scale(1, "µs")],
     "B/s": [Scale(1e9, "GB/s"), Scale(1e6, "MB/s"), Scale(1e3, "kB/s"), Scale(1, "B/s")],
-    "IOPS": [Scale(1e6, "M IOPS"), Scale(1e3, "k IOPS"), Scale(1, "IOPS")],
     "s": [Scale(1, "s"), Scale(1e-3, "ms")],
     "1": [Scale(0.01, "%")],
+    # The metric's name says these.
+    "instructions": [Scale(1, "")],
+    "switches": [Scale(1, "")],
 }
+THIN_SPACE, SPACE = "\u202f", "\u00a0"  # neither breaks a line
 
 
 def scale_for(unit: str, value: float) -> Scale:
@@ -85,14 +89,14 @@ def times(comparison: Comparison) -> str:
     """A ratio with its interval: 0.42 × [0.40, 0.45]."""
     if comparison.ratio is None:
         return "no ratio (divided by 0)"
-    return f"{digits(comparison.ratio)} ×" + _interval(comparison.ci95, 1)
+    return f"{digits(comparison.ratio)}{SPACE}×" + _interval(comparison.ci95, 1)
 
 
 def share(comparison: Comparison) -> str:
     """A ratio as a percentage with its interval: 97 % [96, 98]."""
     if comparison.ratio is None:
         return "no share (of 0)"
-    return f"{digits(comparison.ratio * 100)} %" + _interval(comparison.ci95, 0.01)
+    return f"{digits(comparison.ratio * 100)}{SPACE}%" + _interval(comparison.ci95, 0.01)
 
 
 def _interval(ci95: Iterable[float] | None, divisor: float) -> str:
@@ -105,7 +109,7 @@ def _interval(ci95: Iterable[float] | None, divisor: float) -> str:
 def digits(value: float) -> str:
     """Three significant digits or all before the point, thousands set apart."""
     if abs(value) >= 100 or value == 0:
-        return f"{value:,.0f}".replace(",", " ")
+        return f"{value:,.0f}".replace(",", THIN_SPACE)
     return f"{value:#.3g}".rstrip(".")
 
 
@@ -145,6 +149,7 @@ class View:
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
+        """A row of the summary; job None for a metric of the whole run."""
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
@@ -183,6 +188,17 @@ class View:
             name
             for name in others
             if (seen := self.compare(name, best, job, metric)) and seen.verdict == NO_DIFFERENCE
+        ]
+
+    def protectors(self) -> list[str]:
+        """Schedulers seen to lower the protected job's P99, the best first."""
+        if self.protected is None:
+            return []
+        return [
+            name
+            for name in self.ranked(self.protected, "p99_us")
+            if (seen := self.compare(name, BASELINE, self.protected, "p99_us"))
+            and seen.verdict == LOWER
         ]
 
 
@@ -232,39 +248,47 @@ def answer(view: View) -> Answer:
     ranked = view.ranked(view.protected, "p99_us")
     if not ranked:
         return Answer(f"{view.protected} completed no request under any scheduler.", [])
-    best = ranked[0]
-    headline = _protects(view, best)
-    others = [_against_baseline(view, name) for name in view.schedulers if name not in (best, BASELINE)]
+    best = (view.protectors() or ranked)[0]
+    nobody = _nobody_protects(view)
+    headline = nobody or _protects(view, view.protected, best)
+    others = [
+        _against_baseline(view, view.protected, name)
+        for name in view.schedulers
+        if name != BASELINE and (nobody or name != best)
+    ]
     return Answer(headline, [*others, *_few_repeats(view)])
 
 
-def _protects(view: View, best: str) -> str:
-    """The headline when there is a job to protect."""
+def _nobody_protects(view: View) -> str:
+    """The headline when the repeats suffice and no scheduler beats the baseline, else empty."""
     job = view.protected
-    assert job is not None
+    under = view.row(BASELINE, job, "p99_us")
+    enough = view.repeats >= REPEATS_FOR_VERDICT
+    if job is None or under is None or not enough or len(view.schedulers) == 1 or view.protectors():
+        return ""
+    return (
+        f"No scheduler was seen to protect {job} better than {BASELINE} does: under {BASELINE} "
+        f"its P99 latency is {shown(under)}{_than_alone(view, under)}."
+    )
+
+
+def _protects(view: View, job: str, best: str) -> str:
+    """The headline when there is a job to protect."""
     row = view.row(best, job, "p99_us")
-    assert row is not None
+    assert row is not None  # the best is one of those that have it
     latency = f"its P99 latency is {shown(row)}{_than_alone(view, row)}"
-    against = view.compare(best, BASELINE, job, "p99_us")
     if len(view.schedulers) == 1:
-        return f"Under {best}, the only scheduler measured, {job} is not compared: {latency}."
-    if best == BASELINE or (against and against.verdict == NO_DIFFERENCE):
-        under = view.row(BASELINE, job, "p99_us")
-        assert under is not None
-        return (
-            f"No scheduler was seen to protect {job} better than {BASELINE} does: under "
-            f"{BASELINE} its P99 latency is {shown(under)}{_than_alone(view, under)}."
-        )
-    equals = view.equals(best, job, "p99_us")
-    if row["n"] < REPEATS_FOR_VERDICT:
+        return f"Only {best} was measured, so {job} is not compared: {latency}."
+    if view.repeats < REPEATS_FOR_VERDICT:
         subject = f"{job}'s P99 latency was lowest under {best}"
     else:
         subject = f"{best} protects {job} best"
-    if equals:
-        subject += f" (with no difference seen to {listed(equals)})"
-    if against:
-        latency += f" and {times(against)} what it is under {BASELINE}"
-    return f"{subject}: {latency}{_price(view, best)}."
+    if equals := view.equals(best, job, "p99_us"):
+        subject += f" (no difference seen to {listed(equals)})"
+    if against := view.compare(best, BASELINE, job, "p99_us"):
+        latency += f" and {times(against)} what it is under {BASELINE}{_in_brackets(view, job)}"
+    price = _price(view, best)
+    return f"{subject}: {latency}{price}{f' of its throughput under {BASELINE}' if price else ''}."
 
 
 def _than_alone(view: View, row: Record) -> str:
@@ -274,6 +298,11 @@ def _than_alone(view: View, row: Record) -> str:
     return f", {digits(row['mean'] / alone['mean'])} × what it is alone"
 
 
+def _in_brackets(view: View, job: str) -> str:
+    row = view.row(BASELINE, job, "p99_us")
+    return f" ({quantity(row['mean'], row['unit'])})" if row else ""
+
+
 def _price(view: View, scheduler: str) -> str:
     """What the background keeps of its throughput under the baseline."""
     kept = [
@@ -281,19 +310,16 @@ def _price(view: View, scheduler: str) -> str:
         for job in view.background
         if (compared := view.compare(scheduler, BASELINE, job, "bytes_per_s"))
     ]
-    return f"; {listed(kept)} of its throughput under {BASELINE}" if kept else ""
+    return f"; {listed(kept)}" if kept else ""
 
 
-def _against_baseline(view: View, scheduler: str) -> str:
+def _against_baseline(view: View, job: str, scheduler: str) -> str:
     """One scheduler against the baseline, in a line."""
-    job = view.protected
-    assert job is not None
-    if view.row(scheduler, job, "p99_us") is None:
+    row = view.row(scheduler, job, "p99_us")
+    if row is None:
         return f"{scheduler}: {job} completed no request at all{_price(view, scheduler)}."
     against = view.compare(scheduler, BASELINE, job, "p99_us")
     if against is None:
-        row = view.row(scheduler, job, "p99_us")
-        assert row is not None
         return f"{scheduler}: P99 latency {shown(row)}{_than_alone(view, row)}."
     found = {
         LOWER: "lower",
@@ -302,57 +328,58 @@ def _against_baseline(view: View, scheduler: str) -> str:
         NOT_ENOUGH: "not enough repeats to tell",
     }[against.verdict]
     return (
-        f"{scheduler}: P99 latency {times(against)} what it is under {BASELINE} "
-        f"({found}){_price(view, scheduler)}."
+        f"{scheduler}: P99 latency {times(against)} that of {BASELINE} ({found})"
+        f"{_price(view, scheduler)}."
     )
 
 
 def _job_by_job(view: View) -> str:
     """The headline when no job is known to need protection."""
-    sentences = [
-        " and ".join(
-            part for part in (extreme(view, job, "p99_us"), extreme(view, job, "iops")) if part
-        )
-        for job in view.jobs
-    ]
-    return ". ".join(sentence for sentence in sentences if sentence) + "."
+    return " ".join(
+        f"{job}: {extreme(view, job, 'p99_us')}; {extreme(view, job, 'iops')}." for job in view.jobs
+    )
 
 
 def _few_repeats(view: View) -> list[str]:
     if view.repeats >= REPEATS_FOR_VERDICT:
         return []
-    return [
+    warning = (
         f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: no difference "
         "between them is claimed, and any may be chance. Five repeats or more are advised."
-    ]
+    )
+    return [warning]
+
+
+def title(view: View, job: str | None, metric: str) -> str:
+    """The title of a metric's chart: what it shows, and of which job."""
+    found = extreme(view, job, metric)
+    return f"{job}: {found}" if job else found[0].upper() + found[1:]
 
 
 def extreme(view: View, job: str | None, metric: str) -> str:
-    """Which scheduler is best by a metric, as the title of its chart."""
-    ranked = view.ranked(job, metric)
-    whose = f"{job}: " if job else ""
+    """Under which scheduler a metric is best and worst."""
     name = NAMES[metric]
+    ranked = view.ranked(job, metric)
     if not ranked:
-        return f"{whose}no {name}, for nothing was completed"
-    rows = {scheduler: view.row(scheduler, job, metric) for scheduler in ranked}
-    best, worst = rows[ranked[0]], rows[ranked[-1]]
-    assert best is not None and worst is not None
+        return f"no {name}, for nothing was completed"
+    best, worst = ranked[0], ranked[-1]
+    low, high = (_mean(view, scheduler, job, metric) for scheduler in (best, worst))
     if len(ranked) == 1:
-        return f"{whose}{name} is {quantity(best['mean'], best['unit'])} under {ranked[0]}"
+        return f"{name} is {low} under {best}"
+    equals = view.equals(best, job, metric) if job else []
+    if len(equals) == len(ranked) - 1 or low == high:
+        return f"{name} shows no difference between schedulers (about {low})"
     word, opposite = ("highest", "lowest") if metric in MORE_IS_BETTER else ("lowest", "highest")
-    ends = (
-        f"{quantity(best['mean'], best['unit'])} under {ranked[0]}",
-        f"{quantity(worst['mean'], worst['unit'])} under {ranked[-1]}",
-    )
-    if best["mean"] == worst["mean"]:
-        return f"{whose}{name} is {quantity(best['mean'], best['unit'])} under every scheduler"
-    if job is not None:
-        equals = view.equals(ranked[0], job, metric)
-        if len(equals) == len(ranked) - 1:
-            return f"{whose}{name} shows no difference between schedulers"
-        if equals:
-            return f"{whose}{name} is {word} under {listed([ranked[0], *equals])} ({ends[0]}), {opposite} {ends[1]}"
-    return f"{whose}{name} is {word} with {ends[0]}, {opposite} with {ends[1]}"
+    if equals:
+        group = listed([best, *equals])
+        return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"
+    return f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high})"
+
+
+def _mean(view: View, scheduler: str, job: str | None, metric: str) -> str:
+    row = view.row(scheduler, job, metric)
+    assert row is not None  # ranked() names only those that have it
+    return quantity(row["mean"], row["unit"])
 
 
 # ---- the bottleneck -------------------------------------------------------------
@@ -380,9 +407,7 @@ def bottlenecks(view: View, machine: str) -> list[str]:
     groups: dict[str, list[str]] = {}
     for scheduler in view.schedulers:
         groups.setdefault(bottleneck(view, scheduler), []).append(scheduler)
-    return [
-        _limit(kind, names, view, processor) for kind, names in groups.items() if names
-    ]
+    return [_limit(kind, names, view, processor) for kind, names in groups.items() if names]
 
 
 def _limit(kind: str, names: list[str], view: View, processor: str) -> str:
@@ -410,9 +435,7 @@ def _limit(kind: str, names: list[str], view: View, processor: str) -> str:
 
 def _range(view: View, names: list[str], metric: str) -> str:
     means = [
-        row["mean"] * 100
-        for name in names
-        if (row := view.row(name, None, metric)) is not None
+        row["mean"] * 100 for name in names if (row := view.row(name, None, metric)) is not None
     ]
     if not means:
         return ""

@@ -16,7 +16,7 @@ LOG_WINDOW_MS = 50
 #: Options for which the lab has no meaning: a job gets a block device, and is one file.
 _REFUSED = ("directory", "include", "opendir")
 
-#: Options that would take a job off the lab's device or hide what is measured; ours take their place.
+#: Options that would take a job off the device or hide what is measured; ours take their place.
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "group_reporting",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
@@ -57,15 +57,18 @@ class FioFile:
         """The sections that are jobs."""
         return [section for section in self.sections if section.name != "global"]
 
-    def prepared(self, device: str, seed: int) -> str:
-        """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs."""
+    def prepared(self, device: str, seed: int, jobs: tuple[str, ...]) -> str:
+        """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs.
+
+        Only the jobs named in `jobs` are in it; logs are called by their place there.
+        """
         text: list[str] = []
-        number = 0
-        for section in self.sections:
+        for number, section in enumerate(self.sections):
+            if section.name not in ("global", *jobs):
+                continue
             text += [f"[{section.name}]", *(line for line in section.lines if not _replaced(line))]
             if section.name != "global":
-                text += _ours(device, seed, number)
-                number += 1
+                text += _ours(device, seed + number, jobs.index(section.name))
         return "\n".join(text) + "\n"
 
     def replaced(self) -> list[str]:
@@ -73,14 +76,14 @@ class FioFile:
         return [line for section in self.sections for line in section.lines if _replaced(line)]
 
 
-def _ours(device: str, seed: int, number: int) -> list[str]:
-    """The options every job ends with; the log's name is the job's number."""
+def _ours(device: str, seed: int, log: int) -> list[str]:
+    """The options every job ends with."""
     return [
         f"filename=/dev/{device}",
-        f"randseed={seed + number}",
+        f"randseed={seed}",
         "lat_percentiles=1",
         "clat_percentiles=1",
-        f"write_lat_log=out/logs/{number}",
+        f"write_lat_log=out/logs/{log}",
         f"log_avg_msec={LOG_WINDOW_MS}",
         "per_job_logs=0",
     ]
@@ -109,7 +112,11 @@ def read(path: Path) -> FioFile:
 def _check(path: Path) -> None:
     command = [tools.path(tools.FIO), "--parse-only", str(path.absolute())]
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=path.absolute().parent
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=path.absolute().parent,
     )
     if done.returncode:
         words = (done.stderr + done.stdout).strip()

@@ -62,13 +62,18 @@ class Kernel:
     def boots_as_elf(self) -> bool:
         """Whether the uncompressed kernel has the PVH entry that QEMU starts an ELF at."""
         # An ELF note: name size 4, any description size, type 18, name "Xen".
-        return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", self.elf.read_bytes()) is not None
+        return (
+            re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", self.elf.read_bytes())
+            is not None
+        )
 
 
 def _header(image: bytes) -> int:
     """The offset at which the boot protocol's header starts; an error if there is none."""
     if image[0x202:0x206] != b"HdrS":
-        raise RequestError("that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file")
+        raise RequestError(
+            "that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file"
+        )
     return 0x1F1
 
 
@@ -121,7 +126,9 @@ def listing() -> list[tuple[str, str]]:
     found = []
     for series in SERIES:
         images = sorted((cache.root() / "kernels" / series / "boot").glob("vmlinuz-*"))
-        where = f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
+        where = (
+            f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
+        )
         found.append((series, where))
     return [*found, *((release, "installed") for release in _installed())]
 
@@ -130,7 +137,9 @@ def _installed() -> dict[str, Path]:
     """Releases that have both an image in /boot and modules."""
     images = {path.name.removeprefix("vmlinuz-"): path for path in Path("/boot").glob("vmlinuz-*")}
     return {
-        release: path for release, path in images.items() if (Path("/lib/modules") / release).is_dir()
+        release: path
+        for release, path in images.items()
+        if (Path("/lib/modules") / release).is_dir()
     }
 
 
@@ -159,7 +168,7 @@ def _distribution(series: str) -> Kernel:
 
 
 class _Apt:
-    """apt with lists of its own, so that a user may ask it too and the computer's stay as they are."""
+    """apt with lists of its own: a user may ask it too, and the computer's stay as they are."""
 
     def __init__(self, state: Path) -> None:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
@@ -197,7 +206,9 @@ def newest(packages: list[str], series: str) -> str | None:
         if match and f"linux-headers-{match[1]}" in known
     ]
     stock = [release for release in releases if not re.search(r"-(cloud|rt)-", release)]
-    return max(stock, key=lambda release: [int(n) for n in re.findall(r"\d+", release)], default=None)
+    return max(
+        stock, key=lambda release: [int(n) for n in re.findall(r"\d+", release)], default=None
+    )
 
 
 def _fetch(series: str, folder: Path) -> None:
@@ -222,6 +233,25 @@ def _fetch(series: str, folder: Path) -> None:
     shutil.rmtree(folder / "apt")
     subprocess.run([tools.path(tools.DEPMOD), "-b", str(folder), release], check=True)
     _relocate(folder, release)
+
+
+def checkpatch() -> Path:
+    """The kernel's own style checker, from the distribution's source package."""
+
+    def fetch(folder: Path) -> None:
+        apt = _Apt(folder / "apt")
+        apt.run("apt-get", "update", "-q")
+        apt.run("apt-get", "download", f"linux-source-{DEFAULT_SERIES}", cwd=folder / "apt")
+        (package,) = (folder / "apt").glob("*.deb")
+        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "apt")], check=True)
+        (source,) = (folder / "apt/usr/src").glob("linux-source-*.tar.*")
+        wanted = ["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"]
+        members = [f"{source.name.split('.tar')[0]}/scripts/{name}" for name in wanted]
+        command = ["tar", "-x", "-f", str(source), "-C", str(folder), "--strip-components=1"]
+        subprocess.run([*command, *members], check=True)
+        shutil.rmtree(folder / "apt")
+
+    return cache.entry(f"checkpatch/{DEFAULT_SERIES}", fetch) / "scripts/checkpatch.pl"
 
 
 def _relocate(root: Path, release: str) -> None:

@@ -248,12 +248,13 @@ def last_lines(console: Path, count: int = 15) -> str:
 
 def _died(console: Path, complaint: str) -> GuestError:
     text = _text(console)
-    if READY not in text:
-        what, kind = "the kernel did not boot", BootError
+    kind: type[GuestError] = GuestError if READY in text else BootError
+    if kind is BootError:
+        what = "the kernel did not boot"
     elif "Kernel panic" in text:
-        what, kind = "the guest's kernel panicked", GuestError
+        what = "the guest's kernel panicked"
     else:
-        what, kind = "the guest ended before it had sent its results", GuestError
+        what = "the guest ended before it had sent its results"
     lines = last_lines(console) or "(the console is empty)"
     return kind(
         f"{what}{': ' + complaint if complaint else ''}\n"

@@ -3,9 +3,10 @@
 
 import hashlib
 import subprocess
+import sys
 from pathlib import Path
 
-from triagelab import cache, tools
+from triagelab import cache, kernels, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.kernels import Kernel
 
@@ -39,14 +40,29 @@ def scheduler_of(module: Path) -> str:
 
 def build(kernel: Kernel) -> Path:
     """Build every module under kernel/ for `kernel`; returns the folder with the .ko files."""
+    _make(kernel)
+    return _output(kernel)
+
+
+def check(kernel: Kernel) -> str:
+    """Compile with all warnings, sparse and checkpatch; what they said, an error if they minded."""
+    tools.require([tools.SPARSE, tools.PERL])
+    return _make(kernel, "check", f"CHECKPATCH={kernels.checkpatch()}")
+
+
+def _output(kernel: Kernel) -> Path:
+    return BUILD / kernel.release
+
+
+def _make(kernel: Kernel, *arguments: str) -> str:
+    """Call kernel/Makefile for `kernel`; returns what it printed."""
     if kernel.headers is None or not kernel.headers.is_dir():
         raise LabError(
             f"no headers for kernel {kernel.release} to build modules against. "
             f"Install with: sudo apt-get install linux-headers-{kernel.release}"
         )
     tools.require(tools.BUILD)
-    output = BUILD / kernel.release
-    output.mkdir(parents=True, exist_ok=True)
+    output = _output(kernel)
     command = [
         tools.path(tools.MAKE),
         "-C",
@@ -54,14 +70,20 @@ def build(kernel: Kernel) -> Path:
         f"KDIR={kernel.headers}",
         f"VMLINUX={kernel.elf}",
         f"O={output}",
+        f"PYTHON={sys.executable}",
+        *arguments,
     ]
     with cache.locked(output / ".lock"):
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
     if done.returncode:
-        raise LabError(f"building the modules for {kernel.release} failed:\n{done.stdout.strip()}")
-    return output
+        raise LabError(f"building for {kernel.release} failed:\n{done.stdout.strip()}")
+    return done.stdout.strip()
 
 
 def sha256(module: Path) -> str:

@@ -57,7 +57,7 @@ class Setup:
 def runs(setup: Setup) -> list[Run]:
     """Every run of the experiment, a repeat after another, each repeat in an order of its own."""
     shuffle = random.Random(setup.seed)
-    jobs = tuple(job.name for job in setup.experiment.workload.jobs)
+    jobs = tuple(dict.fromkeys(job.name for job in setup.experiment.workload.jobs))
     planned: list[Run] = []
     for repeat in range(setup.repeats):
         points: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = [
@@ -77,8 +77,8 @@ def _run(
     seed = setup.seed * 1000 + repeat
     files: dict[str, Path | str] = {
         "run": (FILES / "measure").read_text(),
-        "settings": _settings(setup, scheduler, sections),
-        "job.fio": setup.experiment.workload.prepared(setup.device.block, seed),
+        "settings": _settings(setup, scheduler),
+        "job.fio": setup.experiment.workload.prepared(setup.device.block, seed, sections),
     }
     needed = (scheduler, *setup.device.modules)
     ours = tuple(setup.modules[name] for name in needed if name in setup.modules)
@@ -97,11 +97,11 @@ def _run(
     return Run(name, scheduler, point, repeat, seed, sections, job)
 
 
-def _settings(setup: Setup, scheduler: str, sections: tuple[str, ...]) -> str:
+def _settings(setup: Setup, scheduler: str) -> str:
     """What the guest's `measure` is told: shell assignments and two functions."""
-    chosen = " ".join(f"--section={_quoted(section)}" for section in sections)
+    folder = f"/sys/block/{setup.device.block}/queue/iosched"
     tunables = [
-        f"\techo {_quoted(value)} > /sys/block/{setup.device.block}/queue/iosched/{name} || return 1"
+        f"\techo {_quoted(value)} > {folder}/{name} || return 1"
         for name, value in setup.tunables.get(scheduler, {}).items()
     ]
     return "\n".join(
@@ -109,9 +109,6 @@ def _settings(setup: Setup, scheduler: str, sections: tuple[str, ...]) -> str:
             f"DEVICE={setup.device.block}",
             f"SCHEDULER={_quoted(scheduler)}",
             f"SCHEDULER_TAGS={setup.device.scheduler_tags}",
-            "measured_fio() {",
-            f'\tsampler "$DEVICE" out/samples.csv fio "$@" {chosen} job.fio',
-            "}",
             "tunables_set() {",
             *tunables,
             "\treturn 0",

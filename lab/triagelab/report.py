@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import plotly.offline  # type: ignore[import-untyped]
+import plotly.offline
 import polars as pl
 import rich.box
 from rich.console import Group, RenderableType
@@ -23,6 +23,7 @@ from triagelab.summary import Values
 Record = dict[str, Any]
 
 UTILISATIONS = ("device_utilisation", "device_busy", "cpu_utilisation")
+LEGEND = "↓ lower, ↑ higher, = no difference seen, ? not enough repeats"
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
 
 
@@ -71,6 +72,8 @@ class JobTable:
 
 @dataclass(frozen=True)
 class Line:
+    """One line of a job's table, ready to be shown."""
+
     scheduler: str
     mean: str
     interval: str
@@ -126,7 +129,7 @@ def _part(
         for index, job in enumerate(view.jobs)
     ]
     if view.ranked(None, "instructions_per_io"):
-        cpu.append(charts.bars(f"{identity}-instructions", view, None, "instructions_per_io", looks))
+        cpu.append(charts.bars(f"{identity}-cpu", view, None, "instructions_per_io", looks))
     time = [
         charts.over_time(f"{identity}-time-{index}", view, job, measured, looks)
         for index, job in enumerate(view.jobs)
@@ -134,7 +137,7 @@ def _part(
     return Part(
         point=findings.describe(view.point),
         answer=findings.answer(view),
-        protection=charts.protection(f"{identity}-protection", found, view, looks) if found else None,
+        protection=charts.protection(f"{identity}-place", found, view, looks) if found else None,
         no_protection="" if found else _no_protection(view),
         jobs=jobs,
         cpu=cpu,
@@ -163,13 +166,16 @@ def _utilisation(view: View) -> list[list[str]]:
         return []
     table = [["scheduler", *(findings.NAMES[metric] for metric in metrics), "bottleneck"]]
     for scheduler in view.schedulers:
-        rows = [view.row(scheduler, None, metric) for metric in metrics]
-        cells = [findings.shown(row) if row else "–" for row in rows]
+        cells = [_cell(view.row(scheduler, None, metric)) for metric in metrics]
         table.append([scheduler, *cells, findings.bottleneck(view, scheduler)])
     if view.protected and view.alone_run(metrics[0]):
-        rows = [view.alone_run(metric) for metric in metrics]
-        table.append([f"{view.protected} alone", *(findings.shown(row) if row else "–" for row in rows), ""])
+        cells = [_cell(view.alone_run(metric)) for metric in metrics]
+        table.append([f"{view.protected} alone", *cells, ""])
     return table
+
+
+def _cell(row: Record | None) -> str:
+    return findings.shown(row) if row else "–"
 
 
 def _job_table(view: View, job: str) -> JobTable:
@@ -210,12 +216,14 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     """The environment for people: what was run on what."""
     device = environment["device"]
     capacity = device.get("capacity_iops")
+    described = f": {device['description']}" if device.get("description") else ""
+    set_to = [f"{name} = {value}" for name, value in device["settings"].items()]
     boots = [run["boot_s"] for run in runs if run.get("boot_s") is not None]
     settings = [
         ("experiment", environment["experiment"]),
         ("machine", f"{environment['machine']}, {environment['cpus']} CPU(s)"),
-        ("device", f"{device['name']}: {device['description']}" if device.get("description") else device["name"]),
-        ("device settings", ", ".join(f"{name} = {value}" for name, value in device["settings"].items())),
+        ("device", device["name"] + described),
+        ("device settings", ", ".join(set_to) or "none"),
         ("device can do", findings.quantity(capacity, "IOPS") if capacity else "not known"),
         ("kernel", environment["kernel"]),
         ("QEMU", environment.get("qemu") or "–"),
@@ -249,7 +257,7 @@ def table(result: Record, environment: Record) -> RenderableType:
         answer = findings.answer(view)
         shown.append(Text(answer.headline, style="bold"))
         shown += [Text(f"• {detail}") for detail in answer.details]
-        shown.append(Text("↓ lower, ↑ higher, = no difference seen, ? not enough repeats", style="dim"))
+        shown.append(Text(LEGEND, style="dim"))
     return Group(*shown) if shown else Text("No run finished, so there is nothing to compare.")
 
 
@@ -268,8 +276,10 @@ def _terminal_table(view: View, job: str) -> Table:
             findings.shown(p99) if p99 else "nothing done",
             _sign(view.compare(scheduler, BASELINE, job, "p99_us")),
         )
-    if job == view.protected and (p99 := view.alone("p99_us")) and (iops := view.alone("iops")):
-        grid.add_row("(alone)", findings.digits(iops["mean"]), "", findings.shown(p99), "", style="dim")
+    iops, p99 = view.alone("iops"), view.alone("p99_us")
+    if job == view.protected and iops and p99:
+        mean = findings.digits(iops["mean"])
+        grid.add_row("(alone)", mean, "", findings.shown(p99), "", style="dim")
     return grid
 
 

@@ -110,14 +110,16 @@ def read_json(path: Path) -> Record:
         # fio puts its notes and warnings in front of the object.
         loaded = json.loads(text[max(text.find("{"), 0) :])
     except OSError as error:
-        raise LabError(f"{path}: {error.strerror}. Delete the run's folder and use --resume.") from error
+        raise _unusable(path, error.strerror) from error
     except ValueError as error:
-        raise LabError(
-            f"{path} is not JSON ({error}). Delete the run's folder and use --resume."
-        ) from error
+        raise _unusable(path, f"not JSON, {error}") from error
     if not isinstance(loaded, dict):
-        raise LabError(f"{path} holds no JSON object.")
+        raise _unusable(path, "no JSON object")
     return loaded
+
+
+def _unusable(path: Path, reason: object) -> LabError:
+    return LabError(f"{path}: {reason}. Delete the run's folder and use --resume to run it again.")
 
 
 def _row(run: Record, value: Value) -> Record:
@@ -252,9 +254,9 @@ def _counters(path: Path) -> list[dict[str, int]]:
         with path.open(newline="") as file:
             return [{name: int(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
     except OSError as error:
-        raise LabError(f"{path}: {error.strerror}. Delete the run's folder and use --resume.") from error
+        raise _unusable(path, error.strerror) from error
     except (TypeError, ValueError) as error:
-        raise LabError(f"{path} makes no sense: {error}.") from error
+        raise _unusable(path, error) from error
 
 
 def _completed(row: dict[str, int]) -> int:

@@ -58,7 +58,8 @@ def by_repeat(samples: pl.DataFrame) -> Values:
 
 def points(values: Values) -> list[str]:
     """The points measured, the baselines last."""
-    return sorted({key[0] for key in values}, key=lambda point: (is_alone(json.loads(point)), point))
+    found = {key[0] for key in values}
+    return sorted(found, key=lambda point: (is_alone(json.loads(point)), point))
 
 
 def schedulers(values: Values, environment: Record) -> list[str]:

@@ -30,6 +30,8 @@ ZSTD = Tool("zstd", "zstd")
 GCC = Tool("gcc-12", "gcc-12")
 MAKE = Tool("make", "make")
 PAHOLE = Tool("pahole", "dwarves")
+SPARSE = Tool("sparse", "sparse")
+PERL = Tool("perl", "perl")
 
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD)
 BUILD = (GCC, MAKE, PAHOLE)

@@ -87,7 +87,11 @@ def base(kernel: Kernel) -> Base:
 
 
 def with_job(
-    whole: Base, files: Mapping[str, Path | str], modules: Iterable[Path], output: Path, scratch: Path
+    whole: Base,
+    files: Mapping[str, Path | str],
+    modules: Iterable[Path],
+    output: Path,
+    scratch: Path,
 ) -> None:
     """Write `output`: the base archive followed by one with the job.
 
@@ -124,7 +128,16 @@ def archive(stage: Path, output: Path) -> None:
     names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
     for name in names:
         os.utime(stage / name, (0, 0), follow_symlinks=False)
-    command = [tools.path(tools.CPIO), "-o", "-H", "newc", "--quiet", "--reproducible", "-R", "+0:+0"]
+    command = [
+        tools.path(tools.CPIO),
+        "-o",
+        "-H",
+        "newc",
+        "--quiet",
+        "--reproducible",
+        "-R",
+        "+0:+0",
+    ]
     with output.open("wb") as file:
         done = subprocess.run(
             command, cwd=stage, input="\n".join(names).encode(), stdout=file, stderr=subprocess.PIPE
@@ -137,7 +150,15 @@ def compile_static(source: Path) -> Path:
     """A static program for the guest from one C file, compiled once."""
 
     def make(folder: Path) -> None:
-        command = [tools.path(tools.GCC), "-O2", "-Wall", "-static", "-o", str(folder / "program"), str(source)]
+        command = [
+            tools.path(tools.GCC),
+            "-O2",
+            "-Wall",
+            "-static",
+            "-o",
+            str(folder / "program"),
+            str(source),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")

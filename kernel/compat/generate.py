@@ -48,23 +48,25 @@ FUNCTIONS = (
     "elv_unregister",
 )
 
-#: Feature macro, type, and what the type's definition must match for it to be defined.
-FEATURES = (
-    ("IOSCHED_MUST_ALLOC", "elevator_mq_ops", r"\(\*init_sched\)\([^)]*struct elevator_type \*"),
-    ("IOSCHED_INSERT_TAKES_FLAGS", "elevator_mq_ops", r"\(\*insert_requests\)\([^)]*blk_insert_t"),
-    ("IOSCHED_DEPTH_TAKES_HCTX", "elevator_mq_ops", r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*"),
-)
+#: Feature macro, and what the definition of elevator_mq_ops must match for it to be defined.
+FEATURES = {
+    "IOSCHED_MUST_ALLOC": r"\(\*init_sched\)\([^)]*struct elevator_type \*",
+    "IOSCHED_INSERT_TAKES_FLAGS": r"\(\*insert_requests\)\([^)]*blk_insert_t",
+    "IOSCHED_DEPTH_TAKES_HCTX": r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*",
+}
+
+#: One type in pahole's output.
+DEFINITION = re.compile(r"^(?:struct|enum) (\w+) \{$.*?^\}[^;\n]*", re.MULTILINE | re.DOTALL)
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """Something the generator needs is not there; the message says what to do."""
 
 
 def types(vmlinux: str, names: Iterable[str]) -> dict[str, str]:
     """The C definition of each type in `names` that the BTF of `vmlinux` has."""
     output = _run("pahole", "-C", ",".join(names), vmlinux)
-    definition = re.compile(r"^(?:struct|enum|union) (\w+) \{$.*?^\}.*?;?$", re.MULTILINE | re.DOTALL)
-    return {match[1]: match[0].rstrip(";") + ";" for match in definition.finditer(output)}
+    return {match[1]: match[0] + ";" for match in DEFINITION.finditer(output)}
 
 
 def prototype(vmlinux: str, function: str) -> str | None:
@@ -79,7 +81,9 @@ def _run(program: str, *arguments: str) -> str:
         # Its exit status says little: it is 0 without an answer. The answer is judged.
         return subprocess.run(command, capture_output=True, text=True).stdout
     except FileNotFoundError as error:
-        raise Missing(f"no {program} on this computer. On Debian: sudo apt-get install pahole") from error
+        raise MissingError(
+            f"no {program} on this computer. On Debian: sudo apt-get install pahole"
+        ) from error
 
 
 def exported(headers: Path) -> set[str]:
@@ -87,7 +91,7 @@ def exported(headers: Path) -> set[str]:
     try:
         lines = (headers / "Module.symvers").read_text().splitlines()
     except OSError as error:
-        raise Missing(
+        raise MissingError(
             f"no kernel headers in {headers} ({error.filename}: {error.strerror}). "
             "On Debian: sudo apt-get install linux-headers-RELEASE, "
             "RELEASE as `uname -r` says it, or linux-headers-amd64 for the newest"
@@ -114,7 +118,8 @@ def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
 
 def _uncommented(definition: str) -> str:
     """A definition without the offsets and holes that pahole notes in it."""
-    return "\n".join(line for line in re.sub(r"\s*/\*.*?\*/", "", definition).split("\n") if line.strip())
+    lines = re.sub(r"\s*/\*.*?\*/", "", definition).split("\n")
+    return "\n".join(line for line in lines if line.strip())
 
 
 def _same_size(name: str, definition: str) -> str:
@@ -128,9 +133,9 @@ def _same_size(name: str, definition: str) -> str:
 
 def features_header(found: dict[str, str]) -> str:
     """The text of features.h."""
-    return "\n".join(
-        f"#define {macro} 1" for macro, name, pattern in FEATURES if re.search(pattern, found[name])
-    )
+    operations = found["elevator_mq_ops"]
+    macros = [macro for macro, shape in FEATURES.items() if re.search(shape, operations)]
+    return "\n".join(f"#define {macro} 1" for macro in macros)
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -149,31 +154,32 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
     """Write features.h and private.h for one kernel into the folder `output`."""
     symbols = exported(headers)
     found = types(vmlinux, (*REQUIRED, *OPTIONAL, *PUBLIC))
-    absent = [name for name in REQUIRED if name not in found]
-    if absent:
-        raise Missing(
-            f"no type information (BTF) for {', '.join(absent)} in VMLINUX={vmlinux or '(none found)'}. "
-            "Needed: an ELF file of the kernel built with CONFIG_DEBUG_INFO_BTF=y, as every Debian kernel is: "
-            "the file vmlinux in its headers package (6.12 and later), the one unpacked from its vmlinuz, "
-            "or /sys/kernel/btf/vmlinux for the running kernel"
+    if not all(name in found for name in REQUIRED):
+        raise MissingError(
+            f"VMLINUX={vmlinux or '(not given, none found)'} has no type information (BTF) "
+            "for block-layer schedulers. Needed is a file of a kernel built with "
+            "CONFIG_DEBUG_INFO_BTF=y, as all of Debian's are: vmlinux in its headers package "
+            "(6.12 and later), the ELF file unpacked from its vmlinuz, or "
+            "/sys/kernel/btf/vmlinux for the running kernel"
         )
-    prototypes = [
-        text for name in FUNCTIONS if name in symbols and (text := prototype(vmlinux, name)) is not None
-    ]
+    declared = (prototype(vmlinux, name) for name in FUNCTIONS if name in symbols)
+    prototypes = [text for text in declared if text is not None]
     output.mkdir(parents=True, exist_ok=True)
     write_if_changed(output / "private.h", private_header(found, prototypes))
     write_if_changed(output / "features.h", features_header(found))
 
 
 def main() -> int:
+    """The program; returns its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--headers", type=Path, required=True, help="the kernel's build folder (KDIR)")
-    parser.add_argument("--vmlinux", required=True, help="an ELF file of that kernel with BTF")
-    parser.add_argument("--output", type=Path, required=True, help="where private.h and features.h go")
+    add = parser.add_argument
+    add("--headers", type=Path, required=True, help="the kernel's build folder (KDIR)")
+    add("--vmlinux", required=True, help="an ELF file of that kernel with BTF")
+    add("--output", type=Path, required=True, help="where private.h and features.h go")
     arguments = parser.parse_args()
     try:
         generate(arguments.headers, arguments.vmlinux, arguments.output)
-    except Missing as error:
+    except MissingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

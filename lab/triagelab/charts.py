@@ -10,6 +10,7 @@ so that the charts can be read in grey.
 import html
 import math
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import plotly.graph_objects as go
@@ -181,7 +182,7 @@ def _dot(place: Place, look: Style) -> go.Scatter:
         mode="markers",
         marker={
             "symbol": look.marker,
-            "size": 19 if hollow else 12,
+            "size": 20 if hollow else 14,
             "color": look.colour,
             "line": {"color": look.colour if hollow else "white", "width": 2 if hollow else 1},
         },
@@ -218,9 +219,10 @@ def _protection_title(found: list[Place], view: View) -> str:
         ratios = [_ratio(place.protection) for place in found]
         least, most = findings.digits(min(ratios)), findings.digits(max(ratios))
         reach = f"{least} to {most}" if least != most else least
+        few = view.repeats < statistics.REPEATS_FOR_VERDICT
+        seen = "too few repeats to tell if one does" if few else "no scheduler was seen to do"
         return (
-            f"{view.protected}'s P99 is {reach} × what it is alone: "
-            f"no scheduler was seen to do better than {BASELINE}"
+            f"{view.protected}'s P99 is {reach} × what it is alone: {seen} better than {BASELINE}"
         )
     best = min(protectors, key=lambda place: _ratio(place.protection))
     cheapest = max(protectors, key=lambda place: _ratio(place.kept))
@@ -362,19 +364,23 @@ def over_time(
     completion = _lines(here, view.schedulers, "clat_us", width)
     total = _lines(here, view.schedulers, "lat_us", width)
     panels = [name for name in view.schedulers if name in completion or name in total]
+    if not panels:
+        return None
     lowest = min(min(line.low) for line in (*completion.values(), *total.values()))
     highest = max(max(line.high) for line in (*completion.values(), *total.values()))
-    low, high = max(lowest, 0.001) / 1.15, highest * 1.15
-    divisor, unit = _time_scale(low, high)
+    middle = math.sqrt(max(lowest, 0.001) * highest)
+    # No less than about a factor of two, or noise would look like news.
+    low, high = min(lowest / 1.15, middle / 1.5), max(highest * 1.15, middle * 1.5)
+    scale = scale_for("µs", middle)
 
     figure = go.Figure()
     for index, name in enumerate(panels):
         axis = f"y{index + 1}" if index else "y"
         if name in completion:
-            figure.add_traces(_band(completion[name], divisor, looks[name].colour, axis))
+            figure.add_traces(_band(completion[name], scale.divisor, looks[name].colour, axis))
         if name in total:
-            figure.add_trace(_dotted(total[name], divisor, axis))
-        settings = _panel(index, len(panels), low / divisor, high / divisor)
+            figure.add_trace(_dotted(total[name], scale.divisor, axis))
+        settings = _panel(index, len(panels), low / scale.divisor, high / scale.divisor)
         figure.update_layout({axis.replace("y", "yaxis"): settings})
         figure.add_annotation(_heading(name, axis))
     figure.add_annotation(
@@ -384,7 +390,7 @@ def over_time(
         xshift=-56,
         y=0.5,
         textangle=-90,
-        text=f"latency ({unit}, log)",
+        text=f"latency ({scale.unit}, log)",
         font={"size": 12, "color": INK},
         showarrow=False,
     )
@@ -397,12 +403,6 @@ def over_time(
         "lowest to highest repeat; dotted: total latency, which adds the wait inside submission."
     )
     return _chart(identity, _over_time_title(job, completion, width), note, figure)
-
-
-def _time_scale(low: float, high: float) -> tuple[float, str]:
-    """The unit for a log axis of latencies: that of its middle."""
-    scale = scale_for("µs", math.sqrt(low * high))
-    return scale.divisor, scale.unit
 
 
 def _lines(here: pl.DataFrame, schedulers: list[str], metric: str, width: float) -> dict[str, Line]:
@@ -509,18 +509,18 @@ def _panel(index: int, count: int, low: float, high: float) -> dict[str, Any]:
 
 
 def _over_time_title(job: str, lines: dict[str, Line], width: float) -> str:
-    peaks = {name: max(line.mean) for name, line in lines.items()}
-    if not peaks:
+    """The usual level (the median window) where it is lowest and highest, and the peaks."""
+    if not lines:
         return f"{job}: latency over time"
-    ranked = sorted(peaks, key=lambda name: peaks[name])
-    least, most = ranked[0], ranked[-1]
-    peak = f"{job}: the worst {width * 1000:.0f} ms of completion latency average"
-    if least == most:
-        return f"{peak} {findings.quantity(peaks[least], 'µs')} under {least}"
-    return (
-        f"{peak} {findings.quantity(peaks[least], 'µs')} under {least} (least) and "
-        f"{findings.quantity(peaks[most], 'µs')} under {most} (most)"
-    )
+    usual = {name: median(line.mean) for name, line in lines.items()}
+    ranked = sorted(usual, key=lambda name: usual[name])
+    ends = dict.fromkeys((ranked[0], ranked[-1]))
+    levels = [
+        f"{findings.quantity(usual[name], 'µs')} under {name} "
+        f"(worst {width * 1000:.0f} ms: {findings.quantity(max(lines[name].mean), 'µs')})"
+        for name in ends
+    ]
+    return f"{job}: completion latency is usually {findings.listed(levels)}"
 
 
 # ---- what charts share ----------------------------------------------------------
@@ -581,5 +581,5 @@ def _layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
 
 
 def _chart(identity: str, title: str, note: str, figure: go.Figure) -> Chart:
-    drawing = str(plotly.io.to_json(figure)).replace("<", "\\u003c")
-    return Chart(identity, title, note, drawing, figure.layout.height)
+    # plotly escapes "<": its JSON can stand in a script element.
+    return Chart(identity, title, note, str(plotly.io.to_json(figure)), figure.layout.height)

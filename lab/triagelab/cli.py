@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _error.print(f"triage: {where}{error.strerror or error}", style="red", markup=False)
+        message = f"triage: {where}{error.strerror or error}"
+        _error.print(message, style="red", markup=False, soft_wrap=True)
         return 1
 
 

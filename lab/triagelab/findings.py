@@ -37,7 +37,7 @@ NAMES = {
     "max_us": "maximum latency",
     "cpu_s": "CPU time",
     "clat_p99_us": "P99 completion latency",
-    "instructions_per_io": "instructions per I/O",
+    "instructions_per_io": "instruction count per I/O",
     "context_switches": "context switches",
     "cpu_utilisation": "CPU utilisation",
     "device_utilisation": "device utilisation",
@@ -280,7 +280,7 @@ def _protects(view: View, job: str, best: str) -> str:
     if len(view.schedulers) == 1:
         return f"Only {best} was measured, so {job} is not compared: {latency}."
     if view.repeats < REPEATS_FOR_VERDICT:
-        subject = f"{job}'s P99 latency was lowest under {best}"
+        subject = f"{job} fared best under {best}"
     else:
         subject = f"{best} protects {job} best"
     if equals := view.equals(best, job, "p99_us"):

@@ -61,11 +61,12 @@ class Kernel:
     @cached_property
     def boots_as_elf(self) -> bool:
         """Whether the uncompressed kernel has the PVH entry that QEMU starts an ELF at."""
+        try:
+            elf = self.elf.read_bytes()
+        except LabError:
+            return False  # the image unpacks itself, whatever it is packed with
         # An ELF note: name size 4, any description size, type 18, name "Xen".
-        return (
-            re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", self.elf.read_bytes())
-            is not None
-        )
+        return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", elf) is not None
 
 
 def _header(image: bytes) -> int:

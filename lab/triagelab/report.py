@@ -32,7 +32,7 @@ def write(out: Path) -> Path:
 
     Returns the report's path.  Raises LabError when a finished run's files make no sense.
     """
-    environment = samples.read_json(out / "environment.json")
+    environment = samples.read_environment(out)
     measured = samples.collect(out)
     result = summary.summarise(measured, environment)
     measured.write_parquet(out / "samples.parquet")
@@ -218,10 +218,16 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     capacity = device.get("capacity_iops")
     described = f": {device['description']}" if device.get("description") else ""
     set_to = [f"{name} = {value}" for name, value in device["settings"].items()]
+    tunables = [
+        f"{scheduler}: {name} = {value}"
+        for scheduler, chosen in environment.get("tunables", {}).items()
+        for name, value in chosen.items()
+    ]
+    machine = ", ".join(filter(None, map(environment.get, ("machine", "machine_description"))))
     boots = [run["boot_s"] for run in runs if run.get("boot_s") is not None]
     settings = [
         ("experiment", environment["experiment"]),
-        ("machine", f"{environment['machine']}, {environment['cpus']} CPU(s)"),
+        ("machine", f"{machine}, {environment['cpus']} CPU(s)"),
         ("device", device["name"] + described),
         ("device settings", ", ".join(set_to) or "none"),
         ("device can do", findings.quantity(capacity, "IOPS") if capacity else "not known"),
@@ -229,6 +235,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
         ("QEMU", environment.get("qemu") or "–"),
         ("fio", environment["fio"]),
         ("schedulers", ", ".join(environment["schedulers"])),
+        ("their tunables", ", ".join(tunables) or "as the kernel sets them"),
         ("protected job", environment.get("protected") or "none named"),
         ("background jobs", ", ".join(environment.get("background", [])) or "none named"),
         ("repeats", str(environment["repeats"])),
@@ -247,40 +254,53 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
 
 
 def table(result: Record, environment: Record) -> RenderableType:
-    """The answer and a table a job, no wider than 80 columns."""
+    """A table a job and the answer, no wider than 80 columns."""
     shown: list[RenderableType] = []
-    for view in findings.views(result, environment):
+    views = findings.views(result, environment)
+    for view in views:
         if view.point != "{}":
             shown.append(Text(findings.describe(view.point), style="bold"))
-        for job in view.jobs:
-            shown.append(_terminal_table(view, job))
+        shown += [_terminal_table(view, job) for job in view.jobs]
         answer = findings.answer(view)
         shown.append(Text(answer.headline, style="bold"))
         shown += [Text(f"• {detail}") for detail in answer.details]
+    if any(_has_verdicts(view) for view in views):
         shown.append(Text(LEGEND, style="dim"))
     return Group(*shown) if shown else Text("No run finished, so there is nothing to compare.")
 
 
+def _has_verdicts(view: View) -> bool:
+    return BASELINE in view.schedulers and len(view.schedulers) > 1
+
+
 def _terminal_table(view: View, job: str) -> Table:
+    """A line a scheduler: throughput and P99, and against the baseline where there is one."""
     title = f"{job} (protected)" if job == view.protected else job
     grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
-    for heading in ("IOPS", f"/ {BASELINE}", "P99 latency [95 %]", f"/ {BASELINE}"):
+    compared = _has_verdicts(view)
+    for heading in ("IOPS", "P99 latency [95 %]"):
         grid.add_column(heading, justify="right")
+        if compared:
+            grid.add_column(f"/ {BASELINE}", justify="right")
     for scheduler in view.schedulers:
-        iops, p99 = (view.row(scheduler, job, metric) for metric in ("iops", "p99_us"))
-        grid.add_row(
-            scheduler,
-            findings.digits(iops["mean"]) if iops else "–",
-            _sign(view.compare(scheduler, BASELINE, job, "iops")),
-            findings.shown(p99) if p99 else "nothing done",
-            _sign(view.compare(scheduler, BASELINE, job, "p99_us")),
-        )
-    iops, p99 = view.alone("iops"), view.alone("p99_us")
-    if job == view.protected and iops and p99:
-        mean = findings.digits(iops["mean"])
-        grid.add_row("(alone)", mean, "", findings.shown(p99), "", style="dim")
+        cells = []
+        for metric in ("iops", "p99_us"):
+            cells.append(_short(view.row(scheduler, job, metric)))
+            if compared:
+                cells.append(_sign(view.compare(scheduler, BASELINE, job, metric)))
+        grid.add_row(scheduler, *cells)
+    if job == view.protected and view.alone("iops"):
+        gap = [""] if compared else []
+        iops, p99 = _short(view.alone("iops")), _short(view.alone("p99_us"))
+        grid.add_row("(alone)", iops, *gap, p99, *gap, style="dim")
     return grid
+
+
+def _short(row: Record | None) -> str:
+    if row is None:
+        return "nothing done"
+    return findings.digits(row["mean"]) if row["metric"] == "iops" else findings.shown(row)
 
 
 def _sign(comparison: Comparison | None) -> str:

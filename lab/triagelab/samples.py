@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from triagelab.errors import LabError
+from triagelab.errors import LabError, RequestError
 
 SCHEMA = {
     "run": pl.String,
@@ -52,6 +52,19 @@ RUN_UNITS = {
 TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
 UNITS = JOB_UNITS | RUN_UNITS | TIME_UNITS
 
+# Columns of samples.csv; all but in_flight only ever grow.
+COUNTERS = (
+    "time_ns",
+    "idle_ns",
+    "context_switches",
+    "reads",
+    "writes",
+    "discards",
+    "flushes",
+    "in_flight",
+    "io_ticks_ms",
+    "queue_ms",
+)
 DIRECTIONS = ("read", "write", "trim")
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
@@ -73,7 +86,7 @@ def collect(out: Path) -> pl.DataFrame:
 
     Raises LabError when a finished run's files are missing or make no sense.
     """
-    environment = read_json(out / "environment.json")
+    environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
     done = [(path, run) for path, run in runs(out) if run["status"] == "done"]
@@ -91,6 +104,14 @@ def collect(out: Path) -> pl.DataFrame:
             for name, cell in _row(run, value).items():
                 columns[name].append(cell)
     return pl.DataFrame(columns, schema=SCHEMA)
+
+
+def read_environment(out: Path) -> Record:
+    """What was run on what; raises RequestError when `out` is no run directory."""
+    path = out / "environment.json"
+    if not path.is_file():
+        raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
+    return read_json(path)
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
@@ -252,7 +273,10 @@ def _run_wide(path: Path, environment: Record) -> Iterator[Value]:
 def _counters(path: Path) -> list[dict[str, int]]:
     try:
         with path.open(newline="") as file:
-            return [{name: int(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != COUNTERS:
+                raise _unusable(path, f"its columns are not {','.join(COUNTERS)}")
+            return [{name: int(cell) for name, cell in row.items()} for row in reader]
     except OSError as error:
         raise _unusable(path, error.strerror) from error
     except (TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ two samples that do not differ, it leaves 1 out in this share of cases: 2 repeat
 ten or more where a close call matters.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -91,9 +92,9 @@ def compare(a: Mapping[int, float], b: Mapping[int, float]) -> Comparison | None
     if n < REPEATS_FOR_INTERVAL:
         return Comparison(ratio, None, n, NOT_ENOUGH)
     interval = _bootstrap((above, below), _ratio_of_means)
-    finite = bool(np.isfinite(interval).all())
     verdict = _verdict(interval) if n >= REPEATS_FOR_VERDICT else NOT_ENOUGH
-    return Comparison(ratio, interval if finite else None, n, verdict)
+    bounded = ratio is not None and math.isfinite(interval[1])
+    return Comparison(ratio, interval if bounded else None, n, verdict)
 
 
 def _verdict(interval: Interval) -> str:
@@ -102,7 +103,7 @@ def _verdict(interval: Interval) -> str:
         return LOWER
     if low > 1:
         return HIGHER
-    return NO_DIFFERENCE  # also for zero against zero, whose interval is NaN
+    return NO_DIFFERENCE
 
 
 def _mean(sample: Array, axis: int = -1) -> Array:
@@ -110,14 +111,16 @@ def _mean(sample: Array, axis: int = -1) -> Array:
 
 
 def _ratio_of_means(above: Array, below: Array, axis: int = -1) -> Array:
-    # A job that made no progress in some repeats may be drawn with zeros alone.
+    # A job that made no progress in some repeats may be drawn with zeros alone:
+    # nothing over nothing is no difference, something over nothing is infinite.
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(above.mean(axis=axis) / below.mean(axis=axis))
+        ratio = np.asarray(above.mean(axis=axis) / below.mean(axis=axis))
+    return np.where(np.isnan(ratio), 1.0, ratio)
 
 
 def _bootstrap(samples: tuple[Array, ...], statistic: object) -> Interval:
     """The percentile interval; samples of one repeat are drawn together."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # between infinities
         result = stats.bootstrap(
             samples,
             statistic,

@@ -108,7 +108,7 @@ def _rows(values: Values, environment: Record) -> list[Record]:
 def _verdicts(values: Values, environment: Record) -> list[Record]:
     verdicts = []
     keys = itertools.product(
-        [point for point in points(values) if not is_alone(json.loads(point))],
+        points(values),
         jobs(values, environment),
         COMPARED,
         itertools.combinations(schedulers(values, environment), 2),

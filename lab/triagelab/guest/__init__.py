@@ -192,6 +192,7 @@ def _normal(path: str) -> str:
 def _stage_modules(kernel: Kernel, stage: Path) -> Path:
     """Copy the modules guests may need, with what they depend on; returns modprobe's index."""
     target = stage / "lib/modules" / kernel.release
+    target.mkdir(parents=True)
     listing = kernel.modules / "modules.dep"
     if not listing.exists():
         raise LabError(f"{listing} is missing: run depmod -b {kernel.root} {kernel.release}")

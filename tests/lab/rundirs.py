@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Makes run directories for tests: what a guest would have left behind, without one.
+
+Latencies are drawn, then written down the way fio writes them: the same histogram
+buckets, the same JSON, the same logs.  `tests/lab/data` holds output of a real fio
+that keeps this honest (see test_samples.py).
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one job gets under one scheduler: requests a second, and their latency."""
+
+    iops: float
+    median_us: float
+    spread: float = 0.3  # sigma of the logarithm
+    bs: int = 4096
+    slat_us: float = 2.0
+    ddir: str = "read"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A whole experiment: for each scheduler the load of each job."""
+
+    loads: dict[str, dict[str, Load]]
+    alone: Load | None = None
+    repeats: int = 5
+    seconds: float = 3.0
+    protected: str | None = "database_sim"
+    background: tuple[str, ...] = ("backup_sim",)
+    capacity_iops: float | None = 10000.0
+    failed: tuple[tuple[str, int], ...] = ()
+    noise: float = 0.02
+    points: tuple[Record, ...] = ({},)
+    notes: tuple[str, ...] = field(default=("The guest shares no file with the host.",))
+
+
+STUDY = Bench(
+    # Made up, in the proportions of a device that is shared unfairly.
+    loads={
+        "none": {"database_sim": Load(300, 3000), "backup_sim": Load(9500, 3300, bs=131072)},
+        "mq-deadline": {
+            "database_sim": Load(180, 5200, slat_us=900),
+            "backup_sim": Load(9600, 3300, bs=131072),
+        },
+        "kyber": {"database_sim": Load(300, 3020), "backup_sim": Load(9300, 3400, bs=131072)},
+        "bfq": {"database_sim": Load(7200, 108), "backup_sim": Load(1500, 21000, bs=131072)},
+        "prio-basic": {"database_sim": Load(4100, 190), "backup_sim": Load(5600, 5700, bs=131072)},
+    },
+    alone=Load(8000, 105, 0.05),
+)
+
+
+def make(out: Path, bench: Bench = STUDY) -> Path:
+    """Writes the run directory of an experiment and returns it."""
+    out.mkdir(parents=True, exist_ok=True)
+    _dump(out / "environment.json", environment(bench))
+    for point in bench.points:
+        for scheduler, jobs in bench.loads.items():
+            for repeat in range(bench.repeats):
+                _run(out, bench, scheduler, point, repeat, jobs)
+    for repeat in range(bench.repeats if bench.alone else 0):
+        assert bench.alone is not None and bench.protected is not None
+        _run(out, bench, "none", {"alone": True}, repeat, {bench.protected: bench.alone})
+    return out
+
+
+def environment(bench: Bench) -> Record:
+    return {
+        "schema": 1,
+        "experiment": "mixed-priority",
+        "title": "A database beside a backup",
+        "question": "Does a priority-aware scheduler protect the database, and at what price?",
+        "machine": "sim",
+        "device": {
+            "name": "null",
+            "settings": {"irqmode": 2, "completion_nsec": 400000, "hw_queue_depth": 4},
+            "capacity_iops": bench.capacity_iops,
+            "description": "null_blk, a completion 400 µs after the request, 4 at a time",
+        },
+        "kernel": "6.12.117+deb12-amd64",
+        "qemu": "7.2.22",
+        "fio": "fio-3.33",
+        "schedulers": list(bench.loads),
+        "protected": bench.protected,
+        "background": list(bench.background),
+        "repeats": bench.repeats,
+        "seed": 1,
+        "modules": {"prio-basic": {"sha256": "5a" * 32}} if "prio-basic" in bench.loads else {},
+        "tunables": {"prio-basic": {"aging_expire": "100"}} if "prio-basic" in bench.loads else {},
+        "cpus": 1,
+        "notes": list(bench.notes),
+    }
+
+
+def _run(
+    out: Path, bench: Bench, scheduler: str, point: Record, repeat: int, jobs: dict[str, Load]
+) -> None:
+    identity = "-".join([scheduler, *(f"{k}{v}" for k, v in point.items()), str(repeat)])
+    folder = out / "runs" / identity
+    (folder / "out" / "logs").mkdir(parents=True)
+    failed = (scheduler, repeat) in bench.failed
+    run = {
+        "id": identity,
+        "scheduler": scheduler,
+        "point": point,
+        "repeat": repeat,
+        "seed": 1000 + repeat,
+        "sections": list(jobs),
+        "status": "failed" if failed else "done",
+        "reason": "the guest panicked: <NULL> pointer dereference" if failed else None,
+        "boot_s": 4.2,
+    }
+    _dump(folder / "run.json", run)
+    if failed:
+        return
+    random = np.random.default_rng([repeat, len(point), *identity.encode()])
+    parts = []
+    for index, (name, load) in enumerate(jobs.items()):
+        factor = float(np.exp(random.normal(0, bench.noise)))
+        count = round(load.iops * bench.seconds / factor)
+        latencies = factor * load.median_us * 1000 * np.exp(random.normal(0, load.spread, count))
+        parts.append(fio_job(name, latencies.astype(int), load, bench.seconds))
+        _logs(folder / "out" / "logs", index, latencies, load, bench.seconds)
+    _dump(folder / "out" / "fio.json", {"fio version": "fio-3.33", "jobs": parts})
+    total = sum(part[jobs[part["jobname"]].ddir]["total_ios"] for part in parts)
+    _counters(folder / "out" / "samples.csv", total, bench.seconds)
+
+
+def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Record:
+    """One element of fio's `jobs`, from the total latency of each request."""
+    idle: Record = {"io_bytes": 0, "total_ios": 0, "runtime": 0}
+    idle |= {"lat_ns": _latency([]), "clat_ns": _latency([])}
+    busy = {
+        "io_bytes": len(latencies_ns) * load.bs,
+        "total_ios": len(latencies_ns),
+        "runtime": round(seconds * 1000),
+        "lat_ns": _latency(latencies_ns.tolist()),
+        "clat_ns": _latency(np.maximum(latencies_ns - int(load.slat_us * 1000), 1000).tolist()),
+    }
+    return {
+        "jobname": name,
+        **{ddir: busy if ddir == load.ddir else idle for ddir in ("read", "write", "trim")},
+        "job_runtime": round(seconds * 1000),
+        "usr_cpu": 1.5,
+        "sys_cpu": 0.0005 * len(latencies_ns) / seconds,
+    }
+
+
+def bucket(nanoseconds: int) -> int:
+    """fio's histogram bucket, by its middle (stat.c, plat_val_to_idx and back)."""
+    shift = max(nanoseconds.bit_length() - 7, 0)
+    return ((nanoseconds >> shift) << shift) + ((1 << shift) >> 1)
+
+
+def _latency(values: list[int]) -> Record:
+    if not values:
+        return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+    bins = Counter(bucket(value) for value in values)
+    return {
+        "min": min(values),
+        "max": max(values),
+        "mean": sum(values) / len(values),
+        "N": len(values),
+        "bins": {str(value): count for value, count in sorted(bins.items())},
+    }
+
+
+def _logs(folder: Path, index: int, latencies: Array, load: Load, seconds: float) -> None:
+    windows = np.array_split(latencies, round(seconds * 20))
+    for kind, less in (("lat", 0.0), ("clat", load.slat_us * 1000)):
+        ddir = ("read", "write", "trim").index(load.ddir)
+        lines = [
+            f"{50 * (number + 1)}, {max(int(window.mean() - less), 1)}, {ddir}, 0, 0, 0\n"
+            for number, window in enumerate(windows)
+            if len(window)
+        ]
+        (folder / f"{index}_{kind}.log").write_text("".join(lines))
+
+
+def _counters(path: Path, total: int, seconds: float) -> None:
+    """Half a second of start-up at full CPU, then the I/O, then nothing."""
+    lines = [
+        "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms"
+    ]
+    steps = round(seconds * 10)
+    for step in range(-5, steps + 1):
+        progress = max(step, 0) / steps
+        idle = round(max(step, 0) * 40_000_000)
+        lines.append(
+            f"{(step + 5) * 100_000_000},{idle},{1000 + round(2 * total * progress)},"
+            f"{round(total * progress)},0,0,0,{4 if 0 <= step < steps else 0},{max(step, 0) * 98},0"
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _dump(path: Path, content: Record) -> None:
+    path.write_text(json.dumps(content))

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cache: entries are whole, and made once."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from triagelab import cache
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_failed_entry_leaves_nothing_and_is_made_again() -> None:
+    def fails(folder: Path) -> None:
+        (folder / "half").write_text("half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        cache.entry("kind/name", fails)
+    made = cache.entry("kind/name", lambda folder: (folder / "whole").touch())
+    assert [path.name for path in made.iterdir()] == ["whole"]
+    assert not [path for path in made.parent.iterdir() if "part" in path.name]
+
+
+def test_two_that_want_the_same_make_it_once() -> None:
+    calls: list[Path] = []
+
+    def slow(folder: Path) -> None:
+        calls.append(folder)
+        time.sleep(0.2)
+
+    threads = [threading.Thread(target=cache.entry, args=("kind/name", slow)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1

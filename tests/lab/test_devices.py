@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Devices: capacity, and settings that make no sense."""
+
+import pytest
+from triagelab import devices
+from triagelab.errors import RequestError
+
+
+def test_capacity_is_places_by_service_time() -> None:
+    device = devices.find("null", {"depth": "4", "queues": "2", "completion_us": "500"})
+    assert device.capacity_iops == 4 * 2 * 1e6 / 500
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "4.5", "many", "1025", ""])
+def test_a_value_out_of_bounds_names_the_bounds(text: str) -> None:
+    with pytest.raises(RequestError, match="1 to 1024"):
+        devices.find("null", {"depth": text})
+
+
+def test_an_unknown_setting_names_the_nearest() -> None:
+    with pytest.raises(RequestError, match="did you mean 'completion_us'"):
+        devices.find("null", {"complete_us": "3"})
+
+
+def test_an_unknown_device_names_what_there_is() -> None:
+    with pytest.raises(RequestError, match="unknown device 'nul'.*did you mean 'null'"):
+        devices.find("nul", {})

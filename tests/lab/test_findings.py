@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: sentences say what the figures say, and claim no difference without a verdict."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import findings, samples, summary
+from triagelab.findings import View, digits, quantity, title
+
+from tests.lab import rundirs
+from tests.lab.rundirs import Bench, Load
+
+STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
+
+
+def view(tmp_path: Path, bench: Bench = STUDY) -> View:
+    out = rundirs.make(tmp_path / "out", bench)
+    environment = samples.read_environment(out)
+    result = summary.summarise(samples.collect(out), environment)
+    (found,) = findings.views(result, environment)
+    return found
+
+
+def plain(text: str) -> str:
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.00414, "0.00414"), (0.5, "0.500"), (3.14159, "3.14"), (99.94, "99.9"),
+     (99.96, "100"), (100, "100"), (1234567.8, "1 234 568")],
+)  # fmt: skip
+def test_digits(value: float, text: str) -> None:
+    assert plain(digits(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(115, "µs", "115 µs"), (13172, "µs", "13.2 ms"), (2.5e6, "µs", "2.50 s"),
+     (0.02, "s", "20.0 ms"), (1.05e8, "B/s", "105 MB/s"), (0.975, "1", "97.5 %"),
+     (8489.2, "instructions", "8 489"), (0, "µs", "0 µs")],
+)  # fmt: skip
+def test_quantities_have_fitting_units(value: float, unit: str, text: str) -> None:
+    assert plain(quantity(value, unit)) == text
+
+
+def test_interval_is_in_the_unit_of_its_value() -> None:
+    assert plain(quantity(1010, "µs", (990, 1030))) == "1.01 ms [0.990, 1.03]"
+
+
+def test_headline_names_protector_and_price(tmp_path: Path) -> None:
+    answer = findings.answer(view(tmp_path))
+    headline = plain(answer.headline)
+    assert headline.startswith("bfq protects database_sim best: its P99 latency is ")
+    assert "× what it is alone" in headline
+    assert "what it is under none (" in headline
+    assert "backup_sim keeps 1" in headline
+    others = [detail.split(":")[0] for detail in answer.details]
+    assert others == ["mq-deadline", "kyber", "prio-basic"]
+    assert "(higher)" in answer.details[0]
+    assert "(lower)" in answer.details[2]
+
+
+def test_comparisons_read_either_way(tmp_path: Path) -> None:
+    found = view(tmp_path)
+    forth = found.compare("bfq", "none", "database_sim", "p99_us")
+    back = found.compare("none", "bfq", "database_sim", "p99_us")
+    assert forth and back and forth.ratio and back.ratio
+    assert (forth.verdict, back.verdict) == ("lower", "higher")
+    assert forth.ratio < 1
+    assert back.ratio == pytest.approx(1 / forth.ratio)
+
+
+def test_nobody_protects(tmp_path: Path) -> None:
+    loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline")}
+    answer = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=loads)))
+    assert answer.headline.startswith(
+        "No scheduler was seen to protect database_sim better than none"
+    )
+    assert [detail.split(":")[0] for detail in answer.details] == ["mq-deadline"]
+
+
+def test_equals_are_named(tmp_path: Path) -> None:
+    loads = {"none": STUDY.loads["none"], "x": STUDY.loads["bfq"], "y": STUDY.loads["bfq"]}
+    bench = dataclasses.replace(STUDY, loads=loads, noise=0.0)
+    for scheduler in ("x", "y"):  # the same figures for both
+        loads[scheduler] = {name: dataclasses.replace(load, spread=0.0)
+                            for name, load in loads[scheduler].items()}  # fmt: skip
+    headline = findings.answer(view(tmp_path, bench)).headline
+    assert headline.startswith("x protects database_sim best (no difference seen to y)")
+
+
+def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
+    starved = {"database_sim": Load(0, 100), "backup_sim": Load(9000, 3000)}
+    loads = {"none": STUDY.loads["none"], "bad": starved, "bfq": STUDY.loads["bfq"]}
+    answer = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=loads)))
+    assert answer.details[0].startswith("bad: database_sim completed no request at all")
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_few_repeats_claim_nothing(tmp_path: Path, repeats: int) -> None:
+    found = view(tmp_path, dataclasses.replace(STUDY, repeats=repeats))
+    answer = findings.answer(found)
+    assert "protects" not in answer.headline
+    assert "fared best under bfq" in answer.headline
+    assert "no difference between them is claimed" in answer.details[-1]
+    assert not found.protectors()
+
+
+def test_without_a_protected_job_each_job_is_summed_up(tmp_path: Path) -> None:
+    bench = dataclasses.replace(STUDY, protected=None, background=(), alone=None)
+    headline = plain(findings.answer(view(tmp_path, bench)).headline)
+    assert "database_sim: P99 latency is lowest under bfq" in headline
+    assert "backup_sim: P99 latency is lowest under " in headline
+
+
+def test_one_scheduler_is_not_compared(tmp_path: Path) -> None:
+    loads = {"kyber": STUDY.loads["kyber"]}
+    answer = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=loads, alone=None)))
+    assert answer.headline.startswith("Only kyber was measured")
+    assert answer.details == []
+
+
+def test_titles_call_equal_what_no_verdict_parts(tmp_path: Path) -> None:
+    loads = dict.fromkeys(("none", "kyber"), STUDY.loads["kyber"])
+    bench = dataclasses.replace(STUDY, loads=loads, noise=0.3)
+    assert "no difference between schedulers" in title(
+        view(tmp_path, bench), "backup_sim", "p99_us"
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "cpu", "bottleneck"),
+    [(0.95, 0.5, "device"), (0.5, 0.95, "CPU"), (0.95, 0.95, "device and CPU"),
+     (0.5, 0.5, "neither"), (None, 0.5, "not the CPU"), (None, 0.95, "CPU"),
+     (None, None, "not measured")],
+)  # fmt: skip
+def test_bottleneck(device: float | None, cpu: float | None, bottleneck: str) -> None:
+    used = {"device_utilisation": device, "cpu_utilisation": cpu}
+    rows: list[dict[str, Any]] = [
+        {"scheduler": "none", "point": {}, "job": None, "metric": metric, "unit": "1",
+         "mean": mean, "ci95": None, "n": 5}
+        for metric, mean in ({**used, "iops": 1.0}).items()
+        if mean is not None
+    ]  # fmt: skip
+    found = View({"rows": rows, "verdicts": []}, {"schedulers": ["none"]}, "{}")
+    assert findings.bottleneck(found, "none") == bottleneck
+    (sentence,) = findings.bottlenecks(found, "sim")
+    assert sentence.startswith("Under none")

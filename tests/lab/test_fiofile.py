@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Job files: fio's own judgement, what is kept, and what the lab adds."""
+
+from pathlib import Path
+
+import pytest
+from triagelab import fiofile
+from triagelab.errors import RequestError
+
+TEXT = """\
+; a user's file
+[global]
+ioengine=libaio
+prioclass=2
+filename=/dev/sda
+[urgent]
+rw=randread
+prio=1
+runtime=1
+[bulk]
+rw=read
+prio=7
+group_reporting
+runtime=1
+"""
+
+
+def read(folder: Path, text: str) -> fiofile.FioFile:
+    path = folder / "job.fio"
+    path.write_text(text)
+    return fiofile.read(path)
+
+
+def test_global_options_reach_every_job_and_its_own_win(tmp_path: Path) -> None:
+    urgent, bulk = read(tmp_path, TEXT + "prioclass=3\n").jobs
+    assert urgent.options["prioclass"] == "2"
+    assert bulk.options["prioclass"] == "3"
+
+
+def test_jobs_never_touch_the_device_the_file_names(tmp_path: Path) -> None:
+    prepared = read(tmp_path, TEXT).prepared("nullb0", 7, ("urgent", "bulk"))
+    assert "sda" not in prepared
+    assert prepared.count("filename=/dev/nullb0") == 2
+
+
+def test_jobs_are_reported_one_by_one(tmp_path: Path) -> None:
+    workload = read(tmp_path, TEXT)
+    assert "group_reporting" not in workload.prepared("nullb0", 7, ("urgent", "bulk"))
+    assert workload.replaced() == ["filename=/dev/sda", "group_reporting"]
+
+
+def test_only_the_chosen_jobs_are_run_with_the_same_seeds_and_logs_by_place(tmp_path: Path) -> None:
+    workload = read(tmp_path, TEXT)
+    both = workload.prepared("nullb0", 7, ("urgent", "bulk"))
+    alone = workload.prepared("nullb0", 7, ("bulk",))
+    assert "[urgent]" not in alone
+    seeds = [line for line in both.splitlines() if line.startswith("randseed=")]
+    assert len(set(seeds)) == 2
+    assert seeds[1] in alone
+    assert "write_lat_log=out/logs/0" in alone
+    assert "write_lat_log=out/logs/1" in both
+
+
+def test_fio_accepts_what_the_lab_makes(tmp_path: Path) -> None:
+    again = tmp_path / "prepared.fio"
+    again.write_text(read(tmp_path, TEXT).prepared("nullb0", 7, ("urgent", "bulk")))
+    assert [job.name for job in fiofile.read(again).jobs] == ["urgent", "bulk"]
+
+
+def test_urgency_follows_the_io_priority(tmp_path: Path) -> None:
+    text = "".join(
+        f"[{name}]\nrw=read\n{options}\n"
+        for name, options in {
+            "idle": "prioclass=3",
+            "unset": "",
+            "be1": "prioclass=2\nprio=1",
+            "rt7": "prioclass=1\nprio=7",
+            "be5": "prioclass=2\nprio=5",
+        }.items()
+    )
+    ranked = sorted(read(tmp_path, text).jobs, key=lambda job: job.urgency)
+    assert [job.name for job in ranked] == ["rt7", "be1", "unset", "be5", "idle"]
+
+
+def test_environment_variables_are_filled_in_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPTH", "9")
+    workload = read(tmp_path, "[a]\nrw=read\niodepth=${DEPTH}\n")
+    assert workload.jobs[0].options["iodepth"] == "9"
+
+
+def test_what_fio_refuses_is_told_in_its_words(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="iodepht"):
+        read(tmp_path, "[a]\nrw=read\niodepht=3\n")
+
+
+@pytest.mark.parametrize("line", ["directory=/tmp", "opendir=/tmp"])
+def test_options_without_meaning_here_are_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(RequestError, match="device under test"):
+        read(tmp_path, f"[a]\nrw=read\n{line}\n")
+
+
+def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="no job"):
+        read(tmp_path, "[global]\nrw=read\n")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="cannot read"):
+        fiofile.read(tmp_path / "none.fio")

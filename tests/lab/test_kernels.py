@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels: which package is the newest, what a bzImage says of itself, what is refused."""
+
+import gzip
+import lzma
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from triagelab import kernels
+from triagelab.errors import LabError, RequestError
+
+ELF = b"\x7fELF" + b"kernel" * 100
+
+
+def image(payload: bytes, release: bytes = b"6.12.1-test (builder)") -> bytes:
+    """A bzImage with a boot header and `payload`, laid out by the boot protocol."""
+    head = bytearray(1024 + 4096)
+    head[0x1F1] = 1  # setup sectors: the kernel proper starts at (1 + 1) * 512
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<H", head, 0x20E, 0x300 - 0x200)
+    head[0x300 : 0x300 + len(release) + 1] = release + b"\0"
+    struct.pack_into("<II", head, 0x248, 4096, len(payload))
+    return bytes(head) + payload
+
+
+def test_newest_counts_numbers_and_wants_headers() -> None:
+    packages = [
+        f"linux-{kind}-{release}"
+        for release in ("6.12.9+deb12-amd64", "6.12.57+deb12-amd64", "6.12.100+deb12-amd64")
+        for kind in ("image", "headers")
+    ]
+    packages += ["linux-image-6.12.200+deb12-amd64", "linux-image-6.12.100+deb12-amd64-unsigned"]
+    packages += [f"linux-{kind}-6.12.300+deb12-cloud-amd64" for kind in ("image", "headers")]
+    assert kernels.newest(packages, "6.12") == "6.12.100+deb12-amd64"
+
+
+def test_newest_keeps_to_the_series() -> None:
+    packages = [
+        f"linux-{k}-{r}-amd64" for r in ("6.1.0-50", "6.12.9") for k in ("image", "headers")
+    ]
+    assert kernels.newest(packages, "6.1") == "6.1.0-50-amd64"
+    assert kernels.newest(packages, "6.9") is None
+
+
+def test_release_is_read_from_the_boot_header() -> None:
+    assert kernels.release_of(image(b"")) == "6.12.1-test"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_packed_kernel_comes_out_whole(compress: Callable[[bytes], bytes]) -> None:
+    # Behind the payload the kernel's build appends the size.
+    packed = compress(ELF) + struct.pack("<I", len(ELF))
+    assert kernels.uncompressed(image(packed)) == ELF
+
+
+def test_a_damaged_kernel_is_refused() -> None:
+    with pytest.raises(LabError, match="damaged"):
+        kernels.uncompressed(image(gzip.compress(b"no kernel")))
+
+
+def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(b"hello" * 500)
+    with pytest.raises(RequestError, match="no Linux kernel"):
+        kernels.find(str(path))
+
+
+def test_a_kernel_without_modules_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(image(gzip.compress(ELF)))
+    with pytest.raises(RequestError, match=r"lib/modules/6\.12\.1-test"):
+        kernels.find(str(path))
+
+
+def test_a_kernel_given_with_modules_beside_it_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(image(gzip.compress(ELF)))
+    (tmp_path / "lib/modules/6.12.1-test").mkdir(parents=True)
+    kernel = kernels.find(str(path))
+    assert (kernel.release, kernel.headers) == ("6.12.1-test", None)
+    assert not kernel.boots_as_elf
+
+
+def test_an_unknown_kernel_names_what_there_is() -> None:
+    with pytest.raises(RequestError, match=r"unknown kernel 'runnin'.*running"):
+        kernels.find("runnin")

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: what fio and the guest wrote becomes the right figures, or a clear error."""
+
+import dataclasses
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from triagelab import samples
+from triagelab.errors import LabError, RequestError
+from triagelab.samples import JOB_UNITS, SCHEMA, percentile
+
+from tests.lab import rundirs
+from tests.lab.rundirs import Bench, Load
+
+FIO = Path(__file__).parent / "data" / "fio-3.33.json.gz"
+
+SMALL = Bench(
+    loads={"none": {"a": Load(500, 100), "b": Load(50, 900, bs=65536, ddir="write")}},
+    repeats=2,
+    seconds=1.0,
+    protected=None,
+    background=(),
+)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return rundirs.make(tmp_path / "out", SMALL)
+
+
+def edit(path: Path, change: Any) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def with_real_fio(out: Path) -> dict[str, Any]:
+    """Puts a real fio's output in place of the first run's; returns it."""
+    path = out / "runs" / "none-0"
+    real = gzip.decompress(FIO.read_bytes())
+    (path / "out" / "fio.json").write_bytes(real)
+    edit(path / "run.json", lambda run: run.update(sections=["database_sim", "backup_sim"]))
+    loaded: dict[str, Any] = json.loads(real)
+    return loaded
+
+
+def first_run(table: pl.DataFrame, job: str | None) -> dict[str, float]:
+    rows = table.filter(
+        pl.col("run") == "none-0",
+        pl.col("time_s").is_null(),
+        pl.col("job").eq_missing(pl.lit(job, dtype=pl.String)),
+    )
+    return dict(zip(rows["metric"].to_list(), rows["value"].to_list(), strict=True))
+
+
+# ---- against fio itself ---------------------------------------------------------
+
+
+def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
+    """fio's own merge of reads and writes (unified_rw_reporting=both) is the judge."""
+    fio = with_real_fio(out)
+    (backup,) = (job for job in fio["jobs"] if job["jobname"] == "backup_sim")
+    printed = backup["mixed"]["lat_ns"]
+    assert backup["read"]["lat_ns"]["percentile"] != printed["percentile"]
+    found = first_run(samples.collect(out), "backup_sim")
+    assert found["p50_us"] * 1000 == printed["percentile"]["50.000000"]
+    assert found["p99_us"] * 1000 == printed["percentile"]["99.000000"]
+    assert found["p999_us"] * 1000 == printed["percentile"]["99.900000"]
+    assert found["max_us"] * 1000 == printed["max"]
+    assert found["mean_us"] * 1000 == pytest.approx(printed["mean"])
+    completion = backup["mixed"]["clat_ns"]["percentile"]["99.000000"]
+    assert found["clat_p99_us"] * 1000 == completion
+    assert found["iops"] == pytest.approx(backup["mixed"]["iops"], rel=1e-3)
+    assert found["bytes_per_s"] == pytest.approx(backup["mixed"]["bw_bytes"], rel=1e-3)
+
+
+def test_threads_of_one_job_are_one_job(out: Path) -> None:
+    fio = with_real_fio(out)
+    threads = [job for job in fio["jobs"] if job["jobname"] == "database_sim"]
+    assert len(threads) == 2
+    found = first_run(samples.collect(out), "database_sim")
+    assert found["iops"] == pytest.approx(sum(job["read"]["iops"] for job in threads), rel=1e-3)
+    assert found["max_us"] * 1000 == max(job["read"]["lat_ns"]["max"] for job in threads)
+    assert found["cpu_s"] == pytest.approx(
+        sum((job["usr_cpu"] + job["sys_cpu"]) / 100 * 2.0 for job in threads)
+    )
+    merged: Counter[int] = Counter()
+    for job in threads:
+        merged.update({int(value): n for value, n in job["read"]["lat_ns"]["bins"].items()})
+    assert found["p99_us"] * 1000 == percentile(merged, 990)
+
+
+def test_generated_buckets_are_fios(out: Path) -> None:
+    """Keeps the generator of the other tests honest."""
+    bins = with_real_fio(out)["jobs"][0]["read"]["lat_ns"]["bins"]
+    assert bins
+    assert all(rundirs.bucket(int(value)) == int(value) for value in bins)
+
+
+def test_percentile_is_the_smallest_value_that_reaches_the_share() -> None:
+    random = np.random.default_rng(2)
+    for size in (1, 2, 99, 100, 101, 1000, 1001):
+        values = sorted(int(value) for value in random.integers(1, 50, size))
+        for permille in (500, 990, 999):
+            rank = -(-permille * size // 1000)  # rounded up
+            assert percentile(Counter(values), permille) == values[rank - 1]
+
+
+# ---- the table ------------------------------------------------------------------
+
+
+def test_table_is_tidy_and_in_a_fixed_order(out: Path) -> None:
+    table = samples.collect(out)
+    assert table.schema == pl.Schema(SCHEMA)
+    assert table["run"].unique(maintain_order=True).to_list() == ["none-0", "none-1"]
+    assert set(first_run(table, "a")) == set(JOB_UNITS)
+    assert table["value"].is_finite().all()
+    assert table.equals(samples.collect(out))
+
+
+def test_latency_over_time_is_the_logs(out: Path) -> None:
+    line = (out / "runs/none-1/out/logs/1_clat.log").read_text().splitlines()[3]
+    milliseconds, nanoseconds = (int(cell) for cell in line.split(",")[:2])
+    rows = samples.collect(out).filter(
+        run="none-1", job="b", metric="clat_us", time_s=milliseconds / 1000
+    )
+    assert rows["value"].to_list() == [nanoseconds / 1000]
+
+
+def test_failed_runs_are_left_out(tmp_path: Path) -> None:
+    bench = dataclasses.replace(SMALL, failed=(("none", 1),))
+    out = rundirs.make(tmp_path / "out", bench)
+    assert samples.collect(out)["run"].unique().to_list() == ["none-0"]
+
+
+def test_no_run_at_all_is_an_empty_table(out: Path) -> None:
+    shutil.rmtree(out / "runs")
+    table = samples.collect(out)
+    assert table.is_empty()
+    assert table.schema == pl.Schema(SCHEMA)
+
+
+def test_job_that_completed_nothing_has_no_latency(out: Path) -> None:
+    def starve(fio: dict[str, Any]) -> None:
+        idle = fio["jobs"][0]["write"]
+        fio["jobs"][0]["read"] = idle
+
+    edit(out / "runs/none-0/out/fio.json", starve)
+    found = first_run(samples.collect(out), "a")
+    assert set(found) == {"iops", "bytes_per_s", "cpu_s"}
+    assert found["iops"] == 0
+
+
+# ---- the guest's counters -------------------------------------------------------
+
+
+def test_start_up_is_not_counted(out: Path) -> None:
+    """The generator's guest is fully busy for 0.5 s before the I/O, and 60 % during it."""
+    found = first_run(samples.collect(out), None)
+    rows = (out / "runs/none-0/out/samples.csv").read_text().splitlines()[1:]
+    last = [int(cell) for cell in rows[-2].split(",")]  # the last with requests in flight
+    assert found["instructions_per_io"] == pytest.approx(0.6 * 0.9e9 / last[3])
+    assert found["cpu_utilisation"] == pytest.approx(0.6)
+    assert found["device_utilisation"] == pytest.approx(last[3] / 0.9 / 10000)
+    assert found["device_busy"] == pytest.approx(0.98)
+    assert found["context_switches"] == last[2] - 1000
+
+
+def test_instructions_are_only_known_in_virtual_time(out: Path) -> None:
+    edit(out / "environment.json", lambda content: content.update(machine="vm"))
+    assert "instructions_per_io" not in first_run(samples.collect(out), None)
+
+
+def test_unknown_capacity_gives_no_utilisation(out: Path) -> None:
+    edit(out / "environment.json", lambda content: content["device"].update(capacity_iops=None))
+    found = first_run(samples.collect(out), None)
+    assert "device_utilisation" not in found
+    assert "device_busy" in found
+
+
+def test_io_too_quick_to_be_seen_in_flight_counts(out: Path) -> None:
+    path = out / "runs/none-0/out/samples.csv"
+    before = first_run(samples.collect(out), None)
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines[1:]:
+        line[7] = "0"
+    path.write_text("\n".join(",".join(line) for line in lines))
+    after = first_run(samples.collect(out), None)
+    assert after["instructions_per_io"] == pytest.approx(before["instructions_per_io"], rel=0.02)
+
+
+def test_run_too_short_for_counters_has_no_utilisation(out: Path) -> None:
+    path = out / "runs/none-0/out/samples.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:6]) + "\n")
+    assert first_run(samples.collect(out), None) == {}
+
+
+# ---- what cannot be read --------------------------------------------------------
+
+
+def test_notes_before_the_json_are_skipped(out: Path) -> None:
+    path = out / "runs/none-0/out/fio.json"
+    path.write_text("fio: this platform does not support affinity\n" + path.read_text())
+    assert not samples.collect(out).is_empty()
+
+
+def test_histogram_missing_says_what_to_do(out: Path) -> None:
+    def drop(fio: dict[str, Any]) -> None:
+        del fio["jobs"][0]["read"]["lat_ns"]["bins"]
+
+    edit(out / "runs/none-0/out/fio.json", drop)
+    with pytest.raises(LabError, match="lat_percentiles=1"):
+        samples.collect(out)
+
+
+def test_group_reporting_is_noticed(out: Path) -> None:
+    edit(out / "runs/none-0/out/fio.json", lambda fio: fio["jobs"].pop())
+    with pytest.raises(LabError, match="group_reporting"):
+        samples.collect(out)
+
+
+@pytest.mark.parametrize("name", ["fio.json", "samples.csv"])
+@pytest.mark.parametrize("content", [None, "", '{"jobs": [', "time_ns,reads\n1,x\n"])
+def test_damaged_file_is_named(out: Path, name: str, content: str | None) -> None:
+    path = out / "runs/none-0/out" / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(LabError, match=f"{name}.*--resume"):
+        samples.collect(out)
+
+
+def test_folder_without_results_makes_no_sense(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"environment\.json"):
+        samples.collect(tmp_path)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests that do not end, and requests that do not come back."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from triagelab import guest, kernels, machines, modules
+
+from tests.product.product import qemus
+
+
+def boot(script: str, folder: Path, limit_s: float = 120.0) -> machines.Outcome:
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    ours = tuple(sorted(modules.build(kernel).glob("*.ko")))
+    job = machines.Job({"run": f"#!/bin/sh\n{script}\n"}, ours, time_limit_s=limit_s)
+    machine = machines.make("sim", kernel)
+    return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
+
+
+def test_what_the_job_leaves_comes_back_with_its_status(tmp_path: Path) -> None:
+    outcome = boot("echo hello > out/greeting; exit 7", tmp_path)
+    assert outcome.status == 7
+    assert (outcome.folder / "greeting").read_text() == "hello\n"
+    assert "Linux version" in (outcome.folder / "dmesg.log").read_text()
+
+
+def test_a_guest_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
+    with pytest.raises(machines.GuestError, match="stopped after 30 s"):
+        boot("echo spinning; while :; do :; done", tmp_path, limit_s=30)
+    assert "spinning" in (tmp_path / "console.log").read_text()
+    assert not qemus(tmp_path)
+
+
+def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
+    """The device takes the request and keeps it; the sampler gives up after 60 s of its time."""
+    outcome = boot(
+        """
+        modprobe gatedisk
+        echo hold > /sys/kernel/debug/gatedisk/gate
+        sampler gatedisk0 out/samples.csv fio --name=lost --filename=/dev/gatedisk0 \
+            --rw=randread --direct=1 --ioengine=libaio --time_based --runtime=1
+        status=$?
+        echo open > /sys/kernel/debug/gatedisk/gate
+        exit $status
+        """,
+        tmp_path,
+    )
+    assert outcome.status == 75

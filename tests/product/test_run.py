@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs from end to end: the same again, interrupted, killed, with a guest that dies."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import kernels, modules
+
+from tests.product.product import ROOT, SMALL, qemus, triage
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "small.fio"
+    path.write_text(SMALL)
+    return path
+
+
+def summary(out: Path) -> Any:
+    return json.loads((out / "summary.json").read_text())
+
+
+def wait_until(happens: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_sim_gives_the_same_figures_to_the_last_digit(tmp_path: Path, job: Path) -> None:
+    words = ["run", job, "--schedulers", "none,prio-basic", "--repeats", "2"]
+    for name in ("one", "other"):
+        done = triage(*words, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    one, other = (summary(tmp_path / name) for name in ("one", "other"))
+    assert one["rows"]
+    assert one == other
+    assert any(row["ci95"][0] < row["ci95"][1] for row in one["rows"]), "seeds change nothing"
+
+
+def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> None:
+    """Requests by fio's count are requests by the block layer's, under the scheduler asked for."""
+    out = tmp_path / "out"
+    assert triage("run", job, "--schedulers", "kyber", "--repeats", "1", "--out", out).returncode == 0
+    (folder,) = (path for path in (out / "runs").glob("kyber-*"))
+    queue = dict(
+        line.split("=", 1) for line in (folder / "out/queue").read_text().splitlines() if "=" in line
+    )
+    assert "[kyber]" in queue["scheduler"]
+    assert queue["nr_requests"] == "256"
+    fio = json.loads((folder / "out/fio.json").read_text())
+    by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
+    last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
+    # fio looks at the device before it starts, a few reads.
+    assert by_fio <= int(last[3]) <= by_fio + 20
+
+
+def test_json_is_the_summary_and_nothing_else(tmp_path: Path, job: Path) -> None:
+    out = tmp_path / "out"
+    done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == summary(out)
+
+
+def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: Path) -> None:
+    built = modules.build(kernels.find(kernels.DEFAULT_SERIES))
+    module = tmp_path / "prio-basic-iosched.ko"
+    shutil.copyfile(built / module.name, module)
+    out = tmp_path / "out"
+    words = ["--schedulers", "none,prio-basic", "--module", module, "--repeats", "1"]
+    done = triage("run", job, *words, "--out", out)
+    assert done.returncode == 0, done.stderr
+    recorded = json.loads((out / "environment.json").read_text())
+    assert recorded["modules"]["prio-basic"]["sha256"] == modules.sha256(module)
+    assert {row["scheduler"] for row in summary(out)["rows"]} == {"none", "prio-basic"}
+
+
+def test_a_tunable_the_scheduler_refuses_is_told(tmp_path: Path, job: Path) -> None:
+    words = ["--schedulers", "prio-basic", "--repeats", "1"]
+    setting = ["--set", "iosched.prio-basic.aging_expire=0"]
+    done = triage("run", job, *words, *setting, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "refused a tunable" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_interrupted_it_keeps_what_is_finished_and_goes_on(
+    tmp_path: Path, job: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    words = ["run", job, "--schedulers", "none,kyber", "--repeats", "2", "--out", out]
+    running = subprocess.Popen(
+        [ROOT / "triage", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: list(out.glob("runs/*/run.json")))
+    wait_until(lambda: qemus(out))
+    os.killpg(running.pid, number)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 130, errors
+    assert "--resume" in errors
+    assert not qemus(out)
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/run.json")}
+    assert finished
+
+    done = triage(*words, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
+    assert len(list(out.glob("runs/*/run.json"))) == 2 * 3
+    assert not list(out.glob("runs/*/initramfs.cpio"))
+
+    changed = triage(*words, "--resume", "--set", "device.depth=9")
+    assert (changed.returncode, "measured differently" in changed.stderr) == (2, True)
+
+
+def test_killed_it_leaves_no_qemu_behind(tmp_path: Path, job: Path) -> None:
+    out = tmp_path / "out"
+    words = ["run", job, "--schedulers", "none", "--out", out]
+    running = subprocess.Popen(
+        [ROOT / "triage", *map(str, words)], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    wait_until(lambda: qemus(out))
+    running.kill()
+    running.wait()
+    wait_until(lambda: not qemus(out), seconds=10)
+
+
+def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
+    # Only where the scheduler is kyber: the job's first act is to crash the kernel.
+    crash = (
+        "exec_prerun=grep -q '[[]kyber' /sys/block/nullb0/queue/scheduler "
+        "&& echo c > /proc/sysrq-trigger || true"
+    )
+    job = tmp_path / "crash.fio"
+    job.write_text(SMALL + crash + "\n")
+    out = tmp_path / "out"
+    done = triage("run", job, "--schedulers", "none,kyber", "--repeats", "1", "--out", out)
+    assert done.returncode == 1
+    assert "panicked" in done.stderr
+    assert "sysrq triggered crash" in done.stderr
+    assert "console.log" in done.stderr
+    assert {row["scheduler"] for row in summary(out)["rows"]} == {"none"}
+    assert "kyber" in (out / "report.html").read_text()
+
+
+def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
+    out = tmp_path / "out"
+    done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out)
+    assert done.returncode == 0, done.stderr
+    before = {name: (out / name).read_bytes() for name in ("summary.json", "report.html")}
+    for name in before:
+        (out / name).unlink()
+    assert triage("report", out).returncode == 0
+    assert {name: (out / name).read_bytes() for name in before} == before

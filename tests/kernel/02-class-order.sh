@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: of a backlog, requests of a higher class are all served before those
+#         of a lower one, whatever order they came in.
+# Needs: gatedisk; a scheduler with strict classes by I/O priority
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_gatedisk
+needs_classes
+gate shut
+
+# Lowest first, then two rounds in disorder; places in disorder too.
+for priority in 'idle 0' 'be 7' 'be 6' 'be 5' 'none 0' 'be 4' 'be 3' 'be 2' \
+		'be 1' 'be 0' 'rt 7' 'rt 0' \
+		'be 3' 'rt 4' 'be 6' 'idle 0' 'be 2' 'none 0' 'be 5' 'be 0' \
+		'rt 1' 'be 7' 'none 0' 'be 1' 'idle 0' 'be 4' 'rt 3' 'be 2'; do
+	n=$((${n:-0} + 1))
+	echo "read $((n * 37 % 101 * 1000)) 4096 $priority"
+done > "$TEST_TMP/asked"
+put_requests < "$TEST_TMP/asked"
+gate open
+wait_requests
+
+ranks > "$TEST_TMP/found"
+sort -n "$TEST_TMP/found" > "$TEST_TMP/want"
+expect "requests served" 28 "$(wc -l < "$TEST_TMP/found")"
+expect "classes in the order served" \
+	"$(tr '\n' ' ' < "$TEST_TMP/want")" "$(tr '\n' ' ' < "$TEST_TMP/found")"

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: requests of lower classes wait for higher ones as long as the aging
+#         time says, not longer, and not less.
+# Needs: gatedisk; a scheduler with strict classes and a tunable aging time
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+AGING_MS=300
+SERVICE_MS=10		# one request at a time: HIGH alone is busy for 1 s
+TICK_MS=10		# the coarsest a kernel's clock tick is
+
+use_gatedisk
+needs_classes
+for name in aging_expire prio_aging_expire ''; do
+	[ ! -e "$(tunable "$name")" ] || break
+done
+[ "$name" ] || skip "$SCHEDULER has no aging time"
+echo $AGING_MS > "$(tunable $name)" || fail "$name cannot be $AGING_MS ms"
+echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
+
+gate shut
+{
+	echo "read 7000 4096 idle 0"
+	echo "read 3000 4096 none 0"
+	for n in $(seq 100); do
+		echo "read $((n * 1000 + 500000)) 4096 rt 0"
+	done
+} > "$TEST_TMP/asked"
+put_requests < "$TEST_TMP/asked"
+gate open
+wait_requests
+
+# waited SECTOR: from submission until the device had it, in ms.
+waited() {
+	submitted=$(awk -v sector="$1" '$2 == sector { print $4 }' \
+		"$TEST_TMP/all.done")
+	served=$(awk -v sector="$1" '$4 == sector { print $2 }' "$GATE/log")
+	echo $(((served - submitted) / 1000000))
+}
+
+# Both are due at once: the second waits for the first, and each may find the
+# device busy and the clock a tick late.
+earliest=$((AGING_MS - TICK_MS))
+latest=$((AGING_MS + 3 * SERVICE_MS + TICK_MS))
+expect "the class of sector 3000" 1 "$(rank none 0)"
+for sector in 7000 3000; do
+	ms=$(waited $sector)
+	echo "sector $sector waited $ms ms of $AGING_MS"
+	[ "$ms" -ge $earliest ] || fail "served before it had waited $earliest ms"
+	[ "$ms" -le $latest ] || fail "still waited after $latest ms"
+done

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: be_high_max and be_low_min can be changed while the scheduler is in
+#         use and decide on the class of what comes in from then on; values
+#         that make no sense are refused and change nothing.
+# Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_gatedisk
+needs_thresholds
+
+# put_levels LEVEL...: a BE request of each level, behind the shut gate.
+put_levels() {
+	gate shut
+	echo > "$GATE/log"
+	for level; do
+		echo "read $((level * 1000)) 4096 be $level"
+	done > "$TEST_TMP/asked"
+	put_requests < "$TEST_TMP/asked"
+}
+
+# served: the levels in the order they are served.
+served() {
+	gate open
+	wait_requests
+	cut -d ' ' -f 7 "$GATE/log" | tr -d '\n'
+}
+
+# set_thresholds HIGH_MAX LOW_MIN, neither of them beyond the other on the way.
+set_thresholds() {
+	echo 0 > "$(tunable be_high_max)"
+	echo "$2" > "$(tunable be_low_min)"
+	echo "$1" > "$(tunable be_high_max)"
+	expect "thresholds" "$1 $2" \
+		"$(cat "$(tunable be_high_max)") $(cat "$(tunable be_low_min)")"
+}
+
+# refuse NAME VALUE
+refuse() {
+	file=$(tunable "$1")
+	before=$(cat "$file")
+	message=$({ echo "$2" > "$file"; } 2>&1) || true
+	expect "$1 after '$2' was written" "$before" "$(cat "$file")"
+	! ( echo "$2" > "$file" ) 2> /dev/null || fail "$1 takes '$2'"
+	case $message in
+	*"nvalid argument"*) ;;
+	*) fail "$1 refuses '$2', but says: $message" ;;
+	esac
+}
+
+# expect_order HIGH_MAX LOW_MIN LEVELS: as served, 7 having come first.
+expect_order() {
+	put_levels 7 6 5 4 3 2 1 0
+	expect "levels by thresholds $1 and $2" "$3" "$(served)"
+}
+
+expect_order 2 6 21054376
+set_thresholds 0 1
+expect_order 0 1 07654321
+set_thresholds 5 7
+expect_order 5 7 54321067
+set_thresholds 1 4
+expect_order 1 4 10327654
+
+# What came in before a change keeps its class: 4 is LOW, 3 NORMAL, 1 HIGH.
+put_levels 4 3 1
+set_thresholds 4 5
+expect "levels from before thresholds 4 and 5" 134 "$(served)"
+set_thresholds 1 4
+
+# Beyond the levels there are, beyond each other, no number at all.
+for value in 4 5 8 -1 4294967296 nonsense ''; do
+	refuse be_high_max "$value"
+done
+for value in 1 0 8 -1 4294967296 nonsense ''; do
+	refuse be_low_min "$value"
+done
+expect_order 1 4 10327654

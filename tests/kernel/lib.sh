@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# What the in-guest tests share; each sources it first. For busybox sh.
+# The environment says which SCHEDULER is tested. See README.md.
+
+set -eu
+
+TEST_DIR=$(cd "${0%/*}" && pwd)
+SUBMIT=$TEST_DIR/tools/submit
+TEST_TMP=$(mktemp -d)
+NULL_BLK=/sys/kernel/config/nullb/nullb0
+
+# What a healthy kernel never says.
+BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
+BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
+BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
+BAD_LOG="$BAD_LOG|list_(add|del) corruption|I/O error|blk_update_request"
+
+# -- How a test ends -----------------------------------------------------------
+
+skip() {
+	echo "SKIP: $*"
+	exit 77
+}
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+# expect WHAT WANTED FOUND
+expect() {
+	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"
+}
+
+# wait_until SECONDS WHAT COMMAND...: poll until COMMAND succeeds.
+wait_until() {
+	_tries=$(($1 * 50))
+	_what=$2
+	shift 2
+	until "$@"; do
+		_tries=$((_tries - 1))
+		[ "$_tries" -gt 0 ] || fail "waited in vain until $_what"
+		sleep 0.02
+	done
+}
+
+# Every test ends here. A test that failed leaves everything as it is: with a
+# request lost there may be no way to clean up. One that did not must be able
+# to leave the scheduler, and the kernel must have had nothing to complain of.
+_finish() {
+	_status=$?
+	trap - EXIT
+	if [ $_status = 0 ] || [ $_status = 77 ]; then
+		( _clean_up ) || _status=1
+	fi
+	if _kernel_log | grep -E "$BAD_LOG"; then
+		echo "FAIL: the kernel complains, see above"
+		_status=1
+	fi
+	rm -rf "$TEST_TMP"
+	[ $_status != 0 ] || echo "PASS"
+	exit $_status
+}
+
+_clean_up() {
+	[ -z "${GATE:-}" ] || gate open
+	wait_requests
+	[ -z "${DEV:-}" ] || choose_scheduler none
+	[ ! -d "$NULL_BLK" ] || rmdir "$NULL_BLK" || fail "null_blk is in use"
+	for _module in gatedisk null_blk $(scheduler_module); do
+		[ ! -e "/sys/module/$_module/refcnt" ] || rmmod "$_module" ||
+			fail "$_module cannot be unloaded"
+	done
+}
+
+# The kernel log since the test began.
+_kernel_log() {
+	dmesg | awk -v mark="$_MARK" 'on; index($0, mark) { on = 1 }'
+}
+
+# -- Devices -------------------------------------------------------------------
+
+# choose_scheduler NAME: for $DEV.
+choose_scheduler() {
+	_file=/sys/block/$DEV/queue/scheduler
+	echo "$1" > "$_file" || fail "$DEV cannot use the scheduler $1"
+	case " $(cat "$_file") " in
+	*" [$1] "*) ;;
+	*) fail "$DEV has $(cat "$_file") instead of $1" ;;
+	esac
+}
+
+# use_gatedisk PARAMETER...: the device with a gate, under the scheduler, with
+# room for a backlog. (Without a scheduler there is room for depth requests.)
+use_gatedisk() {
+	modprobe gatedisk "$@" || fail "gatedisk cannot be loaded"
+	DEV=gatedisk0
+	GATE=/sys/kernel/debug/gatedisk
+	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
+	choose_scheduler "$SCHEDULER"
+	if [ "$SCHEDULER" != none ]; then
+		# Twice, as late 6.12 kernels tell the scheduler the number that
+		# was set before: bfq would take one write at a time.
+		echo 255 > /sys/block/$DEV/queue/nr_requests
+		echo 256 > /sys/block/$DEV/queue/nr_requests
+		expect "requests $SCHEDULER has room for" 256 \
+			"$(cat /sys/block/$DEV/queue/nr_requests)"
+	fi
+}
+
+# use_memory_disk: null_blk that stores what is written, under the scheduler.
+# Requests take a while, few fit in, and any CPU can have a queue of its own.
+use_memory_disk() {
+	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
+	[ -d /sys/kernel/config/nullb ] ||
+		mount -t configfs none /sys/kernel/config ||
+		fail "configfs cannot be mounted"
+	DEV=nullb0
+	mkdir $NULL_BLK || fail "null_blk makes no device"
+	echo 64 > $NULL_BLK/size
+	echo 1 > $NULL_BLK/memory_backed
+	echo 2 > $NULL_BLK/irqmode
+	echo 100000 > $NULL_BLK/completion_nsec
+	echo 8 > $NULL_BLK/hw_queue_depth
+	nproc > $NULL_BLK/submit_queues
+	echo 1 > $NULL_BLK/power || fail "null_blk does not start"
+	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
+	choose_scheduler "$SCHEDULER"
+}
+
+# gate open|hold|shut: see kernel/gatedisk/README.md.
+gate() {
+	echo "$1" > "$GATE/gate" || fail "the gate does not $1"
+}
+
+# put_requests [NAME] < SCRIPT: submit requests (tools/submit.c) and return
+# once the scheduler has them all. What becomes of them: $TEST_TMP/NAME.done.
+put_requests() {
+	_name=$TEST_TMP/${1:-all}
+	cat > "$_name.script"
+	{
+		_status=0
+		"$SUBMIT" "/dev/$DEV" < "$_name.script" || _status=$?
+		echo "status $_status"
+	} > "$_name.done" 2>&1 &
+	wait_until 10 "$SCHEDULER takes the requests" \
+		grep -qsE "^submitted|^status" "$_name.done"
+	grep -q '^submitted' "$_name.done" ||
+		fail "requests not submitted: $(cat "$_name.done")"
+}
+
+# wait_requests: wait for all requests and for their success.
+wait_requests() {
+	for _done in "$TEST_TMP"/*.done; do
+		[ -e "$_done" ] || continue
+		wait_until 30 "all requests are done" grep -qs '^status' "$_done"
+		grep -q '^status 0' "$_done" ||
+			fail "a request failed: $(cat "$_done")"
+	done
+}
+
+# start_verified_load SECONDS: fio on $DEV, in the background. Three jobs with
+# different sizes, depths and priorities write, read back and check everything.
+start_verified_load() {
+	cat > "$TEST_TMP/load.fio" <<-END
+		[global]
+		filename=/dev/$DEV
+		direct=1
+		verify=crc32c
+		verify_backlog=32
+		verify_fatal=1
+		size=16m
+		time_based
+		runtime=$1
+		[small]
+		rw=randwrite
+		ioengine=libaio
+		iodepth=8
+		bs=4k
+		prioclass=1
+		[mixed]
+		offset=16m
+		rw=randwrite
+		ioengine=io_uring
+		iodepth=16
+		bsrange=4k-64k
+		prioclass=2
+		prio=4
+		[large]
+		offset=32m
+		rw=write
+		ioengine=psync
+		bs=128k
+		prioclass=3
+	END
+	{
+		_status=0
+		fio --minimal --output="$TEST_TMP/load.report" \
+			"$TEST_TMP/load.fio" || _status=$?
+		echo "status $_status"
+	} > "$TEST_TMP/load.done" 2>&1 &
+}
+
+# Whether the load still runs, so that what is done is done under load.
+load_runs() {
+	! grep -qs "^status" "$TEST_TMP/load.done"
+}
+
+# wait_verified_load: every job must have read back what it wrote.
+wait_verified_load() {
+	wait_requests
+	awk -F ';' '
+		NF > 46 { print $3 ": " $6 " of " $47 " KiB verified" }
+		NF > 46 && $6 > 0 && $6 > $47 / 2 { verified++ }
+		END { exit verified != 3 }
+	' "$TEST_TMP/load.report" || fail "fio has verified too little"
+}
+
+# -- What the scheduler promises ----------------------------------------------
+# Nothing here goes by the scheduler's name: what a scheduler lets be tuned
+# shows which policy it has.
+
+# tunable NAME: its file.
+tunable() {
+	echo "/sys/block/$DEV/queue/iosched/$1"
+}
+
+# Classes HIGH, NORMAL and LOW by thresholds, as prio-basic has them.
+has_thresholds() {
+	[ -e "$(tunable be_high_max)" ] && [ -e "$(tunable be_low_min)" ]
+}
+
+# Classes RT, BE and IDLE, as mq-deadline has them.
+has_ioprio_classes() {
+	[ -e "$(tunable prio_aging_expire)" ]
+}
+
+needs_classes() {
+	has_thresholds || has_ioprio_classes ||
+		skip "$SCHEDULER has no strict classes by I/O priority"
+}
+
+needs_thresholds() {
+	has_thresholds ||
+		skip "$SCHEDULER has no thresholds be_high_max, be_low_min"
+}
+
+# rank CLASS LEVEL: which of its classes the scheduler says it puts a request
+# of this priority into; 0 is served first, then 1, then 2.
+rank() {
+	case $1 in
+	rt) echo 0 ;;
+	idle) echo 2 ;;
+	none) echo 1 ;;
+	be)	if ! has_thresholds; then
+			echo 1
+		elif [ "$2" -le "$(cat "$(tunable be_high_max)")" ]; then
+			echo 0
+		elif [ "$2" -ge "$(cat "$(tunable be_low_min)")" ]; then
+			echo 2
+		else
+			echo 1
+		fi ;;
+	esac
+}
+
+# ranks: of the requests in the device's log, in the order of the log.
+ranks() {
+	while read -r _ _ _ _ _ _class _level _; do
+		rank "$_class" "$_level"
+	done < "$GATE/log"
+}
+
+# The name of the scheduler's module, if it is one that is loaded.
+scheduler_module() {
+	for _name in "$SCHEDULER-iosched" "$SCHEDULER"; do
+		_name=$(echo "$_name" | tr - _)
+		if [ -e "/sys/module/$_name/refcnt" ]; then
+			echo "$_name"
+			return
+		fi
+	done
+}
+
+_MARK="test ${0##*/} $$ begins"
+echo "$_MARK" > /dev/kmsg
+trap _finish EXIT
+[ -n "${SCHEDULER:-}" ] || fail "the environment does not say which SCHEDULER"

@@ -52,7 +52,6 @@ FUNCTIONS = (
 FEATURES = {
     "IOSCHED_MUST_ALLOC": r"\(\*init_sched\)\([^)]*struct elevator_type \*",
     "IOSCHED_INSERT_TAKES_FLAGS": r"\(\*insert_requests\)\([^)]*blk_insert_t",
-    "IOSCHED_DEPTH_TAKES_HCTX": r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*",
 }
 
 #: One type in pahole's output.

@@ -76,26 +76,4 @@ static int op(struct request_queue *q, struct elevator_queue *eq)	\
 }
 #endif
 
-/*
- * IOSCHED_DEPTH_UPDATED(op, update) - define @op, to be given as .depth_updated,
- * from void @update(struct request_queue *q).
- *
- * Since 6.18 ("blk-mq: fix elevator depth_updated method") the core calls it once,
- * with the queue; until then once for each hardware context of the queue, so
- * @update must not mind being repeated.
- */
-#ifdef IOSCHED_DEPTH_TAKES_HCTX
-#define IOSCHED_DEPTH_UPDATED(op, update)				\
-static void op(struct blk_mq_hw_ctx *hctx)				\
-{									\
-	update(hctx->queue);						\
-}
-#else
-#define IOSCHED_DEPTH_UPDATED(op, update)				\
-static void op(struct request_queue *q)					\
-{									\
-	update(q);							\
-}
-#endif
-
 #endif

@@ -183,8 +183,9 @@ def _command(
         "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
         "-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console",
         "-chardev", f"file,id=results,path={_escaped(results)}",
-        # Its requests are served by the CPU that makes them, not whenever a thread gets round to it.
-        "-device", "virtio-serial-pci,ioeventfd=off", "-device", "virtserialport,chardev=results,name=results",
+        # Requests are served by the CPU that makes them, not whenever a thread of QEMU's can.
+        "-device", "virtio-serial-pci,ioeventfd=off",
+        "-device", "virtserialport,chardev=results,name=results",
         "-kernel", str(image), "-initrd", str(initramfs), "-append", " ".join(arguments),
     ]  # fmt: skip
 

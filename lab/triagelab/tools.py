@@ -14,10 +14,10 @@ from triagelab.errors import LabError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program and the Debian package that has it."""
+    """A program and the Debian package that has it (and those it is no use without)."""
 
     program: str
-    package: str
+    packages: str
 
 
 QEMU = Tool("qemu-system-x86_64", "qemu-system-x86")
@@ -27,7 +27,7 @@ CPIO = Tool("cpio", "cpio")
 DEPMOD = Tool("depmod", "kmod")
 XZ = Tool("xz", "xz-utils")
 ZSTD = Tool("zstd", "zstd")
-GCC = Tool("gcc-12", "gcc-12")
+GCC = Tool("gcc-12", "gcc-12 libc6-dev")
 MAKE = Tool("make", "make")
 PAHOLE = Tool("pahole", "dwarves")
 SPARSE = Tool("sparse", "sparse")
@@ -54,8 +54,11 @@ def path(tool: Tool) -> str:
 def _missing_message(missing: Iterable[Tool]) -> str:
     tools = list(missing)
     programs = ", ".join(tool.program for tool in tools)
-    packages = " ".join(sorted({tool.package for tool in tools}))
-    return f"missing: {programs}. Install with: sudo apt-get install {packages}"
+    return f"missing: {programs}. Install with: sudo apt-get install {' '.join(_packages(tools))}"
+
+
+def _packages(missing: Iterable[Tool]) -> list[str]:
+    return sorted({package for tool in missing for package in tool.packages.split()})
 
 
 def require(tools: Iterable[Tool]) -> None:
@@ -66,7 +69,7 @@ def require(tools: Iterable[Tool]) -> None:
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
         raise LabError(_missing_message(missing))
-    packages = sorted({tool.package for tool in missing})
+    packages = _packages(missing)
     print(f"installing {' '.join(packages)}", flush=True)
     install = [apt, "install", "-y", "-q", "--no-install-recommends", *packages]
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}

@@ -23,5 +23,5 @@ def test_an_unknown_setting_names_the_nearest() -> None:
 
 
 def test_an_unknown_device_names_what_there_is() -> None:
-    with pytest.raises(RequestError, match="unknown device 'nul'.*did you mean 'null'"):
+    with pytest.raises(RequestError, match=r"unknown device 'nul'.*did you mean 'null'"):
         devices.find("nul", {})

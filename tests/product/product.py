@@ -28,7 +28,7 @@ prio=7
 
 
 def triage(
-    *arguments: str | Path, environment: dict[str, str] | None = None, cwd: Path = ROOT
+    *arguments: object, environment: dict[str, str] | None = None, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     """Call ./triage and wait for it."""
     return subprocess.run(

@@ -70,7 +70,10 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, job: Path) -> 
     programs.mkdir()
     for folder in ("/usr/bin", "/bin"):
         for program in Path(folder).iterdir():
-            if not program.name.startswith("qemu-system") and not (programs / program.name).exists():
+            if (
+                not program.name.startswith("qemu-system")
+                and not (programs / program.name).exists()
+            ):
                 (programs / program.name).symlink_to(program)
     environment = {"PATH": str(programs), "TRIAGE_NO_INSTALL": "1"}
     done = triage("run", job, "--out", tmp_path / "out", environment=environment)
@@ -98,9 +101,7 @@ def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
     (modules / "modules.dep").touch()
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(image)
-    done = triage(
-        "run", job, "--schedulers", "none", "--kernel", kernel, "--out", tmp_path / "out"
-    )
+    done = triage("run", job, "--schedulers", "none", "--kernel", kernel, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "the kernel did not boot" in done.stderr
     assert "console.log" in done.stderr
@@ -156,5 +157,3 @@ def test_a_second_run_into_the_same_folder_waits_for_nobody(tmp_path: Path, job:
         done = triage("run", job, "--schedulers", "none", "--out", out)
     assert done.returncode == 1
     assert "another triage" in done.stderr
-
-

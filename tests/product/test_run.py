@@ -47,12 +47,15 @@ def test_sim_gives_the_same_figures_to_the_last_digit(tmp_path: Path, job: Path)
 
 
 def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> None:
-    """Requests by fio's count are requests by the block layer's, under the scheduler asked for."""
+    """Requests by fio's count are requests by the block layer's, under the chosen scheduler."""
     out = tmp_path / "out"
-    assert triage("run", job, "--schedulers", "kyber", "--repeats", "1", "--out", out).returncode == 0
+    done = triage("run", job, "--schedulers", "kyber", "--repeats", "1", "--out", out)
+    assert done.returncode == 0, done.stderr
     (folder,) = (path for path in (out / "runs").glob("kyber-*"))
     queue = dict(
-        line.split("=", 1) for line in (folder / "out/queue").read_text().splitlines() if "=" in line
+        line.split("=", 1)
+        for line in (folder / "out/queue").read_text().splitlines()
+        if "=" in line
     )
     assert "[kyber]" in queue["scheduler"]
     assert queue["nr_requests"] == "256"

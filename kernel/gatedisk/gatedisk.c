@@ -268,9 +268,10 @@ static void gd_release(unsigned int max)
 }
 
 /*
- * Give all held requests back to the core, oldest first, as a driver does that
- * cannot serve them now. The core inserts them into the scheduler, each at the
- * head. Returns when they are inserted.
+ * Give all held requests back to the core, oldest first. The core inserts them
+ * into the scheduler, each at the head. One is inserted before the next is
+ * given back, for kernels differ in the order they insert several in. Returns
+ * when all are inserted.
  */
 static void gd_requeue(void)
 {
@@ -283,11 +284,10 @@ static void gd_requeue(void)
 	spin_unlock(&gd.lock);
 
 	list_for_each_entry_safe(cmd, next, &list, held) {
-		blk_mq_requeue_request(blk_mq_rq_from_pdu(cmd), false);
+		blk_mq_requeue_request(blk_mq_rq_from_pdu(cmd), true);
 		atomic_dec(&gd.in_flight);
+		flush_delayed_work(&q->requeue_work);
 	}
-	blk_mq_kick_requeue_list(q);
-	flush_delayed_work(&q->requeue_work);
 }
 
 /* Control files */

@@ -139,13 +139,14 @@ gate() {
 put_requests() {
 	_name=$TEST_TMP/${1:-all}
 	cat > "$_name.script"
+	: > "$_name.done"	# now, not when the background process gets there
 	{
 		_status=0
 		"$SUBMIT" "/dev/$DEV" < "$_name.script" || _status=$?
 		echo "status $_status"
-	} > "$_name.done" 2>&1 &
+	} >> "$_name.done" 2>&1 &
 	wait_until 10 "$SCHEDULER takes the requests" \
-		grep -qsE "^submitted|^status" "$_name.done"
+		grep -qE "^submitted|^status" "$_name.done"
 	grep -q '^submitted' "$_name.done" ||
 		fail "requests not submitted: $(cat "$_name.done")"
 }
@@ -154,7 +155,7 @@ put_requests() {
 wait_requests() {
 	for _done in "$TEST_TMP"/*.done; do
 		[ -e "$_done" ] || continue
-		wait_until 30 "all requests are done" grep -qs '^status' "$_done"
+		wait_until 30 "all requests are done" grep -q '^status' "$_done"
 		grep -q '^status 0' "$_done" ||
 			fail "a request failed: $(cat "$_done")"
 	done
@@ -194,17 +195,18 @@ start_verified_load() {
 		bs=128k
 		prioclass=3
 	END
+	: > "$TEST_TMP/load.done"
 	{
 		_status=0
 		fio --minimal --output="$TEST_TMP/load.report" \
 			"$TEST_TMP/load.fio" || _status=$?
 		echo "status $_status"
-	} > "$TEST_TMP/load.done" 2>&1 &
+	} >> "$TEST_TMP/load.done" 2>&1 &
 }
 
 # Whether the load still runs, so that what is done is done under load.
 load_runs() {
-	! grep -qs "^status" "$TEST_TMP/load.done"
+	! grep -q "^status" "$TEST_TMP/load.done"
 }
 
 # wait_verified_load: every job must have read back what it wrote.

@@ -47,3 +47,16 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
         tmp_path,
     )
     assert outcome.status == 75
+
+
+def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(tmp_path: Path) -> None:
+    """To the microsecond of every line in the kernel log."""
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    base, machine = guest.base(kernel), machines.make("sim", kernel)
+    job = machines.Job({"run": "#!/bin/sh\ncat /proc/uptime > out/uptime\n"})
+
+    async def boots() -> list[bytes]:
+        every = [machines.boot(machine, base, job, tmp_path / str(n)) for n in range(6)]
+        return [(o.folder / "dmesg.log").read_bytes() for o in await asyncio.gather(*every)]
+
+    assert len(set(asyncio.run(boots()))) == 1

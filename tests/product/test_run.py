@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs from end to end: the same again, interrupted, killed, with a guest that dies."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -167,3 +168,23 @@ def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
         (out / name).unlink()
     assert triage("report", out).returncode == 0
     assert {name: (out / name).read_bytes() for name in before} == before
+
+
+def test_real_time_runs_measure_the_same_things_but_instructions(tmp_path: Path, job: Path) -> None:
+    out = tmp_path / "out"
+    words = ["--schedulers", "prio-basic", "--repeats", "1", "--machine", "vm"]
+    done = triage("run", job, *words, "--out", out)
+    assert done.returncode == 0, done.stderr
+    metrics = {row["metric"] for row in summary(out)["rows"]}
+    assert "p99_us" in metrics
+    assert "instructions_per_io" not in metrics
+    described = json.loads((out / "environment.json").read_text())["machine_description"]
+    assert "KVM (a kernel boots under it)" in described or "TCG (" in described
+
+
+def test_real_time_runs_do_not_disturb_each_other(tmp_path: Path, job: Path) -> None:
+    with Path("/tmp/triage-real-time.lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = triage("run", job, "--machine", "vm", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "another triage is measuring in real time" in done.stderr

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Experiments: a question, a fio job file and the matrix to run it over."""
 
+import itertools
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 DEFAULT_SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic")
 _KEYS = {"title", "question", "protected", "background", "schedulers", "device", "repeats"}
 
+Value = int | str
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -20,6 +24,7 @@ class Experiment:
 
     protected   the job that somebody waits for, if it is known which
     background  the jobs it is protected from
+    vary        the matrix: a name and its values; ${name} in the job file stands for one of them
     """
 
     name: str
@@ -31,6 +36,21 @@ class Experiment:
     schedulers: tuple[str, ...]
     device: str
     repeats: int
+    vary: Mapping[str, tuple[Value, ...]]
+
+    @property
+    def points(self) -> list[dict[str, Value]]:
+        """Every point of the matrix; a single empty one if nothing is varied."""
+        combinations = itertools.product(*self.vary.values())
+        return [dict(zip(self.vary, values, strict=True)) for values in combinations]
+
+    def workload_at(self, point: Mapping[str, Value]) -> fiofile.FioFile:
+        """The job file at a point of the matrix."""
+        return replace(self.workload, values=_texts(point))
+
+
+def _texts(point: Mapping[str, Value]) -> dict[str, str]:
+    return {name: str(value) for name, value in point.items()}
 
 
 def names() -> list[str]:
@@ -63,9 +83,11 @@ def _toml(path: Path) -> dict[str, Any]:
 def _load(folder: Path) -> Experiment:
     path = folder / "experiment.toml"
     given = _toml(path)
+    vary = {name: tuple(values) for name, values in given.pop("vary", {}).items()}
     if wrong := set(given) ^ _KEYS:
         raise LabError(f"{path}: keys missing or not known: {', '.join(sorted(wrong))}")
-    workload = fiofile.read(folder / "workload.fio")
+    first = {name: values[0] for name, values in vary.items()}
+    workload = fiofile.read(folder / "workload.fio", _texts(first))
     jobs = [job.name for job in workload.jobs]
     for job in (given["protected"], *given["background"]):
         if job not in jobs:
@@ -73,6 +95,7 @@ def _load(folder: Path) -> Experiment:
     return Experiment(
         name=folder.name,
         workload=workload,
+        vary=vary,
         **given
         | {"background": tuple(given["background"]), "schedulers": tuple(given["schedulers"])},
     )
@@ -94,6 +117,7 @@ def _of_job_file(path: Path) -> Experiment:
         schedulers=DEFAULT_SCHEDULERS,
         device="null",
         repeats=5,
+        vary={},
     )
 
 

@@ -4,8 +4,11 @@
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from triagelab import tools
 from triagelab.errors import RequestError
@@ -47,10 +50,20 @@ class Section:
 
 @dataclass(frozen=True)
 class FioFile:
-    """A fio job file: its sections in order, `global` ones among them."""
+    """A fio job file.
+
+    text    as it was read
+    values  what ${NAME} stands for in it, where that is not this environment's
+    """
 
     path: Path
-    sections: tuple[Section, ...]
+    text: str
+    values: Mapping[str, str]
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """The sections in order, `global` ones among them."""
+        return _parse(self.path, _expanded(self.text, self.values))
 
     @property
     def jobs(self) -> list[Section]:
@@ -98,18 +111,21 @@ def _replaced(line: str) -> bool:
     return _option(line)[0] in _REPLACED
 
 
-def read(path: Path) -> FioFile:
+def read(path: Path, values: Mapping[str, str] = MappingProxyType({})) -> FioFile:
     """Read and check a job file; what fio itself says of it is the error's text."""
     tools.require([tools.FIO])
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"cannot read the job file {path}: {error}") from error
-    _check(path)
-    return FioFile(path, tuple(_parse(path, _expanded(text))))
+    _check(path, values)
+    workload = FioFile(path, text, values)
+    if not workload.jobs:
+        raise RequestError(f"{path} defines no job: it needs a section like [my_job]")
+    return workload
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, values: Mapping[str, str]) -> None:
     command = [tools.path(tools.FIO), "--parse-only", str(path.absolute())]
     done = subprocess.run(
         command,
@@ -117,15 +133,17 @@ def _check(path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=path.absolute().parent,
+        env=os.environ | values,
     )
     if done.returncode:
         words = (done.stderr + done.stdout).strip()
         raise RequestError(f"fio does not accept {path}:\n{words}")
 
 
-def _expanded(text: str) -> str:
-    """fio's ${NAME}, filled in from this environment, because the guest's is another."""
-    return re.sub(r"\$\{(\w+)\}", lambda match: os.environ.get(match[1], ""), text)
+def _expanded(text: str, values: Mapping[str, str]) -> str:
+    """fio's ${NAME}, filled in here, because the guest's environment is another."""
+    known = os.environ | values
+    return re.sub(r"\$\{(\w+)\}", lambda match: known.get(match[1], ""), text)
 
 
 def _parse(path: Path, text: str) -> list[Section]:
@@ -152,6 +170,4 @@ def _parse(path: Path, text: str) -> list[Section]:
         if name == "global":
             common |= options
         sections.append(Section(name, tuple(own), common | options))
-    if all(section.name == "global" for section in sections):
-        raise RequestError(f"{path} defines no job: it needs a section like [my_job]")
     return sections

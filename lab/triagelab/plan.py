@@ -61,7 +61,9 @@ def runs(setup: Setup) -> list[Run]:
     planned: list[Run] = []
     for repeat in range(setup.repeats):
         points: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = [
-            (scheduler, {}, jobs) for scheduler in setup.schedulers
+            (scheduler, point, jobs)
+            for point in setup.experiment.points
+            for scheduler in setup.schedulers
         ]
         if setup.experiment.protected and len(jobs) > 1:
             points.append(("none", ALONE, (setup.experiment.protected,)))
@@ -78,7 +80,7 @@ def _run(
     files: dict[str, Path | str] = {
         "run": (FILES / "measure").read_text(),
         "settings": _settings(setup, scheduler),
-        "job.fio": setup.experiment.workload.prepared(setup.device.block, seed, sections),
+        "job.fio": setup.experiment.workload_at(point).prepared(setup.device.block, seed, sections),
     }
     needed = (scheduler, *setup.device.modules)
     ours = tuple(setup.modules[name] for name in needed if name in setup.modules)
@@ -93,7 +95,8 @@ def _run(
         "point": dict(point),
     }
     digest = hashlib.sha256(json.dumps(determines, sort_keys=True).encode()).hexdigest()[:12]
-    name = "-".join([scheduler, *(["alone"] if point else []), f"r{repeat}", digest])
+    where = ["alone"] if point == ALONE else [f"{key}={value}" for key, value in point.items()]
+    name = "-".join([scheduler, *where, f"r{repeat}", digest])
     return Run(name, scheduler, point, repeat, seed, sections, job)
 
 

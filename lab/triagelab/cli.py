@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="device.SETTING=N or iosched.SCHEDULER.TUNABLE=VALUE; may be given again",
+        help="device.SETTING=N, model.PARAMETER=N or iosched.SCHEDULER.TUNABLE=VALUE; "
+        "may be given again",
     )
     run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
     run.add_argument("--resume", action="store_true", help="go on with what --out has")
@@ -198,15 +200,11 @@ def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
 
     tools.require(tools.RUN)
     kernel = kernels.find(given.kernel)
-    for name in device.modules:
-        if not guest.has_module(kernel, name):
-            raise RequestError(
-                f"kernel {kernel.release} has no {name}, which device {device.name} needs"
-            )
-    available = dict(extra)
-    if own := set(modules.own_schedulers()) & set(schedulers) - set(extra):
-        built = modules.build(kernel)
-        available |= {name: built / f"{name}-iosched.ko" for name in own}
+    available = extra | _built(kernel, schedulers, device)
+    if device.module not in available and not guest.has_module(kernel, device.module):
+        raise RequestError(
+            f"kernel {kernel.release} has no {device.module}, which device {device.name} needs"
+        )
     setup = plan.Setup(
         experiment=experiment,
         schedulers=schedulers,
@@ -219,6 +217,19 @@ def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
         seed=1,
     )
     return setup, kernel.release
+
+
+def _built(
+    kernel: kernels.Kernel, schedulers: tuple[str, ...], device: devices.Device
+) -> dict[str, Path]:
+    """The modules of ours that are asked for, built for `kernel`."""
+    files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
+    if (modules.SOURCE / device.module).is_dir():
+        files[device.module] = f"{device.module}.ko"
+    if not files:
+        return {}
+    folder = modules.build(kernel)
+    return {name: folder / file for name, file in files.items()}
 
 
 def _schedulers(
@@ -245,15 +256,16 @@ def _settings(
     for pair in pairs:
         key, equals, value = pair.partition("=")
         match key.split("."):
-            case ["device", setting] if equals:
-                device[setting] = value
+            case ["device" | "model", _] if equals:
+                device[key] = value
             case ["iosched", scheduler, tunable] if equals:
                 if scheduler not in schedulers:
                     raise unknown("scheduler in --set", scheduler, schedulers)
                 tunables.setdefault(scheduler, {})[tunable] = value
             case _:
                 raise RequestError(
-                    f"--set {pair}: expected device.SETTING=N or iosched.SCHEDULER.TUNABLE=VALUE"
+                    f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
+                    "or iosched.SCHEDULER.TUNABLE=VALUE"
                 )
     return device, tunables
 
@@ -292,6 +304,7 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
             "settings": dict(device.settings),
             "capacity_iops": device.capacity_iops,
             "description": device.description,
+            "parts": {name: asdict(part) for name, part in device.parts.items()},
         },
         "kernel": release,
         "qemu": tools.qemu_version(),
@@ -335,6 +348,9 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         _error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
     if len(failed) == len(planned):
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
+    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
+    environment["device"]["settings"] = devices.was_set_to(out / "runs" / done.id / "out")
+    execute.write_json(record, environment)
     _tell(out, as_json=given.json)
     if failed:
         _error.print(

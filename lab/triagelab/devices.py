@@ -1,124 +1,211 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Devices to schedule for, and how a guest sets one up."""
+"""Devices to schedule for, and how a guest sets one up.
 
+Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in it.
+"""
+
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from triagelab.errors import RequestError, unknown
+from triagelab.modules import SOURCE
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One number a device is set up with."""
+class Bounds:
+    """What a setting may be."""
 
-    default: int
     lowest: int
     highest: int
-    meaning: str
+    power_of_2: bool = False
+
+    def allow(self, text: str) -> bool:
+        """Whether `text` is such a number."""
+        if not text.isdecimal() or not self.lowest <= int(text) <= self.highest:
+            return False
+        return not self.power_of_2 or int(text).bit_count() == 1
+
+    def __str__(self) -> str:
+        kind = "power of 2" if self.power_of_2 else "whole number"
+        return f"a {kind} from {self.lowest} to {self.highest}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a device that can be busy: by which counters, and how many places it has.
+
+    busy    counters of ns, which add up
+    places  the counter that says how many of it there are; None: one
+    """
+
+    busy: tuple[str, ...]
+    places: str | None = None
 
 
 @dataclass(frozen=True)
 class Device:
     """A device with its settings.
 
-    block    the block device's name in the guest
-    modules  kernel modules it needs
+    block           the block device's name in the guest
+    module          the kernel module that it comes from
+    group           the module's folder in configfs
+    settings        what is written there, in order
+    capacity_iops   requests a second it can complete at most, where that is one number
+    parts           what the device says of itself, by part
+    scheduler_tags  nr_requests for schedulers, None: Linux's own choice
     """
 
     name: str
-    block: str
-    modules: tuple[str, ...]
-    settings: Mapping[str, int]
     description: str
-
-    @property
-    def capacity_iops(self) -> float:
-        """Requests a second at which every place in the device is always taken."""
-        in_service = self.settings["queues"] * self.settings["depth"]
-        return in_service * 1e6 / self.settings["completion_us"]
-
-    @property
-    def scheduler_tags(self) -> int:
-        """The nr_requests a scheduler gets; `none` has what the device has."""
-        return self.settings["scheduler_tags"]
+    block: str
+    module: str
+    group: str
+    settings: Mapping[str, str]
+    capacity_iops: float | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    scheduler_tags: int | None = None
 
     @property
     def device_up(self) -> str:
-        """The shell function `device_up`, which sets the device up in the guest."""
-        values = {
-            "size": self.settings["size_mb"],
-            "submit_queues": self.settings["queues"],
-            "hw_queue_depth": self.settings["depth"],
-            "irqmode": 2,  # completions from a timer
-            "completion_nsec": self.settings["completion_us"] * 1000,
-            "memory_backed": self.settings["memory_backed"],
-            "max_sectors": self.settings["max_kb"] * 2,
-            "power": 1,
-        }
-        lines = [f"\techo {value} > {key} || return 1" for key, value in values.items()]
+        """The shell function `device_up`, which sets the device up and keeps what it was set to."""
+        folder = f"/sys/kernel/config/{self.group}/{self.block}"
+        arguments = " nr_devices=0" if self.module == "null_blk" else ""
+        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in self.settings.items()]
         return "\n".join(
             [
                 "device_up() {",
-                "\tmodprobe null_blk nr_devices=0 || return 1",
-                f"\tmkdir /sys/kernel/config/nullb/{self.block} || return 1",
-                f"\tcd /sys/kernel/config/nullb/{self.block} || return 1",
-                *lines,
-                "\tcd /job",
+                f"\tmodprobe {self.module}{arguments} &&",
+                f"\tmkdir {folder} &&",
+                *settings,
+                f"\techo 1 > {folder}/power &&",
+                f"\t(cd {folder} && grep . *) 2> /dev/null | sed 's/:/=/' > out/device",
                 "}",
             ]
         )
 
 
-_NULL = {
-    "completion_us": Setting(400, 1, 1_000_000, "how long one request takes, µs"),
-    "depth": Setting(4, 1, 1024, "requests in service at once, for each hardware queue"),
-    "queues": Setting(1, 1, 64, "hardware queues"),
-    "size_mb": Setting(65_536, 1, 16_777_216, "capacity, MiB"),
-    "memory_backed": Setting(0, 0, 1, "1: what is written can be read back"),
-    # Twice the depth would be Linux's choice, and a queue of 8 holds no decision to make.
-    "scheduler_tags": Setting(256, 2, 2048, "requests a scheduler may hold (nr_requests)"),
+_NULL_DEFAULTS = {
+    "size": "65536",
+    "submit_queues": "1",
+    "hw_queue_depth": "4",
+    "irqmode": "2",  # completions from a timer
+    "completion_nsec": "400000",
+    "memory_backed": "0",
     # Service time does not depend on size here, so a merged request would be a free one.
-    "max_kb": Setting(128, 4, 1024, "largest request, KiB"),
+    "max_sectors": "256",
 }
+_NULL_BOUNDS = {
+    "size": Bounds(1, 16_777_216),
+    "submit_queues": Bounds(1, 64),
+    "hw_queue_depth": Bounds(1, 1024),
+    "completion_nsec": Bounds(1000, 1_000_000_000),
+    "memory_backed": Bounds(0, 1),
+    "max_sectors": Bounds(8, 2048),
+}
+# Linux would give a scheduler twice the depth, and a queue of 8 holds nothing to decide on.
+_NULL_SCHEDULER_TAGS = 256
 
-_DEVICES = {
-    "null": (
-        _NULL,
-        "null_blk: every request takes the same time, whatever it is and wherever it goes",
-    ),
+_FLASH_PARTS = {
+    "dies": Part(("die_read_ns", "die_program_ns", "die_copy_ns"), "dies"),
+    "bus": Part(("bus_busy_ns",)),
+    "controller": Part(("ctrl_busy_ns",)),
+}
+_HDD_PARTS = {"arm": Part(("seek_ns", "rotation_ns", "transfer_ns"))}
+
+_DESCRIPTIONS = {
+    "flash": "modeldisk: a TLC NVMe drive at a fifth of its throughput",
+    "fast-flash": "modeldisk: low-latency flash, about 10 µs a read",
+    "hdd": "modeldisk: a hard disk of 7200 revolutions a minute",
+    "null": "null_blk: every request takes the same time, wherever it goes",
 }
 
 
 def names() -> list[str]:
     """The devices there are."""
-    return list(_DEVICES)
+    return list(_DESCRIPTIONS)
 
 
 def describe(name: str) -> str:
     """One line on a device."""
-    return _DEVICES[name][1]
+    return _DESCRIPTIONS[name]
 
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
-    """The device called `name` with some settings changed (text, as the user gave it)."""
-    if name not in _DEVICES:
-        raise unknown("device", name, _DEVICES)
-    known, description = _DEVICES[name]
-    settings = {key: setting.default for key, setting in known.items()}
-    device = Device(name, "nullb0", ("null_blk", "configfs"), settings, description)
-    return replace(device, settings=settings | _changed(name, known, changes))
+    """The device called `name`, with settings changed as a user says: device.KEY, model.KEY."""
+    if name not in _DESCRIPTIONS:
+        raise unknown("device", name, _DESCRIPTIONS)
+    if name == "null":
+        bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
+        return _null(_checked(name, bounds, changes))
+    return _modeldisk(name, _checked(name, _modeldisk_bounds(name), changes))
 
 
-def _changed(name: str, known: Mapping[str, Setting], changes: Mapping[str, str]) -> dict[str, int]:
-    values = {}
+def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
+    """The changes by the names of their files, each known and within its bounds."""
     for key, text in changes.items():
         if key not in known:
             raise unknown(f"setting of device {name}", key, known)
-        setting = known[key]
-        if not text.isdecimal() or not setting.lowest <= int(text) <= setting.highest:
-            raise RequestError(
-                f"device.{key}={text}: expected a whole number from {setting.lowest} "
-                f"to {setting.highest} ({setting.meaning})"
-            )
-        values[key] = int(text)
-    return values
+        if not known[key].allow(text):
+            raise RequestError(f"{key}={text}: expected {known[key]}")
+    return {key.split(".", 1)[1]: text for key, text in changes.items()}
+
+
+def _null(changes: Mapping[str, str]) -> Device:
+    settings = _NULL_DEFAULTS | dict(changes)
+    in_service = int(settings["submit_queues"]) * int(settings["hw_queue_depth"])
+    return Device(
+        name="null",
+        description=describe("null"),
+        block="nullb0",
+        module="null_blk",
+        group="nullb",
+        settings=settings,
+        capacity_iops=in_service * 1e9 / int(settings["completion_nsec"]),
+        scheduler_tags=_NULL_SCHEDULER_TAGS,
+    )
+
+
+def _modeldisk(profile: str, changes: Mapping[str, str]) -> Device:
+    return Device(
+        name=profile,
+        description=describe(profile),
+        block="md0",
+        module="modeldisk",
+        group="modeldisk",
+        settings={"profile": profile} | dict(changes),
+        parts=_HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
+    )
+
+
+def _modeldisk_bounds(profile: str) -> dict[str, Bounds]:
+    """The settings and parameters of a profile, read where the driver itself has them."""
+    kind = "PARAM_HDD" if profile == "hdd" else "PARAM_FLASH"
+    return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
+
+
+def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
+    text = (SOURCE / "modeldisk" / header).read_text()
+    found = {}
+    for line in re.findall(r"^PARAM\((.*)\)$", text, re.M):
+        name, lowest, highest, flags = (word.strip() for word in line.split(","))
+        if kind in flags or "PARAM_ANY" in flags:
+            bounds = Bounds(_number(lowest), _number(highest), "PARAM_POWER_OF_2" in flags)
+            found[f"{prefix}.{name}"] = bounds
+    return found
+
+
+def _number(text: str) -> int:
+    """A number as those headers write it."""
+    if text == "U32_MAX":
+        return 0xFFFFFFFF
+    factor, _, shift = text.partition("<<")
+    return int(factor) << int(shift or 0)
+
+
+def was_set_to(out: Path) -> dict[str, str]:
+    """What a run's device says it was set to."""
+    path = out / "device"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return dict(line.split("=", 1) for line in lines if "=" in line)

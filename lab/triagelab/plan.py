@@ -82,7 +82,7 @@ def _run(
         "settings": _settings(setup, scheduler),
         "job.fio": setup.experiment.workload_at(point).prepared(setup.device.block, seed, sections),
     }
-    needed = (scheduler, *setup.device.modules)
+    needed = (scheduler, setup.device.module)
     ours = tuple(setup.modules[name] for name in needed if name in setup.modules)
     job = Job(files, ours, seed)
     determines = {
@@ -111,7 +111,7 @@ def _settings(setup: Setup, scheduler: str) -> str:
         [
             f"DEVICE={setup.device.block}",
             f"SCHEDULER={_quoted(scheduler)}",
-            f"SCHEDULER_TAGS={setup.device.scheduler_tags}",
+            f"SCHEDULER_TAGS={setup.device.scheduler_tags or ''}",
             "tunables_set() {",
             *tunables,
             "\treturn 0",

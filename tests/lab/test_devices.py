@@ -7,19 +7,26 @@ from triagelab.errors import RequestError
 
 
 def test_capacity_is_places_by_service_time() -> None:
-    device = devices.find("null", {"depth": "4", "queues": "2", "completion_us": "500"})
+    device = devices.find(
+        "null",
+        {
+            "device.hw_queue_depth": "4",
+            "device.submit_queues": "2",
+            "device.completion_nsec": "500000",
+        },
+    )
     assert device.capacity_iops == 4 * 2 * 1e6 / 500
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "4.5", "many", "1025", ""])
 def test_a_value_out_of_bounds_names_the_bounds(text: str) -> None:
     with pytest.raises(RequestError, match="1 to 1024"):
-        devices.find("null", {"depth": text})
+        devices.find("null", {"device.hw_queue_depth": text})
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
-    with pytest.raises(RequestError, match="did you mean 'completion_us'"):
-        devices.find("null", {"complete_us": "3"})
+    with pytest.raises(RequestError, match="did you mean 'device.completion_nsec'"):
+        devices.find("null", {"device.complete_nsec": "3"})
 
 
 def test_an_unknown_device_names_what_there_is() -> None:

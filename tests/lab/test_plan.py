@@ -60,7 +60,7 @@ def test_repeats_are_shuffled_each_its_own_way_and_again_the_same(setup: plan.Se
     "change",
     [
         {"machine": replace(MACHINE, qemu=("-accel", "kvm"))},
-        {"device": devices.find("null", {"depth": "8"})},
+        {"device": devices.find("null", {"device.hw_queue_depth": "8"})},
         {"seed": 2},
     ],
     ids=["machine", "device", "seed"],

@@ -38,7 +38,7 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
         """
         modprobe gatedisk
         echo hold > /sys/kernel/debug/gatedisk/gate
-        sampler gatedisk0 out/samples.csv fio --name=lost --filename=/dev/gatedisk0 \
+        sampler gatedisk0 out fio --name=lost --filename=/dev/gatedisk0 \
             --rw=randread --direct=1 --ioengine=libaio --time_based --runtime=1
         status=$?
         echo open > /sys/kernel/debug/gatedisk/gate

@@ -125,7 +125,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     assert len(list(out.glob("runs/*/run.json"))) == 2 * 3
     assert not list(out.glob("runs/*/initramfs.cpio"))
 
-    changed = triage(*words, "--resume", "--set", "device.depth=9")
+    changed = triage(*words, "--resume", "--set", "device.hw_queue_depth=9")
     assert (changed.returncode, "measured differently" in changed.stderr) == (2, True)
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler DEVICE FILE PROGRAM [ARGUMENT...]: run a program, and while it runs write
- * the guest's counters to FILE every 100 ms, as CSV.  Small, because the guest's
+ * sampler DEVICE FOLDER PROGRAM [ARGUMENT...]: run a program, and while it runs write
+ * counters every 100 ms, as CSV: the guest's to FOLDER/samples.csv, and to
+ * FOLDER/device.csv those of a modelled device.  Small, because the guest's
  * instructions are what is being counted.
  *
  * Ends with the program's status, or with 75 (EX_TEMPFAIL) after killing it when no
@@ -78,6 +79,46 @@ static void sample(const char *stat, struct counters *now)
 	}
 }
 
+static FILE *create(const char *folder, const char *name)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	if (!file) {
+		perror(path);
+		exit(1);
+	}
+	return file;
+}
+
+/* One word of each "name value" line as a CSV line: the first or the second. */
+static void print_words(FILE *file, const char *text, int second)
+{
+	const char *comma = "";
+
+	while (*text) {
+		const char *word = second ? text + strcspn(text, " ") + 1 : text;
+
+		fprintf(file, "%s%.*s", comma, (int)strcspn(word, " \n"), word);
+		comma = ",";
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+	}
+	fputc('\n', file);
+}
+
+/* The counters of a modelled device, under their names. */
+static void sample_device(const char *stats, FILE *file)
+{
+	const char *text = slurp(stats);
+
+	if (!ftell(file))
+		print_words(file, text, 0);
+	print_words(file, text, 1);
+}
+
 static void print(FILE *file, const struct counters *now)
 {
 	fprintf(file, "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld\n",
@@ -95,21 +136,20 @@ int main(int argc, char **argv)
 {
 	const struct timespec interval = { .tv_nsec = INTERVAL_MS * 1000000L };
 	struct counters now, progress = { 0 };
-	char stat[256];
-	FILE *file;
+	char stat[256], stats[256];
+	FILE *file, *device = NULL;
 	pid_t child;
 	int status;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: sampler DEVICE FILE PROGRAM [ARGUMENT...]\n");
+		fprintf(stderr, "usage: sampler DEVICE FOLDER PROGRAM [ARGUMENT...]\n");
 		return 2;
 	}
 	snprintf(stat, sizeof(stat), "/sys/block/%s/stat", argv[1]);
-	file = fopen(argv[2], "w");
-	if (!file) {
-		perror(argv[2]);
-		return 1;
-	}
+	snprintf(stats, sizeof(stats), "/sys/kernel/debug/modeldisk/%s/stats", argv[1]);
+	file = create(argv[2], "samples.csv");
+	if (!access(stats, R_OK))
+		device = create(argv[2], "device.csv");
 	fprintf(file, "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms\n");
 
 	child = fork();
@@ -125,17 +165,17 @@ int main(int argc, char **argv)
 	while (waitpid(child, &status, WNOHANG) == 0) {
 		sample(stat, &now);
 		print(file, &now);
+		if (device)
+			sample_device(stats, device);
 		if (!now.in_flight || completed(&now) != completed(&progress))
 			progress = now;
 		if (now.time_ns - progress.time_ns > STALL_MS * 1000000LL) {
 			kill(child, SIGKILL);
-			fclose(file);
 			return EXIT_STALLED;
 		}
 		nanosleep(&interval, NULL);
 	}
 	sample(stat, &now);
 	print(file, &now);
-	fclose(file);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -35,13 +35,13 @@ expect() {
 
 # wait_until SECONDS WHAT COMMAND...: poll until COMMAND succeeds.
 wait_until() {
-	_tries=$(($1 * 50))
+	_tries=$(($1 * 20))
 	_what=$2
 	shift 2
 	until "$@"; do
 		_tries=$((_tries - 1))
 		[ "$_tries" -gt 0 ] || fail "waited in vain until $_what"
-		sleep 0.02
+		sleep 0.05
 	done
 }
 

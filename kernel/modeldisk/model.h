@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a model of a device is to those who drive it: the block driver, with
+ * the kernel's clock and a timer, or a test, with a clock of its own.
+ *
+ * A model is a simulation of discrete events that never looks at a clock. It
+ * is told the time, in ns, and brings itself up to that: every event happens
+ * at its own exact time, however late the model hears of it. Its driver
+ *
+ *   - submits a command, at a time no earlier than any it named before;
+ *   - asks when a command may complete next, and comes back then at the latest;
+ *   - advances the model to the present and gets what has completed.
+ *
+ * Nothing here sleeps, allocates or locks: the driver holds one lock over all.
+ */
+#ifndef MODELDISK_MODEL_H
+#define MODELDISK_MODEL_H
+
+#include "params.h"
+
+#define MODEL_SECTOR_SHIFT	9
+
+/* The largest transfer a driver may submit, which bounds model_io.parts[]. */
+#define MODEL_MAX_BYTES		(512 * 1024)
+
+enum model_op {
+	MODEL_READ,
+	MODEL_WRITE,
+	MODEL_FLUSH,
+	MODEL_DISCARD,	/* write-zeroes too: only what is noted changes */
+};
+
+struct model_io;
+
+/* A piece of a command, at work in one place of the device. */
+struct model_part {
+	struct model_part *next;
+	struct model_io *io;
+	u32 bytes;
+};
+
+/**
+ * struct model_io - a command in the device
+ * @sector: first sector, of 512 bytes
+ * @sectors: how many
+ * @op: what to do
+ * @fua: a write that must be on the medium before it completes
+ * @done_ns: when it completed
+ * @submit_ns: when the model got it
+ *
+ * The driver fills in @sector, @sectors, @op and @fua. What follows
+ * @submit_ns belongs to the model from submission to completion.
+ */
+struct model_io {
+	u64 sector;
+	u32 sectors;
+	enum model_op op;
+	bool fua;
+	u64 done_ns;
+	u64 submit_ns;
+
+	struct model_io *next;
+	u64 event_ns;		/* the end of what it is in the middle of */
+	u64 barrier;		/* flush: waits for what was to write before this */
+	u32 pending;		/* parts, or writes, still to wait for */
+	u32 charge;		/* room it takes in the write buffer, bytes */
+	bool landed;		/* a write: its data is in the buffer */
+	struct model_part parts[];
+};
+
+/* First come, first served. A zeroed one is empty. */
+struct io_fifo {
+	struct model_io *head;
+	struct model_io **tail;
+};
+
+static inline void io_fifo_push(struct io_fifo *fifo, struct model_io *io)
+{
+	io->next = NULL;
+	if (fifo->head)
+		*fifo->tail = io;
+	else
+		fifo->head = io;
+	fifo->tail = &io->next;
+}
+
+static inline struct model_io *io_fifo_pop(struct io_fifo *fifo)
+{
+	struct model_io *io = fifo->head;
+
+	if (io)
+		fifo->head = io->next;
+	return io;
+}
+
+/* A number a model publishes: a sum since it began, or a present state. */
+struct model_stat {
+	const char *name;
+	u64 value;
+};
+
+#define MODEL_MAX_STATS	16
+
+/**
+ * struct model_ops - a model
+ * @name: what users call it
+ * @param: PARAM_FLASH or PARAM_HDD, its parameters in MODEL_PARAMS()
+ * @size: bytes of state, the same for all parameters
+ * @check: NULL, or what is wrong with parameters each within its bounds
+ * @parts: length of model_io.parts[] that it needs
+ * @init: sets up zeroed state for a device of that many sectors
+ * @discards: does it take MODEL_DISCARD?
+ * @volatile_cache: does data wait in a cache that loses power?
+ * @submit: takes a command, having advanced to @now
+ * @advance: brings the state up to @now, and appends what completed
+ * @next: no command completes before this time unless another is submitted;
+ *	U64_MAX when none can
+ * @stats: fills in at most MODEL_MAX_STATS numbers and returns how many
+ */
+struct model_ops {
+	const char *name;
+	u32 param;
+	size_t size;
+	const char *(*check)(const struct model_params *p);
+	u32 (*parts)(const struct model_params *p);
+	void (*init)(void *model, const struct model_params *p, u64 sectors);
+	bool discards;
+	bool (*volatile_cache)(const struct model_params *p);
+	void (*submit)(void *model, struct model_io *io, u64 now,
+		       struct io_fifo *done);
+	void (*advance)(void *model, u64 now, struct io_fifo *done);
+	u64 (*next)(const void *model);
+	u32 (*stats)(const void *model, struct model_stat *stats);
+};
+
+extern const struct model_ops flash_model;
+extern const struct model_ops hdd_model;
+
+/**
+ * struct model_profile - a device by name
+ * @name: as in configfs
+ * @model: what it is
+ * @rotational: as told to the block layer
+ * @size_mib: default size
+ * @hw_queues: default number of hardware queues
+ * @depth: default tags of each
+ * @params: the model's
+ */
+struct model_profile {
+	const char *name;
+	const struct model_ops *model;
+	bool rotational;
+	u32 size_mib;
+	u32 hw_queues;
+	u32 depth;
+	struct model_params params;
+};
+
+extern const struct model_profile model_profiles[];
+extern const u32 model_nr_profiles;
+
+/*
+ * Time for @bytes at @mbps, 10^6 bytes a second, in ns. Rounded up, so that the
+ * parts of a transfer never take less than the whole.
+ */
+static inline u64 transfer_ns(u64 bytes, u32 mbps)
+{
+	return div64_u64(bytes * 1000 + mbps - 1, mbps);
+}
+
+#endif /* MODELDISK_MODEL_H */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the parts of the driver share: configfs.c sets up, queue.c serves. */
+#ifndef MODELDISK_H
+#define MODELDISK_H
+
+#include <linux/blk-mq.h>
+#include <linux/rwsem.h>
+#include <linux/xarray.h>
+
+#include "model.h"
+
+#undef pr_fmt
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+/* May be written while the device is on. */
+#define SETTING_LIVE	0x8
+
+/*
+ * struct mdk_settings - all that a user sets before power-on
+ *
+ * The numbers' bounds are in settings.h and model-params.h.
+ */
+struct mdk_settings {
+	/* where the rest comes from, but for what was written since */
+	const struct model_profile *profile;
+	struct model_params model;
+	/* MiB; 64 TiB at most */
+	u32 size;
+	u32 hw_queues;
+	/* tags of each hardware queue */
+	u32 depth;
+	/* logical block size, bytes */
+	u32 block_size;
+	/* 1: keep what is written, for reads to find */
+	u32 memory_backed;
+	/* until the block layer gives a request up */
+	u32 timeout_ms;
+	/* of the random numbers behind the rates below */
+	u32 seed;
+	/* requests in a million that end in an error */
+	u32 error_ppm;
+	/* ... that never end by themselves, but by the timeout */
+	u32 stall_ppm;
+	/* ... that are refused for now; some must get through */
+	u32 resource_ppm;
+};
+
+/* A device that is on. */
+struct mdk_disk;
+
+/**
+ * mdk_disk_add - power on
+ * @name: of the disk, /dev/@name
+ * @set: must stay until mdk_disk_del(), and only live settings may change
+ *
+ * Returns the device, or an ERR_PTR(), having said why if that is not obvious.
+ */
+struct mdk_disk *mdk_disk_add(const char *name, const struct mdk_settings *set);
+
+/* mdk_disk_del - power off, once all requests have ended, by timeout if need be */
+void mdk_disk_del(struct mdk_disk *disk);
+
+/* mdk_debugfs_init, mdk_debugfs_exit - the folder above all devices' figures */
+void mdk_debugfs_init(void);
+void mdk_debugfs_exit(void);
+
+/**
+ * struct mdk_store - the data of a memory-backed device
+ * @pages: those ever written; the others read as zeros
+ * @sem: read to use pages, write to free them
+ */
+struct mdk_store {
+	struct xarray pages;
+	struct rw_semaphore sem;
+};
+
+void mdk_store_init(struct mdk_store *store);
+void mdk_store_free(struct mdk_store *store);
+
+/* mdk_store_transfer - copy or erase what @rq asks for; may sleep */
+blk_status_t mdk_store_transfer(struct mdk_store *store, struct request *rq);
+
+#endif /* MODELDISK_H */

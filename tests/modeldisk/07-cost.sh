@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: the driver costs at most 1.3 times the instructions of null_blk with timed
+#         completions, for each request in all, at the same latency.
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+# idle_ns: of the one CPU, which does one instruction a ns while it is not.
+idle_ns() {
+	total=0
+	for ns in $(sed -n 's/.*\(idle\|iowait\)_sleeptime *: *\([0-9]*\) nsecs/\2/p' /proc/timer_list); do
+		total=$((total + ns))
+	done
+	echo $total
+}
+
+now_ns() {
+	awk '/^now at/ { print $3 }' /proc/timer_list
+}
+
+# busy DEVICE SECONDS OPTION...: sets ios and busy, ns, of a run of fio.
+busy() {
+	_disk=$1
+	_seconds=$2
+	shift 2
+	_ios=$(awk '{ print $1 }' "/sys/block/$_disk/stat")
+	_idle=$(idle_ns)
+	_now=$(now_ns)
+	fio --filename="/dev/$_disk" --direct=1 --minimal --output=/tmp/fio --time_based \
+		--runtime="$_seconds" --norandommap --name=cost --rw=randread --iodepth=1 \
+		--ioengine=io_uring "$@"
+	busy=$(($(now_ns) - _now - ($(idle_ns) - _idle)))
+	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
+}
+
+# cost DEVICE OPTION...: sets cost, instructions a request. The difference of a long and a
+# short run is free of what it takes to start fio.
+cost() {
+	disk=$1
+	shift
+	busy "$disk" 1 "$@"
+	short_ios=$ios
+	short_busy=$busy
+	busy "$disk" 2 "$@"
+	cost=$(((busy - short_busy) / (ios - short_ios)))
+}
+
+# null NS: null_blk with this latency.
+null() {
+	mkdir /sys/kernel/config/nullb/nullb9
+	echo 2 > /sys/kernel/config/nullb/nullb9/irqmode
+	echo "$1" > /sys/kernel/config/nullb/nullb9/completion_nsec
+	echo 1023 > /sys/kernel/config/nullb/nullb9/hw_queue_depth
+	echo 1 > /sys/kernel/config/nullb/nullb9/power
+	echo none > /sys/block/nullb9/queue/scheduler
+}
+
+modprobe null_blk nr_devices=0 || fail "the kernel has no null_blk"
+device disk flash
+echo none > /sys/block/disk/queue/scheduler
+sleep 3 # what follows a boot is no noise of ours
+
+# Size, and what it takes the device alone, from its parameters, ns.
+while read -r size ns; do
+	null "$ns"
+	cost nullb9 --bs="$size"
+	theirs=$cost
+	cost disk --bs="$size"
+	echo "$size reads: $cost instructions, null_blk $theirs, ratio $((cost * 100 / theirs)) %"
+	[ $((cost * 10)) -le $((theirs * 13)) ] || fail "that is too much"
+	rmdir /sys/kernel/config/nullb/nullb9
+done <<-END
+	4k 63000
+	64k 110000
+END
+rmmod null_blk

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# What the in-guest tests of modeldisk share; each sources it first. For busybox sh.
+
+set -eu
+
+CONFIG=/sys/kernel/config/modeldisk
+STATS=/sys/kernel/debug/modeldisk
+
+# What a healthy kernel never says.
+BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
+BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
+BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
+BAD_LOG="$BAD_LOG|list_(add|del) corruption|EXT4-fs error"
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+# expect WHAT WANTED FOUND
+expect() {
+	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"
+}
+
+# device NAME PROFILE [SETTING=VALUE]...: make one, set it up, power on.
+device() {
+	_name=$1
+	mkdir "$CONFIG/$_name" || fail "no device $_name"
+	echo "$2" > "$CONFIG/$_name/profile" || fail "no profile $2"
+	shift 2
+	for _pair; do
+		echo "${_pair#*=}" > "$CONFIG/$_name/${_pair%%=*}" || fail "$_pair refused"
+	done
+	echo 1 > "$CONFIG/$_name/power" || fail "$_name does not start"
+	[ -b "/dev/$_name" ] || fail "there is no /dev/$_name"
+}
+
+# limit NAME FILE: what the block layer says of a device.
+limit() {
+	cat "/sys/block/$1/queue/$2"
+}
+
+# stat NAME KEY: a figure of the device's own.
+stat() {
+	awk -v key="$2" '$1 == key { print $2 }' "$STATS/$1/stats"
+}
+
+# Every test ends here. One that did not fail must be able to leave no trace.
+_finish() {
+	_status=$?
+	trap - EXIT
+	if [ $_status = 0 ]; then
+		rmdir "$CONFIG"/*/ 2> /dev/null || :
+		rmmod modeldisk || _status=1
+	fi
+	if dmesg | grep -E "$BAD_LOG"; then
+		echo "FAIL: the kernel complains, see above"
+		_status=1
+	fi
+	[ $_status != 0 ] || echo "PASS"
+	exit $_status
+}
+
+modprobe modeldisk || fail "modeldisk cannot be loaded"
+trap _finish EXIT

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs the properties in this folder (NN-name.sh) in guests, and checks modeldisk's figures there.
+
+On `sim` with both kernels, and on `vm` where a script asks for it with its default kernel.
+"""
+
+import asyncio
+import json
+import lzma
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import guest, kernels, machines, modules
+
+HERE = Path(__file__).parent
+SCRIPTS = sorted(HERE.glob("[0-9][0-9]-*.sh"))
+#: Seconds a guest may take.
+LIMIT_S = 400.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One property on one machine and kernel."""
+
+    script: Path
+    machine: str
+    cpus: int
+    series: str
+
+    def __str__(self) -> str:
+        return f"{self.script.stem}-{self.machine}{self.cpus}-{self.series}"
+
+
+def cases() -> Iterator[Case]:
+    for script in SCRIPTS:
+        for name, cpus in re.findall(r"^# Machine: (sim|vm) ?(\d*)", script.read_text(), re.M):
+            for series in (kernels.DEFAULT_SERIES, *(["6.1"] if name == "sim" else [])):
+                yield Case(script, name, int(cpus or 1), series)
+
+
+def checksums(kernel: kernels.Kernel, folder: Path) -> list[Path]:
+    """The module ext4 needs and does not depend on by name; none where it is built in."""
+    found = list(kernel.modules.rglob("crc32c_generic.ko*"))
+    plain = folder / "crc32c_generic.ko"
+    for path in found:
+        packed = path.read_bytes()
+        plain.write_bytes(lzma.decompress(packed) if path.suffix == ".xz" else packed)
+    return [plain] if found else []
+
+
+def run(files: dict[str, Path | str], case: Case, folder: Path) -> machines.Outcome:
+    """What became of a job in a guest."""
+    kernel = kernels.find(case.series)
+    loadable = (modules.build(kernel) / "modeldisk.ko", *checksums(kernel, folder))
+    machine = machines.make(case.machine, kernel, case.cpus)
+    job = machines.Job(files, loadable, time_limit_s=LIMIT_S)
+    return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_property(case: Case, tmp_path: Path) -> None:
+    files: dict[str, Path | str] = {
+        "run": f"#!/bin/sh\nsh /job/{case.script.name} > out/log 2>&1\n",
+        case.script.name: case.script,
+        "lib.sh": HERE / "lib.sh",
+    }
+    outcome = run(files, case, tmp_path)
+    assert outcome.status == 0, (tmp_path / "out/log").read_text()
+
+
+FIGURES = """#!/bin/sh
+. /job/lib.sh
+# load NAME DEVICE OPTION...
+load() {
+	name=$1 disk=$2
+	shift 2
+	fio --filename=/dev/$disk --direct=1 --ioengine=io_uring --time_based --runtime=2 \\
+		--norandommap --group_reporting --lat_percentiles=1 --clat_percentiles=0 \\
+		--output-format=json --output=out/$name.json --name=load "$@"
+}
+sleep 3 # what follows a boot is no noise of ours
+for profile in flash fast-flash hdd; do
+	device $profile $profile
+	echo none > /sys/block/$profile/queue/scheduler
+	load $profile-alone $profile --rw=randread --bs=4k
+	load $profile-reads $profile --rw=randread --bs=64k --iodepth=32 --numjobs=2
+	load $profile-writes $profile --rw=write --bs=64k --iodepth=32
+	cat $STATS/$profile/stats > out/$profile.stats
+done
+"""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What fio saw in a guest: by name of the load, and all of it as it was written."""
+
+    folder: Path
+
+    def __call__(self, load: str, direction: str = "read") -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / f"{load}.json").read_text())
+        assert found["jobs"][0]["error"] == 0
+        side: dict[str, Any] = found["jobs"][0][direction]
+        return side
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in sorted(self.folder.glob("*-*.json"))} | {
+            path.name: path.read_text() for path in sorted(self.folder.glob("*.stats"))
+        }
+
+
+def measure(folder: Path) -> Figures:
+    files: dict[str, Path | str] = {"run": FIGURES, "lib.sh": HERE / "lib.sh"}
+    outcome = run(files, Case(Path("figures"), "sim", 1, kernels.DEFAULT_SERIES), folder)
+    assert outcome.status == 0, (folder / "console.log").read_text()[-4000:]
+    return Figures(folder / "out")
+
+
+@pytest.fixture(scope="session")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+    return measure(tmp_path_factory.mktemp("figures"))
+
+
+def test_flash_alone_answers_within_77_us(figures: Figures) -> None:
+    alone = figures("flash-alone")["lat_ns"]["percentile"]["99.000000"]
+    assert alone == pytest.approx(77_000, rel=0.03)
+
+
+def test_flash_with_64_kib_requests_is_bound_by_the_device_not_the_cpu(figures: Figures) -> None:
+    assert figures("flash-reads")["bw_bytes"] == pytest.approx(1324e6, rel=0.03)
+    # Beyond the write buffer, 16 MiB in 2 s: 16 dies, 32 KiB in 688 µs each.
+    programmed = 16 * 32768 / 688e-6
+    assert figures("flash-writes", "write")["bw_bytes"] == pytest.approx(programmed, rel=0.03)
+
+
+def test_fast_flash_answers_in_about_ten_us_and_the_softwares_share(figures: Figures) -> None:
+    fast, slow = (figures(f"{name}-alone")["lat_ns"]["mean"] for name in ("fast-flash", "flash"))
+    # Alone, each takes the sum of its terms, and the software takes the same for both.
+    assert slow - fast == pytest.approx(63_094 - 9_639, rel=0.03)
+
+
+def test_disk_random_and_sequential(figures: Figures) -> None:
+    # Mean seek, half a turn, transfer and overhead; some 150 samples, so not within 3 %.
+    alone = figures("hdd-alone")["lat_ns"]["mean"]
+    assert alone == pytest.approx(8.5e6 + 60e9 / 7200 / 2 + 0.1e6, rel=0.1)
+    # The write cache takes its 16 MiB at once: they come on top of what the zone takes in 2 s.
+    assert figures("hdd-writes", "write")["bw_bytes"] == pytest.approx(
+        180e6 + (16 << 20) / 2, rel=0.03
+    )
+
+
+def test_measuring_again_gives_the_same_to_the_last_digit(figures: Figures, tmp_path: Path) -> None:
+    assert measure(tmp_path).files() == figures.files()

@@ -6,48 +6,20 @@ within 3 %. `simulate.c` also fails, here and everywhere, if a model completes a
 at another time than the one it told its driver to come back at.
 """
 
-import json
 import math
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-MODELS = HERE.parents[1] / "kernel/modeldisk"
+from tests.modeldisk.calibration import STUDY, Simulator, p99_alone, p99_beside
+
 WITHIN = 0.03
 MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Simulator:
-    """The program that drives a model."""
-
-    program: Path
-
-    def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """What `jobs` saw of the device, by name, and the model's own figures as "stats"."""
-        arguments = [f"{name}={value}" for name, value in settings.items()]
-        done = subprocess.run(
-            [self.program, profile, *arguments, *jobs], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout)
-        return {**results["jobs"], "stats": results["stats"]}
-
-
 @pytest.fixture(scope="session")
 def simulate(tmp_path_factory: pytest.TempPathFactory) -> Simulator:
-    program = tmp_path_factory.mktemp("simulate") / "simulate"
-    sources = [HERE / "simulate.c", *(MODELS / name for name in ("flash.c", "hdd.c", "profiles.c"))]
-    warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
-    sanitizers = ["-fsanitize=undefined,address", "-fno-sanitize-recover=undefined"]
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", *warnings, *sanitizers, "-o", program, *sources], check=True
-    )
-    return Simulator(program)
+    return Simulator.build(tmp_path_factory.mktemp("simulate"))
 
 
 def near(expected: float) -> Any:
@@ -355,27 +327,10 @@ def test_simulating_twice_gives_the_same(simulate: Simulator) -> None:
     assert simulate("flash", *jobs) != simulate("flash", *jobs, seed=2)
 
 
-# Calibration: P99 of an L-app beside T-apps with 128 requests each, as a ratio to alone, as
-# measured on a real device with `none` (docs/modeldisk.md names the study). With 4 KiB
-# reads the study says only that it stays below 0.21 ms, 2.7 times what it is alone.
-STUDY: dict[str, dict[int, float]] = {
-    "read:random:65536": {8: 500, 16: 1870, 32: 3948},
-    "write:random:4096": {8: 187, 16: 305, 32: 439},
-    "write:random:65536": {8: 974, 16: 3195, 32: 5260},
-    "read:random:4096": {8: 2.7, 16: 2.7, 32: 2.7},
-}
-#: The study's ten cores made 776 000 requests a second at most; the model is a fifth of the device.
-HOST_NS = round(5 / 776e3 * 1e9)
-#: With the host's share as it is in `sim`, the L-app alone sees 77 µs.
-L_APP = "l:read:random:4096:1:host_ns=13900"
-
-
 @pytest.mark.parametrize("t_apps", [8, 16, 32])
 @pytest.mark.parametrize("load", STUDY)
 def test_flash_calibration(simulate: Simulator, load: str, t_apps: int) -> None:
-    alone = simulate("flash", L_APP)["l"]["p99_ns"]
-    beside = simulate(
-        "flash", L_APP, f"t:{load}:{t_apps * 128}:host_ns={HOST_NS}", time_ms=14_000, warmup_ms=4000
-    )
+    alone = p99_alone(simulate)
     assert alone == near(77_000)
-    assert beside["l"]["p99_ns"] / alone == pytest.approx(STUDY[load][t_apps], rel=0.35)
+    ratio = p99_beside(simulate, load, t_apps) / alone
+    assert ratio == pytest.approx(STUDY[load][t_apps], rel=0.35)

@@ -63,10 +63,11 @@ expect_order 5 7 54321067
 set_thresholds 1 4
 expect_order 1 4 10327654
 
-# What came in before a change keeps its class: 4 is LOW, 3 NORMAL, 1 HIGH.
-put_levels 4 3 1
+# What came in before a change keeps its class: 5 and 4 are both LOW, and 5 was
+# first, though by the new thresholds 4 is HIGH.
+put_levels 5 4
 set_thresholds 4 5
-expect "levels from before thresholds 4 and 5" 134 "$(served)"
+expect "levels from before thresholds 4 and 5" 54 "$(served)"
 set_thresholds 1 4
 
 # Beyond the levels there are, beyond each other, no number at all.

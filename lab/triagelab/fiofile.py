@@ -94,6 +94,7 @@ def _ours(device: str, seed: int, log: int) -> list[str]:
     return [
         f"filename=/dev/{device}",
         f"randseed={seed}",
+        "randrepeat=0",  # else fio takes no notice of the seed
         "lat_percentiles=1",
         "clat_percentiles=1",
         f"write_lat_log=out/logs/{log}",

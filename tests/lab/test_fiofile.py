@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Job files: fio's own judgement, what is kept, and what the lab adds."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,23 @@ def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="cannot read"):
         fiofile.read(tmp_path / "none.fio")
+
+
+def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
+    """As fio itself writes it down: the same again for the same seed, elsewhere for another."""
+    target = tmp_path / "target"
+    target.write_bytes(bytes(1 << 20))
+    text = f"[a]\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=9\nwrite_iolog={tmp_path}/places\n"
+    workload = read(tmp_path, text)
+
+    def places(seed: int) -> str:
+        job = tmp_path / "prepared.fio"
+        job.write_text(workload.prepared(f"..{target}", seed, ("a",)))
+        (tmp_path / "out/logs").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "places").unlink(missing_ok=True)  # fio appends
+        subprocess.run(["fio", job], cwd=tmp_path, check=True, capture_output=True)
+        lines = (tmp_path / "places").read_text().splitlines()
+        return " ".join(line.split()[-2] for line in lines if " read " in line)
+
+    assert places(1) == places(1)
+    assert places(1) != places(2)

@@ -13,7 +13,7 @@ demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
 test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/kernel tests/product
+	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
 
 check: ## types, lint and format of the lab; checkpatch and sparse on the modules
 	$(developer) -m ruff check .

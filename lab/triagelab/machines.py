@@ -20,15 +20,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triagelab import cache, guest, tools
+from triagelab import cache, guest, programs, tools
 from triagelab.errors import LabError, unknown
 from triagelab.kernels import Kernel
 
 READY = "triage: ready"
 FIO_STARTS = "triage: fio starts"
+DONE = "triage: done"
 _KVM_PROBE_S = 30.0
 _BOOT_LIMIT_S = 120.0
 _CONSOLE_POLL_S = 0.05
+_END_POLL_S = 0.2
 
 
 class GuestError(LabError):
@@ -43,15 +45,17 @@ class BootError(GuestError):
 class Machine:
     """What a job is run on.
 
-    qemu       QEMU's options for accelerator, clock and CPUs
-    arguments  kernel arguments that go with them
-    at_once    how many may run side by side without changing each other's figures
+    qemu         QEMU's options for accelerator, clock and CPUs
+    arguments    kernel arguments that go with them
+    environment  QEMU's environment variables, besides the inherited ones
+    at_once      how many may run side by side without changing each other's figures
     """
 
     name: str
     cpus: int
     qemu: tuple[str, ...]
     arguments: tuple[str, ...]
+    environment: Mapping[str, str]
     at_once: int
     description: str
 
@@ -93,6 +97,8 @@ def make(name: str, kernel: Kernel, cpus: int | None = None) -> Machine:
 def _sim(cpus: int) -> Machine:
     # Each of these is needed: without one of them figures move by 5 to 20 %.
     qemu = (
+        # lockstep.c knows QEMU's threads by their names.
+        "-name", "triage,debug-threads=on",
         "-accel", "tcg,thread=single",
         "-icount", "shift=0,align=off,sleep=off",
         "-rtc", "base=2026-01-01,clock=vm",
@@ -103,7 +109,9 @@ def _sim(cpus: int) -> Machine:
     if cpus == 1:
         # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
         arguments.append("nolapic_timer")
-    return Machine("sim", cpus, qemu, tuple(arguments), cores(), "QEMU, instruction counting")
+    lockstep = {"LD_PRELOAD": str(programs.shared(Path(__file__).parent / "lockstep.c"))}
+    description = "QEMU, instruction counting"
+    return Machine("sim", cpus, qemu, tuple(arguments), lockstep, cores(), description)
 
 
 def _vm(kernel: Kernel, cpus: int) -> Machine:
@@ -113,7 +121,8 @@ def _vm(kernel: Kernel, cpus: int) -> Machine:
     else:
         qemu = ("-accel", "tcg,thread=multi", "-cpu", "max")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
-    return Machine("vm", cpus, (*qemu, "-smp", str(cpus)), ("mitigations=off",), 1, description)
+    qemu = (*qemu, "-smp", str(cpus))
+    return Machine("vm", cpus, qemu, ("mitigations=off",), {}, 1, description)
 
 
 def _kvm(kernel: Kernel) -> tuple[bool, str]:
@@ -134,7 +143,7 @@ def _kvm(kernel: Kernel) -> tuple[bool, str]:
 
 
 async def _probe_kvm(kernel: Kernel) -> tuple[bool, str]:
-    kvm = Machine("kvm", 1, ("-accel", "kvm", "-cpu", "host", "-smp", "1"), (), 1, "KVM probe")
+    kvm = Machine("kvm", 1, ("-accel", "kvm", "-cpu", "host", "-smp", "1"), (), {}, 1, "KVM probe")
     job = Job({"run": "#!/bin/sh\nexit 0\n"}, time_limit_s=_KVM_PROBE_S)
     with tempfile.TemporaryDirectory(prefix="triage-kvm-") as folder:
         try:
@@ -178,6 +187,7 @@ def _command(
     return [
         # QEMU ends with us, whatever ends us.
         "setpriv", "--pdeathsig", "KILL", "--",
+        "env", *(f"{name}={value}" for name, value in machine.environment.items()),
         tools.path(tools.QEMU), *machine.qemu,
         "-m", str(job.memory_mb), "-seed", str(job.seed),
         "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
@@ -213,14 +223,19 @@ async def _run(command: list[str], console: Path, limit_s: float) -> tuple[float
     try:
         while not communicate.done():
             elapsed = time.monotonic() - begin
-            if started is None and FIO_STARTS in _text(console):
+            said = _text(console)
+            if DONE in said:
+                break  # all it had to send is here; it need not shut down
+            if started is None and FIO_STARTS in said:
                 started = elapsed
-            limit = limit_s if READY in _text(console) else min(limit_s, _BOOT_LIMIT_S)
+            limit = limit_s if READY in said else min(limit_s, _BOOT_LIMIT_S)
             if elapsed > limit:
                 process.kill()
                 await communicate
                 return started, f"it was stopped after {limit:.0f} s"
-            await asyncio.wait([communicate], timeout=_CONSOLE_POLL_S if started is None else 1.0)
+            await asyncio.wait(
+                [communicate], timeout=_CONSOLE_POLL_S if started is None else _END_POLL_S
+            )
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

@@ -10,7 +10,7 @@ from triagelab.guest import Base
 from triagelab.kernels import Kernel
 from triagelab.machines import Machine
 
-MACHINE = Machine("sim", 1, ("-accel", "tcg"), ("nokaslr",), 2, "a machine")
+MACHINE = Machine("sim", 1, ("-accel", "tcg"), ("nokaslr",), {}, 2, "a machine")
 
 
 @pytest.fixture

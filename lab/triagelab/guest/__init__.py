@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triagelab import cache, tools
+from triagelab import cache, programs, tools
 from triagelab.errors import LabError
 from triagelab.kernels import Kernel
 
@@ -31,6 +31,7 @@ _KERNEL_MODULES = (
     "kyber-iosched",
     "bfq",
     "ext4",
+    "crc32c_generic",  # which ext4 asks for by the algorithm's name
     "loop",
 )
 
@@ -59,14 +60,14 @@ class Base:
 
 def base(kernel: Kernel) -> Base:
     """The base archive for `kernel`; made once."""
-    tools.require([*tools.RUN, tools.GCC])
-    programs = {
+    tools.require(tools.RUN)
+    binaries = {
         "bin/busybox": Path(tools.path(tools.BUSYBOX)).resolve(),
         "bin/fio": Path(tools.path(tools.FIO)).resolve(),
-        "bin/sampler": _sampler(),
+        "bin/sampler": programs.static(FILES / "sampler.c"),
     }
-    libraries = sorted({lib for path in programs.values() for lib in tools.libraries(path)})
-    contents: dict[str, Path] = {"init": FILES / "init"} | programs
+    libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
+    contents: dict[str, Path] = {"init": FILES / "init"} | binaries
     contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
     key = hashlib.sha256(kernel.sha256.encode())
     for name, path in contents.items():
@@ -144,30 +145,6 @@ def archive(stage: Path, output: Path) -> None:
         )
     if done.returncode:
         raise LabError(f"packing the initramfs failed: {done.stderr.decode().strip()}")
-
-
-def compile_static(source: Path) -> Path:
-    """A static program for the guest from one C file, compiled once."""
-
-    def make(folder: Path) -> None:
-        command = [
-            tools.path(tools.GCC),
-            "-O2",
-            "-Wall",
-            "-static",
-            "-o",
-            str(folder / "program"),
-            str(source),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
-
-    return cache.entry(f"programs/{source.stem}-{_digest(source)[:16]}", make) / "program"
-
-
-def _sampler() -> Path:
-    return compile_static(FILES / "sampler.c")
 
 
 def _digest(path: Path) -> str:

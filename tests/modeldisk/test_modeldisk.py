@@ -6,8 +6,6 @@ On `sim` with both kernels, and on `vm` where a script asks for it with its defa
 
 import asyncio
 import json
-import lzma
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,48 +14,35 @@ from typing import Any
 import pytest
 from triagelab import guest, kernels, machines, modules
 
+from tests.in_guest import Place, places, scripts
+
 HERE = Path(__file__).parent
-SCRIPTS = sorted(HERE.glob("[0-9][0-9]-*.sh"))
 #: Seconds a guest may take.
 LIMIT_S = 400.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """One property on one machine and kernel."""
+    """One property somewhere."""
 
     script: Path
-    machine: str
-    cpus: int
-    series: str
+    place: Place
 
     def __str__(self) -> str:
-        return f"{self.script.stem}-{self.machine}{self.cpus}-{self.series}"
+        return f"{self.script.stem}-{self.place}"
 
 
 def cases() -> Iterator[Case]:
-    for script in SCRIPTS:
-        for name, cpus in re.findall(r"^# Machine: (sim|vm) ?(\d*)", script.read_text(), re.M):
-            for series in (kernels.DEFAULT_SERIES, *(["6.1"] if name == "sim" else [])):
-                yield Case(script, name, int(cpus or 1), series)
+    for script in scripts(HERE):
+        for place in places(script):
+            yield Case(script, place)
 
 
-def checksums(kernel: kernels.Kernel, folder: Path) -> list[Path]:
-    """The module ext4 needs and does not depend on by name; none where it is built in."""
-    found = list(kernel.modules.rglob("crc32c_generic.ko*"))
-    plain = folder / "crc32c_generic.ko"
-    for path in found:
-        packed = path.read_bytes()
-        plain.write_bytes(lzma.decompress(packed) if path.suffix == ".xz" else packed)
-    return [plain] if found else []
-
-
-def run(files: dict[str, Path | str], case: Case, folder: Path) -> machines.Outcome:
+def run(files: dict[str, Path | str], place: Place, folder: Path) -> machines.Outcome:
     """What became of a job in a guest."""
-    kernel = kernels.find(case.series)
-    loadable = (modules.build(kernel) / "modeldisk.ko", *checksums(kernel, folder))
-    machine = machines.make(case.machine, kernel, case.cpus)
-    job = machines.Job(files, loadable, time_limit_s=LIMIT_S)
+    kernel = kernels.find(place.series)
+    machine = machines.make(place.machine, kernel, place.cpus)
+    job = machines.Job(files, (modules.build(kernel) / "modeldisk.ko",), time_limit_s=LIMIT_S)
     return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
 
 
@@ -68,7 +53,7 @@ def test_property(case: Case, tmp_path: Path) -> None:
         case.script.name: case.script,
         "lib.sh": HERE / "lib.sh",
     }
-    outcome = run(files, case, tmp_path)
+    outcome = run(files, case.place, tmp_path)
     assert outcome.status == 0, (tmp_path / "out/log").read_text()
 
 
@@ -109,7 +94,7 @@ class Figures:
 
 def measure(folder: Path) -> Figures:
     files: dict[str, Path | str] = {"run": FIGURES, "lib.sh": HERE / "lib.sh"}
-    outcome = run(files, Case(Path("figures"), "sim", 1, kernels.DEFAULT_SERIES), folder)
+    outcome = run(files, Place("sim", 1, kernels.DEFAULT_SERIES), folder)
     assert outcome.status == 0, (folder / "console.log").read_text()[-4000:]
     return Figures(folder / "out")
 

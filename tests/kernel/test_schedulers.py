@@ -5,45 +5,41 @@ All that are selected run first, side by side, a boot each; then each test reads
 """
 
 import asyncio
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab import guest, kernels, machines, modules
+from triagelab import guest, kernels, machines, modules, programs
 from triagelab.errors import LabError
 
+from tests.in_guest import Place, places, scripts
+
 HERE = Path(__file__).parent
-SCRIPTS = sorted(HERE.glob("[0-9][0-9]-*.sh"))
 SKIPPED = 77
 
 
 @dataclass(frozen=True)
 class Case:
-    """One property, for one scheduler, on one machine and kernel."""
+    """One property, for one scheduler, somewhere."""
 
     script: Path
     scheduler: str
-    machine: str
-    cpus: int
-    series: str
+    place: Place
 
     def __str__(self) -> str:
-        return f"{self.scheduler}-{self.script.stem}-{self.machine}{self.cpus}-{self.series}"
+        return f"{self.scheduler}-{self.script.stem}-{self.place}"
 
 
 def cases() -> Iterator[Case]:
     """Our schedulers on both kernels; the kernel's own on the default one show what is general."""
-    ours = modules.own_schedulers()
-    for script in SCRIPTS:
-        for name, cpus in re.findall(r"^# Machine: (sim|vm) ?(\d*)", script.read_text(), re.M):
-            for scheduler in (*ours, *modules.KERNELS_OWN):
-                yield Case(script, scheduler, name, int(cpus or 1), kernels.DEFAULT_SERIES)
-            if name == "sim":
-                for scheduler in ours:
-                    yield Case(script, scheduler, name, int(cpus or 1), "6.1")
+    for script in scripts(HERE):
+        for place in places(script):
+            default = place.series == kernels.DEFAULT_SERIES
+            others = modules.KERNELS_OWN if default else ()
+            for scheduler in (*modules.own_schedulers(), *others):
+                yield Case(script, scheduler, place)
 
 
 async def run(case: Case, base: guest.Base, machine: machines.Machine, folder: Path) -> str | int:
@@ -52,7 +48,7 @@ async def run(case: Case, base: guest.Base, machine: machines.Machine, folder: P
         "run": f"#!/bin/sh\nSCHEDULER={case.scheduler} sh /job/{case.script.name} > out/log 2>&1\n",
         case.script.name: case.script,
         "lib.sh": HERE / "lib.sh",
-        "tools/submit": guest.compile_static(HERE / "tools/submit.c"),
+        "tools/submit": programs.static(HERE / "tools/submit.c"),
     }
     ours = tuple(sorted(modules.build(base.kernel).glob("*.ko")))
     job = machines.Job(files, ours, time_limit_s=300.0)
@@ -72,25 +68,29 @@ def results(
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_property"
     ]
-    bases = {series: guest.base(kernels.find(series)) for series in {c.series for c in selected}}
-    places = {"sim": machines.cores(), "vm": 1}
+    bases = {
+        series: guest.base(kernels.find(series))
+        for series in {case.place.series for case in selected}
+    }
+    at_once = {"sim": machines.cores(), "vm": 1}
     ready = {
-        case: machines.make(case.machine, bases[case.series].kernel, case.cpus) for case in selected
+        case: machines.make(case.place.machine, bases[case.place.series].kernel, case.place.cpus)
+        for case in selected
     }
 
     async def everything() -> dict[Case, tuple[str | int, str]]:
         found = {}
-        for name, at_once in places.items():
-            place = asyncio.Semaphore(at_once)
+        for name, limit in at_once.items():
+            place = asyncio.Semaphore(limit)
 
             async def one(case: Case, place: asyncio.Semaphore = place) -> None:
                 async with place:
                     folder = tmp_path_factory.mktemp("guest")
-                    status = await run(case, bases[case.series], ready[case], folder)
+                    status = await run(case, bases[case.place.series], ready[case], folder)
                     log = folder / "out/log"
                     found[case] = (status, log.read_text() if log.exists() else "")
 
-            await asyncio.gather(*(one(case) for case in selected if case.machine == name))
+            await asyncio.gather(*(one(case) for case in selected if case.place.machine == name))
         return found
 
     return asyncio.run(everything())

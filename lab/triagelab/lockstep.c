@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Preloaded into QEMU by the `sim` machine: keeps QEMU's main loop out of the way
+ * while the virtual CPUs run.
+ *
+ * QEMU 7.2 has a race: when all virtual CPUs halt, its main loop skips virtual time
+ * to the next timer (icount_start_warp_timer()). It looks whether they have halted
+ * under the big lock, but a CPU says that it has before it takes that lock to account
+ * for the instructions it has executed. A main loop that happens to look in between
+ * skips too far, by so many nanoseconds: once in some ten runs on a busy computer.
+ *
+ * Here the main loop, having taken the big lock, gives it back until the thread of
+ * the CPUs waits for something to do. That one waits with the big lock, on a
+ * condition: so it is known which lock it is, and `waiting` changes only under it.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Shutdown and reset are for the main loop to do, while the CPUs run on. */
+enum { PATIENCE_S = 2 };
+
+static int (*real_lock)(pthread_mutex_t *mutex);
+static int (*real_unlock)(pthread_mutex_t *mutex);
+static int (*real_wait)(pthread_cond_t *cond, pthread_mutex_t *mutex);
+
+static pthread_mutex_t *big_lock;
+static volatile bool waiting = true;	/* changed under the big lock, and guard */
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+__attribute__((constructor)) static void find_real(void)
+{
+	real_lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+	real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+	/* The version that is current since 2002; without one, dlsym() may find the old. */
+	real_wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))
+		dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
+}
+
+/* Is this the thread of the virtual CPUs? QEMU names it, with debug-threads=on. */
+static bool runs_cpus(void)
+{
+	static __thread int known;	/* 0: not asked yet, 1: yes, 2: no */
+	char name[16] = "";
+
+	if (!known) {
+		pthread_getname_np(pthread_self(), name, sizeof(name));
+		known = strstr(name, "/TCG") ? 1 : 2;
+	}
+	return known == 1;
+}
+
+static bool is_main(void)
+{
+	static __thread int known;
+
+	if (!known)
+		known = getpid() == gettid() ? 1 : 2;
+	return known == 1;
+}
+
+static void set_waiting(bool now)
+{
+	real_lock(&guard);
+	waiting = now;
+	pthread_cond_signal(&changed);
+	real_unlock(&guard);
+}
+
+/* Returns false when patience ran out. */
+static bool wait_for_cpus(void)
+{
+	struct timespec end;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += PATIENCE_S;
+	real_lock(&guard);
+	while (!waiting && ret != ETIMEDOUT)
+		ret = pthread_cond_timedwait(&changed, &guard, &end);
+	real_unlock(&guard);
+	return ret != ETIMEDOUT;
+}
+
+int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	int ret;
+
+	if (!runs_cpus())
+		return real_wait(cond, mutex);
+	big_lock = mutex;
+	set_waiting(true);
+	ret = real_wait(cond, mutex);
+	set_waiting(false);
+	return ret;
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	int ret;
+
+	if (!real_lock)
+		find_real();
+	ret = real_lock(mutex);
+	if (mutex != big_lock || !is_main())
+		return ret;
+	while (!waiting) {
+		bool patient;
+
+		real_unlock(mutex);
+		patient = wait_for_cpus();
+		ret = real_lock(mutex);
+		if (!patient)
+			break;
+	}
+	return ret;
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernel modules' source: what is free of kernel calls is tested here, all of it is checked."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from triagelab import kernels, modules, tools
+from triagelab.errors import LabError
+
+from tests.in_guest import SERIES
+
+
+def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
+    tools.require([tools.GCC, tools.MAKE])
+    command = ["make", "-C", str(modules.SOURCE), "unit", f"O={tmp_path}", "CC=gcc-12"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
+    said = modules.check(kernels.find(series))
+    assert "skipped" not in said
+
+
+def test_a_kernel_without_headers_is_told_what_to_install(tmp_path: Path) -> None:
+    kernel = kernels.Kernel("6.12.1-none", tmp_path, tmp_path, None)
+    with pytest.raises(LabError, match=r"apt-get install linux-headers-6\.12\.1-none"):
+        modules.build(kernel)
+
+
+def test_a_kernel_without_btf_is_told_so(tmp_path: Path) -> None:
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    bare = tmp_path / "vmlinux"
+    bare.write_bytes(b"\x7fELF" + bytes(4096))
+    arguments = [f"KDIR={kernel.headers}", f"VMLINUX={bare}", f"O={tmp_path / 'out'}"]
+    done = subprocess.run(
+        ["make", "-C", str(modules.SOURCE), *arguments], capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "BTF" in done.stderr + done.stdout

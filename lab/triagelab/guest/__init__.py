@@ -69,7 +69,7 @@ def base(kernel: Kernel) -> Base:
     libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
     contents: dict[str, Path] = {"init": FILES / "init"} | binaries
     contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
-    key = hashlib.sha256(kernel.sha256.encode())
+    key = hashlib.sha256(f"{kernel.sha256} {_KERNEL_MODULES}\n".encode())
     for name, path in contents.items():
         key.update(f"{name} {_digest(path)}\n".encode())
 

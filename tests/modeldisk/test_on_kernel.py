@@ -91,6 +91,11 @@ class Figures:
         side: dict[str, Any] = found["jobs"][0][direction]
         return side
 
+    def files(self) -> dict[str, str]:
+        """All that was measured, by file."""
+        found = sorted([*self.folder.glob("*-*.json"), *self.folder.glob("*.stats")])
+        return {path.name: path.read_text() for path in found}
+
 
 def measure(folder: Path) -> Figures:
     files: dict[str, Path | str] = {"run": FIGURES, "lib.sh": HERE / "lib.sh"}
@@ -130,3 +135,7 @@ def test_disk_random_and_sequential(figures: Figures) -> None:
     assert figures("hdd-writes", "write")["bw_bytes"] == pytest.approx(
         180e6 + (16 << 20) / 2, rel=0.03
     )
+
+
+def test_measuring_again_gives_the_same_to_the_last_digit(figures: Figures, tmp_path: Path) -> None:
+    assert measure(tmp_path).files() == figures.files()

@@ -6,11 +6,12 @@ the verdict says so; jobs are never compared with each other.
 """
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from triagelab.samples import point_key
+from triagelab.samples import part_metric, parts, point_key
 from triagelab.statistics import (
     HIGHER,
     LOWER,
@@ -44,6 +45,11 @@ NAMES = {
     "device_busy": "time with a request in flight",
 }
 MORE_IS_BETTER = ("iops", "bytes_per_s")
+
+
+def name_of(metric: str) -> str:
+    """A metric for people; what is not in NAMES is of a part of the device."""
+    return NAMES.get(metric) or metric.replace("_", " ")
 
 
 # ---- figures as text ------------------------------------------------------------
@@ -147,6 +153,7 @@ class View:
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
         self.repeats = min((row["n"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
+        self.parts = [name for name in parts(environment) if part_metric(name) in self.metrics]
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
         """A row of the summary; job None for a metric of the whole run."""
@@ -230,6 +237,40 @@ def shown(row: Record) -> str:
     return quantity(row["mean"], row["unit"], row["ci95"])
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Points of the matrix that differ in one number alone, in its order."""
+
+    key: str  # the number's name
+    fixed: str  # the rest of the point, for people; empty when there is no rest
+    steps: list[tuple[float, View]]
+
+
+def sweeps(found: list[View]) -> list[Sweep]:
+    """The matrix along the one number that varies; none unless exactly one does."""
+    points: list[Record] = [json.loads(view.point) for view in found]
+    names = dict.fromkeys(name for point in points for name in point)
+    varying = [name for name in names if _varies_in_number([p.get(name) for p in points])]
+    if len(varying) != 1:
+        return []
+    key = varying[0]
+    groups: dict[str, list[tuple[float, View]]] = {}
+    for point, view in zip(points, found, strict=True):
+        rest = {name: value for name, value in point.items() if name != key}
+        groups.setdefault(describe(point_key(rest)), []).append((point[key], view))
+    return [
+        Sweep(key, fixed, sorted(steps, key=lambda step: step[0]))
+        for fixed, steps in groups.items()
+        if len(steps) > 1
+    ]
+
+
+def _varies_in_number(values: list[Any]) -> bool:
+    # A bool is an int to Python, and is a choice, not a number, here.
+    numbers = all(isinstance(value, int | float) and value is not True for value in values)
+    return numbers and len(set(values)) > 1
+
+
 # ---- the answer -----------------------------------------------------------------
 
 
@@ -257,6 +298,80 @@ def answer(view: View) -> Answer:
         if name != BASELINE and (nobody or name != best)
     ]
     return Answer(headline, [*others, *_few_repeats(view)])
+
+
+def overall(found: list[View]) -> Answer | None:
+    """How the protected job fares at the worst of several points, under each scheduler.
+
+    None where there are not several, or no job to protect that completed anything.
+    """
+    if len(found) < 2 or found[0].protected is None:
+        return None
+    names = dict.fromkeys(name for view in found for name in view.schedulers)
+    worst = {name: bad for name in names if (bad := _worst(found, name))}
+    ranked = sorted(worst, key=lambda name: worst[name].level)
+    if not ranked:
+        return None
+    best = ranked[0]
+    job, price = found[0].protected, _least_kept(found, best)
+    headline = (
+        f"At the worst of {len(found)} points {job}'s P99 latency under {best} is "
+        f"{worst[best].text}"
+    )
+    if best != BASELINE and BASELINE in worst:
+        headline += f", under {BASELINE} {worst[BASELINE].text}"
+    headline += f"; under {best} {price}" if price else ""
+    details = [
+        f"{name}: {worst[name].text}, at {worst[name].where}{f'; {price}' if price else ''}."
+        for name in ranked
+        for price in [_least_kept(found, name)]
+    ]
+    return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
+
+
+@dataclass(frozen=True)
+class _Worst:
+    """The highest P99 of the protected job under a scheduler: infinite where it starved."""
+
+    level: float
+    text: str
+    where: str
+
+
+def _worst(found: list[View], scheduler: str) -> _Worst | None:
+    """None when the scheduler was measured nowhere."""
+    relative = all(view.alone("p99_us") for view in found)
+    seen = [_level(view, scheduler, relative) for view in found if scheduler in view.schedulers]
+    return max(seen, key=lambda bad: bad.level, default=None)
+
+
+def _level(view: View, scheduler: str, relative: bool) -> _Worst:
+    where = describe(view.point)
+    row = view.row(scheduler, view.protected, "p99_us")
+    alone = view.alone("p99_us")
+    if row is None:
+        return _Worst(math.inf, "endless (it completed no request)", where)
+    if relative and alone and alone["mean"]:
+        level = row["mean"] / alone["mean"]
+        return _Worst(level, f"{digits(level)}{SPACE}× what it is alone", where)
+    return _Worst(row["mean"], quantity(row["mean"], row["unit"]), where)
+
+
+def _least_kept(found: list[View], scheduler: str) -> str:
+    """What each background job keeps where it keeps least."""
+    if scheduler == BASELINE:
+        return ""
+    kept = []
+    for job in dict.fromkeys(job for view in found for job in view.background):
+        ratios = [
+            compared.ratio
+            for view in found
+            if (compared := view.compare(scheduler, BASELINE, job, "bytes_per_s"))
+            and compared.ratio is not None
+        ]
+        if ratios:
+            kept.append(f"{job} keeps at least {digits(100 * min(ratios))}{SPACE}%")
+    return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
 
 
 def _nobody_protects(view: View) -> str:
@@ -358,18 +473,40 @@ def title(view: View, job: str | None, metric: str) -> str:
 
 def extreme(view: View, job: str | None, metric: str) -> str:
     """Under which scheduler a metric is best and worst."""
-    name = NAMES[metric]
     ranked = view.ranked(job, metric)
+    equals = view.equals(ranked[0], job, metric) if job and ranked else []
+    return ends(
+        NAMES[metric],
+        ranked,
+        equals,
+        lambda scheduler: _mean(view, scheduler, job, metric),
+        more_is_better=metric in MORE_IS_BETTER,
+    )
+
+
+def ends(
+    name: str,
+    ranked: list[str],
+    equals: list[str],
+    show: Callable[[str], str],
+    *,
+    more_is_better: bool,
+) -> str:
+    """The best and the worst of something, in words.
+
+    ranked  the schedulers, the best first
+    equals  those that were not seen to differ from the best
+    show    a scheduler's value as text
+    """
     if not ranked:
         return f"no {name}, for nothing was completed"
     best, worst = ranked[0], ranked[-1]
-    low, high = (_mean(view, scheduler, job, metric) for scheduler in (best, worst))
+    low, high = show(best), show(worst)
     if len(ranked) == 1:
         return f"{name} is {low} under {best}"
-    equals = view.equals(best, job, metric) if job else []
     if len(equals) == len(ranked) - 1 or low == high:
         return f"{name} shows no difference between schedulers (about {low})"
-    word, opposite = ("highest", "lowest") if metric in MORE_IS_BETTER else ("lowest", "highest")
+    word, opposite = ("highest", "lowest") if more_is_better else ("lowest", "highest")
     if equals:
         group = listed([best, *equals])
         return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"
@@ -404,26 +541,40 @@ def bottleneck(view: View, scheduler: str) -> str:
 def bottlenecks(view: View, machine: str) -> list[str]:
     """Sentences on what limited the runs, and what that means for the figures."""
     processor = "CPU" if machine == "host" else "virtual CPU"
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:
-        groups.setdefault(bottleneck(view, scheduler), []).append(scheduler)
-    return [_limit(kind, names, view, processor) for kind, names in groups.items() if names]
+        kind, part = bottleneck(view, scheduler), fullest_part(view, scheduler)
+        groups.setdefault((kind, part), []).append(scheduler)
+    return [
+        _limit(kind, f"device (its {part})" if part else "device", names, view, processor)
+        for (kind, part), names in groups.items()
+    ]
 
 
-def _limit(kind: str, names: list[str], view: View, processor: str) -> str:
-    who = "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
+def fullest_part(view: View, scheduler: str) -> str:
+    """The part of the device that was used most; empty where parts are not known."""
+    used = {
+        part: row["mean"]
+        for part in view.parts
+        if (row := view.row(scheduler, None, part_metric(part))) is not None
+    }
+    return max(used, key=lambda part: used[part], default="")
+
+
+def _limit(kind: str, named: str, names: list[str], view: View, processor: str) -> str:
+    who = everyone(names, view)
     cpu = _range(view, names, "cpu_utilisation")
     device = _range(view, names, "device_utilisation")
     busy = _range(view, names, "device_busy")
     return {
-        "device": f"Under {who} the device was the bottleneck: it ran at {device} of what it can "
+        "device": f"Under {who} the {named} was the bottleneck: it ran at {device} of what it can "
         f"do, the {processor} at {cpu}.",
         "CPU": f"Under {who} the {processor} was the bottleneck ({cpu} busy"
-        + (f", the device at {device} of what it can do" if device else "")
+        + (f", the {named} at {device} of what it can do" if device else "")
         + "): the figures show the cost of the code, not how well the device is shared.",
-        "device and CPU": f"Under {who} both the device ({device} of what it can do) and the "
+        "device and CPU": f"Under {who} both the {named} ({device} of what it can do) and the "
         f"{processor} ({cpu}) were saturated: the two limits cannot be told apart.",
-        "neither": f"Under {who} neither was saturated: the device ran at {device} of what it can "
+        "neither": f"Under {who} neither was saturated: the {named} ran at {device} of what it can "
         f"do, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
         "asked for no more.",
         "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). What the "
@@ -431,6 +582,30 @@ def _limit(kind: str, names: list[str], view: View, processor: str) -> str:
         f"was in flight {busy} of the time.",
         "not measured": f"Under {who} the runs were too short to measure utilisation.",
     }[kind]
+
+
+def saturation(view: View) -> str:
+    """Under which schedulers the device was saturated, and how much of it was used."""
+    ranked = [name for name in view.schedulers if view.row(name, None, "device_utilisation")]
+    full = [name for name in ranked if "device" in bottleneck(view, name).split()]
+    rest = [name for name in ranked if name not in full]
+    limiting = dict.fromkeys(part for name in full or rest if (part := fullest_part(view, name)))
+    device = f"device (its {listed(limiting)})" if limiting else "device"
+    used = _range(view, ranked, "device_utilisation")
+    if not rest:
+        return f"The {device} was saturated under {everyone(full, view)} ({used} used)"
+    if not full:
+        return f"The {device} was not saturated under {everyone(rest, view)} ({used} used)"
+    return (
+        f"The {device} was saturated under {listed(full)} "
+        f"({_range(view, full, 'device_utilisation')} used), not under {listed(rest)} "
+        f"({_range(view, rest, 'device_utilisation')})"
+    )
+
+
+def everyone(names: list[str], view: View) -> str:
+    """The schedulers' names, or a word for all of them."""
+    return "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
 
 
 def _range(view: View, names: list[str], metric: str) -> str:

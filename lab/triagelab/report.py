@@ -14,8 +14,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import charts, findings, samples, summary
-from triagelab.charts import Chart
+from triagelab import charts, drawing, findings, samples, summary, sweeps, timelines
+from triagelab.drawing import Chart, Style
 from triagelab.findings import BASELINE, View
 from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
 from triagelab.summary import Values
@@ -23,6 +23,7 @@ from triagelab.summary import Values
 Record = dict[str, Any]
 
 UTILISATIONS = ("device_utilisation", "device_busy", "cpu_utilisation")
+POINTS_SHOWN = 3  # a page of more points would hide what they have in common
 LEGEND = "↓ lower, ↑ higher, = no difference seen, ? not enough repeats"
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
 
@@ -57,6 +58,7 @@ class Part:
     cpu: list[Chart]
     time: list[Chart]
     bottlenecks: list[str]
+    device: Chart | None  # its utilisation over time
     utilisation: list[list[str]]  # the first row is the heading
     tables: list["JobTable"]
 
@@ -84,18 +86,24 @@ class Line:
 
 def _page(out: Path, measured: pl.DataFrame, result: Record, environment: Record) -> str:
     values = summary.by_repeat(measured)
+    views = findings.views(result, environment)
+    looks = drawing.styles(environment["schedulers"])
     parts = [
-        _part(f"p{index}", view, values, measured, environment)
-        for index, view in enumerate(findings.views(result, environment))
+        _part(f"p{index}", view, values, measured, environment, looks)
+        for index, view in enumerate(views)
     ]
     runs = [run for _, run in samples.runs(out)]
     template = _templates().get_template("report.html.j2")
     return template.render(
         environment=environment,
+        overall=findings.overall(views),
+        sweeps=sweeps.charts("sweep", findings.sweeps(views), values, looks),
         parts=parts,
+        collapsed=len(parts) > POINTS_SHOWN,
         failed=[run for run in runs if run["status"] != "done"],
         finished=sum(run["status"] == "done" for run in runs),
         settings=_settings(environment, runs),
+        device_settings=environment["device"]["settings"],
         baseline=BASELINE,
         plotly=plotly.offline.get_plotlyjs(),
     )
@@ -112,9 +120,13 @@ def _templates() -> jinja2.Environment:
 
 
 def _part(
-    identity: str, view: View, values: Values, measured: pl.DataFrame, environment: Record
+    identity: str,
+    view: View,
+    values: Values,
+    measured: pl.DataFrame,
+    environment: Record,
+    looks: dict[str, Style],
 ) -> Part:
-    looks = charts.styles(view.schedulers)
     found = charts.places(view, values)
     jobs = []
     for index, job in enumerate(view.jobs):
@@ -131,7 +143,7 @@ def _part(
     if view.ranked(None, "instructions_per_io"):
         cpu.append(charts.bars(f"{identity}-cpu", view, None, "instructions_per_io", looks))
     time = [
-        charts.over_time(f"{identity}-time-{index}", view, job, measured, looks)
+        timelines.latency(f"{identity}-time-{index}", view, job, measured, looks)
         for index, job in enumerate(view.jobs)
     ]
     return Part(
@@ -143,6 +155,7 @@ def _part(
         cpu=cpu,
         time=[chart for chart in time if chart],
         bottlenecks=findings.bottlenecks(view, environment["machine"]),
+        device=timelines.utilisation(f"{identity}-device", view, measured, looks),
         utilisation=_utilisation(view),
         tables=[_job_table(view, job) for job in view.jobs],
     )
@@ -161,10 +174,13 @@ def _no_protection(view: View) -> str:
 
 
 def _utilisation(view: View) -> list[list[str]]:
-    metrics = [metric for metric in UTILISATIONS if metric in view.metrics]
+    wanted = [*map(samples.part_metric, view.parts), *UTILISATIONS]
+    if len(view.parts) == 1:
+        wanted.remove("device_utilisation")  # it is that part's
+    metrics = [metric for metric in wanted if metric in view.metrics]
     if not metrics:
         return []
-    table = [["scheduler", *(findings.NAMES[metric] for metric in metrics), "bottleneck"]]
+    table = [["scheduler", *map(findings.name_of, metrics), "bottleneck"]]
     for scheduler in view.schedulers:
         cells = [_cell(view.row(scheduler, None, metric)) for metric in metrics]
         table.append([scheduler, *cells, findings.bottleneck(view, scheduler)])
@@ -215,9 +231,7 @@ def _verdict(comparison: Comparison | None) -> str:
 def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     """The environment for people: what was run on what."""
     device = environment["device"]
-    capacity = device.get("capacity_iops")
     described = f": {device['description']}" if device.get("description") else ""
-    set_to = [f"{name} = {value}" for name, value in device["settings"].items()]
     tunables = [
         f"{scheduler}: {name} = {value}"
         for scheduler, chosen in environment.get("tunables", {}).items()
@@ -229,8 +243,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
         ("experiment", environment["experiment"]),
         ("machine", f"{machine}, {environment['cpus']} CPU(s)"),
         ("device", device["name"] + described),
-        ("device settings", ", ".join(set_to) or "none"),
-        ("device can do", findings.quantity(capacity, "IOPS") if capacity else "not known"),
+        ("device can do", _can_do(environment)),
         ("kernel", environment["kernel"]),
         ("QEMU", environment.get("qemu") or "–"),
         ("fio", environment["fio"]),
@@ -250,23 +263,42 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     return settings
 
 
+def _can_do(environment: Record) -> str:
+    capacity = environment["device"].get("capacity_iops")
+    if capacity:
+        return findings.quantity(capacity, "IOPS")
+    if parts := samples.parts(environment):
+        return f"depends on the requests; measured is how busy it is, by part: {', '.join(parts)}"
+    return "not known"
+
+
 # ---- the terminal ---------------------------------------------------------------
 
 
 def table(result: Record, environment: Record) -> RenderableType:
-    """A table a job and the answer, no wider than 80 columns."""
-    shown: list[RenderableType] = []
+    """A table a job and the answer, no wider than 80 columns; of many points the answer alone."""
     views = findings.views(result, environment)
-    for view in views:
-        if view.point != "{}":
-            shown.append(Text(findings.describe(view.point), style="bold"))
-        shown += [_terminal_table(view, job) for job in view.jobs]
-        answer = findings.answer(view)
-        shown.append(Text(answer.headline, style="bold"))
-        shown += [Text(f"• {detail}") for detail in answer.details]
-    if any(_has_verdicts(view) for view in views):
-        shown.append(Text(LEGEND, style="dim"))
+    overall = findings.overall(views)
+    shown: list[RenderableType] = []
+    if not overall or len(views) <= POINTS_SHOWN:
+        for view in views:
+            shown += _terminal_view(view)
+        if any(_has_verdicts(view) for view in views):
+            shown.append(Text(LEGEND, style="dim"))
+    if overall:
+        shown += _terminal_answer(overall)
     return Group(*shown) if shown else Text("No run finished, so there is nothing to compare.")
+
+
+def _terminal_view(view: View) -> list[RenderableType]:
+    point = [Text(findings.describe(view.point), style="bold")] if view.point != "{}" else []
+    tables = [_terminal_table(view, job) for job in view.jobs]
+    return [*point, *tables, *_terminal_answer(findings.answer(view))]
+
+
+def _terminal_answer(answer: findings.Answer) -> list[RenderableType]:
+    details = [Text(f"• {detail}") for detail in answer.details]
+    return [Text(answer.headline, style="bold"), *details]
 
 
 def _has_verdicts(view: View) -> bool:

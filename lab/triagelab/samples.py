@@ -2,13 +2,15 @@
 """From what the runs left behind to one tidy table.
 
 A row of the table is one value of one metric: of a job, or of the whole run (job
-null); over the whole run (time_s null), or at a time since the job's start.
+null); over the whole run (time_s null), or at a time since the job's start, which
+for what the whole run has is the first sign of I/O.
 """
 
 import csv
+import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ RUN_UNITS = {
     "instructions_per_io": "instructions",
     "context_switches": "switches",
     "cpu_utilisation": "1",
-    "device_utilisation": "1",
+    "device_utilisation": "1",  # of the part of the device that is used most
     "device_busy": "1",  # share of the time with a request in flight
 }
 TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
@@ -69,6 +71,8 @@ DIRECTIONS = ("read", "write", "trim")
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Record = dict[str, Any]
+Row = dict[str, int]  # counters at one moment
+Share = Callable[[Row, Row], float]  # how much of something was used between two moments
 
 
 @dataclass(frozen=True)
@@ -93,15 +97,16 @@ def collect(out: Path) -> pl.DataFrame:
     done.sort(
         key=lambda item: (
             order.get(item[1]["scheduler"], len(order)),
-            point_key(item[1]["point"]),
+            point_order(item[1]["point"]),
             item[1]["repeat"],
             item[1]["id"],
         )
     )
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA}
+    unit_of = units(environment)
     for path, run in done:
         for value in _values(path, run, environment):
-            for name, cell in _row(run, value).items():
+            for name, cell in _row(run, value, unit_of[value.metric]).items():
                 columns[name].append(cell)
     return pl.DataFrame(columns, schema=SCHEMA)
 
@@ -124,6 +129,27 @@ def point_key(point: Record) -> str:
     return json.dumps(point, sort_keys=True)
 
 
+def point_order(point: Record) -> list[tuple[str, bool, Any]]:
+    """What points sort by: their names, numbers by value and before texts."""
+    return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
+
+
+def units(environment: Record) -> dict[str, str]:
+    """Every metric of an experiment with its unit, in the order of tables."""
+    return UNITS | {part_metric(part): "1" for part in parts(environment)}
+
+
+def parts(environment: Record) -> Record:
+    """The parts of the device that say how busy they were, if there are any."""
+    found: Record = environment["device"].get("parts") or {}
+    return found
+
+
+def part_metric(part: str) -> str:
+    """The metric of how much of a part of the device was used."""
+    return f"{part}_utilisation"
+
+
 def read_json(path: Path) -> Record:
     """A JSON object from a file; raises LabError that names the file."""
     try:
@@ -143,7 +169,7 @@ def _unusable(path: Path, reason: object) -> LabError:
     return LabError(f"{path}: {reason}. Delete the run's folder and use --resume to run it again.")
 
 
-def _row(run: Record, value: Value) -> Record:
+def _row(run: Record, value: Value, unit: str) -> Record:
     return {
         "run": run["id"],
         "scheduler": run["scheduler"],
@@ -153,13 +179,13 @@ def _row(run: Record, value: Value) -> Record:
         "metric": value.metric,
         "time_s": value.time_s,
         "value": float(value.value),
-        "unit": UNITS[value.metric],
+        "unit": unit,
     }
 
 
 def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
     yield from _jobs(path / "out" / "fio.json", run["sections"])
-    yield from _run_wide(path / "out" / "samples.csv", environment)
+    yield from _run_wide(path / "out", environment)
     yield from _logs(path / "out" / "logs", run["sections"])
 
 
@@ -243,19 +269,19 @@ def percentile(bins: Counter[int], permille: int) -> int:
 # ---- the guest's counters -------------------------------------------------------
 
 
-def _run_wide(path: Path, environment: Record) -> Iterator[Value]:
+def _run_wide(folder: Path, environment: Record) -> Iterator[Value]:
     """Metrics between the first and the last sample in which the device does I/O.
 
     fio's start and end are left out that way.  A run too short for two such
     samples has none of these metrics.
     """
-    rows = _counters(path)
+    rows = _counters(folder / "samples.csv")
     active = [index for index in range(len(rows)) if _does_io(rows, index)]
     if len(active) < 2:
         return
-    first, last = rows[active[0]], rows[active[-1]]
+    rows = rows[active[0] : active[-1] + 1]
+    first, last = rows[0], rows[-1]
     change = {name: last[name] - first[name] for name in first}
-    seconds = change["time_ns"] / 1e9
     completed = _completed(last) - _completed(first)
     busy_ns = change["time_ns"] * environment["cpus"] - change["idle_ns"]
 
@@ -264,30 +290,99 @@ def _run_wide(path: Path, environment: Record) -> Iterator[Value]:
         yield Value(None, "instructions_per_io", busy_ns / completed)
     yield Value(None, "context_switches", change["context_switches"])
     yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * environment["cpus"]))
+    yield from _device(folder, rows, environment)
+    yield Value(None, "device_busy", change["io_ticks_ms"] * 1e6 / change["time_ns"])
+
+
+def _device(folder: Path, rows: list[Row], environment: Record) -> Iterator[Value]:
+    """How much of the device was used while `rows` were written: of each part, and over time.
+
+    The device as a whole is as full as its fullest part.
+    """
+    start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
     capacity = environment["device"].get("capacity_iops")
-    if capacity:
-        yield Value(None, "device_utilisation", completed / seconds / capacity)
-    yield Value(None, "device_busy", change["io_ticks_ms"] / 1000 / seconds)
+    shares: dict[str, Share] = {}
+    if busy := parts(environment):
+        rows = [row for row in _parts_counters(folder, busy) if start <= row["time_ns"] <= end]
+        shares = {part_metric(name): _part_share(part) for name, part in busy.items()}
+    elif capacity:
+        shares = {"device_utilisation": _capacity_share(capacity)}
+    if not shares or len(rows) < 2:
+        return
+    whole = {metric: share(rows[0], rows[-1]) for metric, share in shares.items()}
+    for metric, used in ({"device_utilisation": max(whole.values())} | whole).items():
+        yield Value(None, metric, used)
+    for before, after in itertools.pairwise(rows):
+        used = max(share(before, after) for share in shares.values())
+        yield Value(None, "device_utilisation", used, (after["time_ns"] - start) / 1e9)
 
 
-def _counters(path: Path) -> list[dict[str, int]]:
+def _capacity_share(capacity_iops: float) -> Share:
+    """Requests completed, of those that could have been."""
+
+    def share(before: Row, after: Row) -> float:
+        completed = _completed(after) - _completed(before)
+        return completed / (_elapsed_ns(before, after) / 1e9) / capacity_iops
+
+    return share
+
+
+def _part_share(part: Record) -> Share:
+    """Time that a part's places were busy, of the time they all had.
+
+    A device may book an operation when it ends, or when it begins: in an interval
+    about as short as one, the share may be above 1.
+    """
+
+    def share(before: Row, after: Row) -> float:
+        busy_ns = sum(after[name] - before[name] for name in part["busy"])
+        places = after[part["places"]] if part["places"] else 1
+        return busy_ns / (_elapsed_ns(before, after) * places)
+
+    return share
+
+
+def _elapsed_ns(before: Row, after: Row) -> int:
+    return after["time_ns"] - before["time_ns"]
+
+
+def _counters(path: Path) -> list[Row]:
+    columns, rows = _csv(path)
+    if columns != COUNTERS:
+        raise _unusable(path, f"its columns are not {','.join(COUNTERS)}")
+    return rows
+
+
+def _parts_counters(folder: Path, busy: Record) -> list[Row]:
+    """What the device counted of its parts."""
+    path = folder / "device.csv"
+    columns, rows = _csv(path)
+    wanted = {"time_ns"}
+    for part in busy.values():
+        wanted |= {*part["busy"], *([part["places"]] if part["places"] else [])}
+    if missing := wanted - set(columns):
+        raise _unusable(path, f"it lacks {', '.join(sorted(missing))}")
+    return rows
+
+
+def _csv(path: Path) -> tuple[tuple[str, ...], list[Row]]:
+    """The heading and the rows of a table of whole numbers."""
     try:
         with path.open(newline="") as file:
             reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COUNTERS:
-                raise _unusable(path, f"its columns are not {','.join(COUNTERS)}")
-            return [{name: int(cell) for name, cell in row.items()} for row in reader]
+            rows = [{name: int(cell) for name, cell in row.items()} for row in reader]
+            return tuple(reader.fieldnames or ()), rows
     except OSError as error:
         raise _unusable(path, error.strerror) from error
     except (TypeError, ValueError) as error:
         raise _unusable(path, error) from error
 
 
-def _completed(row: dict[str, int]) -> int:
+def _completed(row: Row) -> int:
     return row["reads"] + row["writes"] + row["discards"] + row["flushes"]
 
 
-def _does_io(rows: list[dict[str, int]], index: int) -> bool:
+def _does_io(rows: list[Row], index: int) -> bool:
     """Whether I/O goes on at this sample: requests in flight, or progress on both sides."""
     if rows[index]["in_flight"]:
         return True

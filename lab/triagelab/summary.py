@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from triagelab import statistics
-from triagelab.samples import UNITS, point_key
+from triagelab.samples import point_key, point_order, units
 
 # What schedulers are compared by; the rest is in the rows.
 COMPARED = ("p99_us", "iops", "mean_us", "bytes_per_s", "cpu_s")
@@ -58,8 +58,8 @@ def by_repeat(samples: pl.DataFrame) -> Values:
 
 def points(values: Values) -> list[str]:
     """The points measured, the baselines last."""
-    found = {key[0] for key in values}
-    return sorted(found, key=lambda point: (is_alone(json.loads(point)), point))
+    found = {key[0]: json.loads(key[0]) for key in values}
+    return sorted(found, key=lambda text: (is_alone(found[text]), point_order(found[text])))
 
 
 def schedulers(values: Values, environment: Record) -> list[str]:
@@ -79,10 +79,11 @@ def jobs(values: Values, environment: Record) -> list[str]:
 
 def _rows(values: Values, environment: Record) -> list[Record]:
     rows = []
+    unit_of = units(environment)
     keys = itertools.product(
         points(values),
         [*jobs(values, environment), None],
-        UNITS,
+        unit_of,
         schedulers(values, environment),
     )
     for point, job, metric, scheduler in keys:
@@ -96,7 +97,7 @@ def _rows(values: Values, environment: Record) -> list[Record]:
                 "point": json.loads(point),
                 "job": job,
                 "metric": metric,
-                "unit": UNITS[metric],
+                "unit": unit_of[metric],
                 "mean": estimate.mean,
                 "ci95": _as_list(estimate.ci95),
                 "n": estimate.n,

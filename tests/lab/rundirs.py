@@ -8,7 +8,8 @@ that keeps this honest (see test_samples.py).
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,18 @@ class Load:
     ddir: str = "read"
 
 
+def unchanged(point: Record, scheduler: str, job: str, load: Load) -> Load:
+    """The same load at every point of the matrix."""
+    return load
+
+
 @dataclass(frozen=True)
 class Bench:
     """A whole experiment: for each scheduler the load of each job."""
 
     loads: dict[str, dict[str, Load]]
+    device: str = "null"
+    at: Callable[[Record, str, str, Load], Load] = unchanged  # a load at a point
     alone: Load | None = None
     repeats: int = 5
     seconds: float = 3.0
@@ -63,6 +71,38 @@ STUDY = Bench(
 )
 
 
+# A modelled drive: its dies are the bottleneck from this many requests a second.
+DIES, DIE_READ_NS, BUS_NS, CONTROLLER_NS = 16, 1_500_000, 40_000, 9_000
+FLASH: Record = {
+    "name": "flash",
+    "settings": {
+        "profile": "flash", "size": 65536, "hw_queues": 4, "depth": 1023, "block_size": 512,
+        "memory_backed": 0, "timeout_ms": 30000, "seed": 1, "error_ppm": 0, "stall_ppm": 0,
+        "resource_ppm": 0, "cmd_ns": 20000, "bus_mbps": 1200, "slots": 256,
+        "ctrl_ns": CONTROLLER_NS, "dies": DIES, "page_kib": 16, "read_ns": DIE_READ_NS,
+        "program_kib": 64, "program_ns": 700000, "program_steps": 8, "overtake_max": 16,
+        "buffer_kib": 65536, "map_kib": 4, "power_safe": 1, "gc_after_mib": 0,
+        "gc_amplify_pct": 200, "gc_ns": 900000,
+    },
+    "capacity_iops": None,
+    "description": "modeldisk: a TLC NVMe drive at a fifth of its throughput",
+    "parts": {
+        "dies": {"busy": ["die_read_ns", "die_program_ns", "die_copy_ns"], "places": "dies"},
+        "bus": {"busy": ["bus_busy_ns"], "places": None},
+        "controller": {"busy": ["ctrl_busy_ns"], "places": None},
+    },
+}  # fmt: skip
+
+
+def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
+    """A sweep over t_apps, for STUDY: bfq and prio-basic hold the database's latency down."""
+    apps = point.get("t_apps", 1)
+    if job == "backup_sim":
+        return replace(load, iops=load.iops * min(0.4 + 0.1 * apps, 1))
+    grown = apps ** {"bfq": 0.02, "prio-basic": 0.3}.get(scheduler, 1.0)
+    return replace(load, median_us=load.median_us * grown, iops=load.iops / grown)
+
+
 def make(out: Path, bench: Bench = STUDY) -> Path:
     """Writes the run directory of an experiment and returns it."""
     out.mkdir(parents=True, exist_ok=True)
@@ -70,7 +110,8 @@ def make(out: Path, bench: Bench = STUDY) -> Path:
     for point in bench.points:
         for scheduler, jobs in bench.loads.items():
             for repeat in range(bench.repeats):
-                _run(out, bench, scheduler, point, repeat, jobs)
+                here = {job: bench.at(point, scheduler, job, load) for job, load in jobs.items()}
+                _run(out, bench, scheduler, point, repeat, here)
     for repeat in range(bench.repeats if bench.alone else 0):
         assert bench.alone is not None and bench.protected is not None
         _run(out, bench, "none", {"alone": True}, repeat, {bench.protected: bench.alone})
@@ -84,12 +125,7 @@ def environment(bench: Bench) -> Record:
         "title": "A database beside a backup",
         "question": "Does a priority-aware scheduler protect the database, and at what price?",
         "machine": "sim",
-        "device": {
-            "name": "null",
-            "settings": {"irqmode": 2, "completion_nsec": 400000, "hw_queue_depth": 4},
-            "capacity_iops": bench.capacity_iops,
-            "description": "null_blk, a completion 400 µs after the request, 4 at a time",
-        },
+        "device": FLASH if bench.device == "flash" else _null(bench),
         "kernel": "6.12.117+deb12-amd64",
         "qemu": "7.2.22",
         "fio": "fio-3.33",
@@ -105,10 +141,20 @@ def environment(bench: Bench) -> Record:
     }
 
 
+def _null(bench: Bench) -> Record:
+    return {
+        "name": "null",
+        "settings": {"irqmode": 2, "completion_nsec": 400000, "hw_queue_depth": 4},
+        "capacity_iops": bench.capacity_iops,
+        "description": "null_blk, a completion 400 µs after the request, 4 at a time",
+    }
+
+
 def _run(
     out: Path, bench: Bench, scheduler: str, point: Record, repeat: int, jobs: dict[str, Load]
 ) -> None:
-    identity = "-".join([scheduler, *(f"{k}{v}" for k, v in point.items()), str(repeat)])
+    where = [f"{name}{value}".replace(" ", "") for name, value in point.items()]
+    identity = "-".join([scheduler, *where, str(repeat)])
     folder = out / "runs" / identity
     (folder / "out" / "logs").mkdir(parents=True)
     failed = (scheduler, repeat) in bench.failed
@@ -137,6 +183,8 @@ def _run(
     _dump(folder / "out" / "fio.json", {"fio version": "fio-3.33", "jobs": parts})
     total = sum(part[jobs[part["jobname"]].ddir]["total_ios"] for part in parts)
     _counters(folder / "out" / "samples.csv", total, bench.seconds)
+    if bench.device == "flash":
+        _flash(folder / "out" / "device.csv", total, bench.seconds)
 
 
 def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Record:
@@ -202,6 +250,23 @@ def _counters(path: Path, total: int, seconds: float) -> None:
         lines.append(
             f"{(step + 5) * 100_000_000},{idle},{1000 + round(2 * total * progress)},"
             f"{round(total * progress)},0,0,0,{4 if 0 <= step < steps else 0},{max(step, 0) * 98},0"
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _flash(path: Path, total: int, seconds: float) -> None:
+    """The drive's own counters, a moment after each sample of the guest's."""
+    lines = [
+        "time_ns,in_device,reads,dies,ctrl_busy_ns,bus_busy_ns,"
+        "die_read_ns,die_program_ns,die_copy_ns,buffered_bytes"
+    ]
+    steps = round(seconds * 10)
+    for step in range(-5, steps + 1):
+        done = round(total * max(step, 0) / steps)
+        reading, programming = round(0.9 * done * DIE_READ_NS), round(0.1 * done * DIE_READ_NS)
+        lines.append(
+            f"{(step + 5) * 100_000_000 + 3000},4,{done},{DIES},{done * CONTROLLER_NS},"
+            f"{done * BUS_NS},{reading},{programming},0,0"
         )
     path.write_text("\n".join(lines) + "\n")
 

@@ -2,6 +2,7 @@
 """Guards: sentences say what the figures say, and claim no difference without a verdict."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,108 @@ def test_bottleneck(device: float | None, cpu: float | None, bottleneck: str) ->
         for metric, mean in ({**used, "iops": 1.0}).items()
         if mean is not None
     ]  # fmt: skip
-    found = View({"rows": rows, "verdicts": []}, {"schedulers": ["none"]}, "{}")
+    environment = {"schedulers": ["none"], "device": {}}
+    found = View({"rows": rows, "verdicts": []}, environment, "{}")
     assert findings.bottleneck(found, "none") == bottleneck
     (sentence,) = findings.bottlenecks(found, "sim")
     assert sentence.startswith("Under none")
+
+
+def utilised(**used: dict[str, float]) -> View:
+    """A view of a device with dies and a bus: for each scheduler how full they are."""
+    rows: list[dict[str, Any]] = [
+        {"scheduler": name, "point": {}, "job": None, "metric": f"{what}_utilisation",
+         "unit": "1", "mean": mean, "ci95": None, "n": 5}
+        for name, parts in used.items()
+        for what, mean in {"cpu": 0.4, "device": max(parts.values()), **parts}.items()
+    ]  # fmt: skip
+    environment = {"schedulers": list(used), "device": {"parts": {"dies": {}, "bus": {}}}}
+    return View({"rows": rows, "verdicts": []}, environment, "{}")
+
+
+def test_bottleneck_says_which_part() -> None:
+    found = utilised(
+        none={"dies": 0.97, "bus": 0.5},
+        bfq={"dies": 0.3, "bus": 0.2},
+        kyber={"dies": 0.95, "bus": 0.5},
+        triage={"dies": 0.6, "bus": 0.93},
+    )
+    assert [plain(said) for said in findings.bottlenecks(found, "sim")] == [
+        "Under none and kyber the device (its dies) was the bottleneck: it ran at 95 to 97 % of "
+        "what it can do, the virtual CPU at 40 %.",
+        "Under bfq neither was saturated: the device (its dies) ran at 30 % of what it can do, "
+        "the virtual CPU at 40 %. Either the scheduler held requests back or the jobs asked for "
+        "no more.",
+        "Under triage the device (its bus) was the bottleneck: it ran at 93 % of what it can do, "
+        "the virtual CPU at 40 %.",
+    ]
+
+
+def test_saturation_is_said_of_each_scheduler() -> None:
+    full, half = {"dies": 0.97, "bus": 0.5}, {"dies": 0.3, "bus": 0.4}
+    assert findings.saturation(utilised(a=full, b=full)) == (
+        "The device (its dies) was saturated under every scheduler (97 % used)"
+    )
+    assert findings.saturation(utilised(a=half)) == (
+        "The device (its bus) was not saturated under a (40 % used)"
+    )
+    assert findings.saturation(utilised(a=full, b=half, c=full)) == (
+        "The device (its dies) was saturated under a and c (97 % used), not under b (40 %)"
+    )
+
+
+# ---- several points -------------------------------------------------------------
+
+
+def several(tmp_path: Path, **changes: Any) -> list[View]:
+    bench = dataclasses.replace(
+        STUDY,
+        loads={name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")},
+        points=({"t_apps": 1}, {"t_apps": 4}, {"t_apps": 16}),
+        seconds=0.2,
+        **{"at": rundirs.beside, **changes},
+    )
+    out = rundirs.make(tmp_path / "out", bench)
+    environment = samples.read_environment(out)
+    return findings.views(summary.summarise(samples.collect(out), environment), environment)
+
+
+def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
+    views = several(tmp_path)
+    answer = findings.overall(views)
+    assert answer
+    ratios = []
+    for found in views:
+        row, alone = found.row("bfq", "database_sim", "p99_us"), found.alone("p99_us")
+        assert row and alone
+        ratios.append(row["mean"] / alone["mean"])
+    headline = plain(answer.headline)
+    assert headline.startswith(
+        "At the worst of 3 points database_sim's P99 latency under bfq is "
+        f"{plain(digits(max(ratios)))} × what it is alone, under none "
+    )
+    kept = [found.compare("bfq", "none", "backup_sim", "bytes_per_s") for found in views]
+    least = min(compared.ratio for compared in kept if compared and compared.ratio)
+    assert f"under bfq backup_sim keeps at least {digits(100 * least)} % of its" in headline
+    assert [detail.split(":")[0] for detail in answer.details] == ["bfq", "none", "mq-deadline"]
+    assert "at t_apps = 16" in answer.details[1]
+    assert "keeps" not in answer.details[1]  # none is what others are compared to
+
+
+def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
+    def starved(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
+        stuck = (scheduler, job, point.get("t_apps")) == ("bfq", "database_sim", 4)
+        return Load(0, 100) if stuck else load
+
+    answer = findings.overall(several(tmp_path, at=starved, alone=None))
+    assert answer
+    assert answer.details[-1].startswith(
+        "bfq: endless (it completed no request), at t_apps = 4; backup_sim keeps at least "
+    )
+    # Without the job alone latency is in its own unit.
+    assert re.match(r"At the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
+
+
+def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
+    assert findings.overall([view(tmp_path)]) is None
+    assert findings.overall([]) is None

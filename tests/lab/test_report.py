@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from rich.console import Console
-from triagelab import report, samples
+from triagelab import report, samples, summary
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load
@@ -33,7 +33,19 @@ CASES = {
     "study": STUDY,
     "user's job, one scheduler, one repeat": USERS,
     "one repeat": dataclasses.replace(STUDY, repeats=1),
-    "two points": dataclasses.replace(STUDY, points=({"bs": "4k"}, {"bs": "64k"})),
+    "two points": dataclasses.replace(
+        STUDY, seconds=0.2, repeats=3, points=({"bs": "4k"}, {"bs": "64k"})
+    ),
+    "flash": dataclasses.replace(STUDY, device="flash", seconds=0.5),
+    "sweep": dataclasses.replace(
+        STUDY,
+        loads={name: STUDY.loads[name] for name in ("none", "bfq")},
+        points=tuple({"t_apps": n, "cell": cell} for n in (1, 4) for cell in ("reads", "writes")),
+        at=rundirs.beside,
+        device="flash",
+        seconds=0.3,
+        repeats=3,
+    ),
     "no baseline": dataclasses.replace(
         STUDY, alone=None, loads={name: STUDY.loads[name] for name in ("bfq", "kyber")}
     ),
@@ -46,7 +58,7 @@ CASES = {
     ),
 }
 
-# Put at the head of the page: writes down what goes wrong, and what was drawn.
+# Put at the head of a page: writes down what goes wrong, and what was drawn.
 PROBE = """<script>
 const wrong = [];
 window.addEventListener("error", event => wrong.push("error: " + event.message), true);
@@ -54,29 +66,72 @@ window.addEventListener("unhandledrejection", event => wrong.push("rejected: " +
 document.addEventListener("securitypolicyviolation", event => wrong.push(event.blockedURI));
 for (const kind of ["error", "warn"])
   console[kind] = (...said) => wrong.push(kind + ": " + said.join(" "));
-window.addEventListener("load", () => setTimeout(() => {
-  const shown = element => [...element.querySelectorAll("path")].some(path =>
-    path.getAttribute("d") && path.getBoundingClientRect().width > 0);
-  window.parent.postMessage(JSON.stringify({
-    wrong,
-    fetched: performance.getEntriesByType("resource").map(entry => entry.name),
-    overflow: document.documentElement.scrollWidth - window.innerWidth,
-    drawings: Object.fromEntries([...document.querySelectorAll(".drawing")].map(drawing => [
-      drawing.id, [...drawing.querySelectorAll(".trace")].filter(shown).length])),
-  }), "*");
-}, 500));
+const later = (milliseconds, what) => setTimeout(what, milliseconds);
+const ids = query => [...document.querySelectorAll(query)].map(element => element.id);
+window.addEventListener("load", () => later(500, () => {
+  const closed = ids("details .drawing"), atFirst = ids(".drawing.js-plotly-plot");
+  for (const kind of ["beforeprint", "afterprint"]) window.dispatchEvent(new Event(kind));
+  for (const part of document.querySelectorAll("details")) part.open = true;
+  later(500, () => {
+    const shown = element => [...element.querySelectorAll("path")].some(path =>
+      path.getAttribute("d") && path.getBoundingClientRect().width > 0);
+    const wide = drawing => drawing.querySelector(".main-svg").getBoundingClientRect().width;
+    window.parent.postMessage({
+      wrong, closed, atFirst,
+      fetched: performance.getEntriesByType("resource").map(entry => entry.name),
+      overflow: document.documentElement.scrollWidth - window.innerWidth,
+      drawings: Object.fromEntries([...document.querySelectorAll(".drawing")].map(drawing => [
+        drawing.id, [...drawing.querySelectorAll(".trace")].filter(shown).length])),
+      misfits: [...document.querySelectorAll(".drawing")].filter(drawing =>
+        Math.abs(wide(drawing) - drawing.clientWidth) > 1).map(drawing => drawing.id),
+    }, "*");
+  });
+}));
 </script>"""
-# Around the page, for a window of Chromium cannot be as narrow as a telephone.
-FRAME = """<pre id="probe"></pre>
-<script>window.addEventListener("message", event => { probe.textContent = event.data; });</script>
-<iframe src="probed.html" style="width: {width}px; height: 900px; border: 0"></iframe>"""
+# Around the pages, for a window of Chromium cannot be as narrow as a telephone.  They lie
+# upon each other, because what is out of sight is drawn late.
+FRAMES = """<pre id="seen"></pre>
+<script>
+const found = {};
+window.addEventListener("message", event => {
+  const frame = [...frames()].find(frame => frame.contentWindow === event.source);
+  found[frame.name] = event.data;
+  seen.textContent = JSON.stringify(found);
+});
+const frames = () => document.querySelectorAll("iframe");
+</script>
+"""
+FRAME = """<iframe name="{name}" src="{page}"
+  style="position: absolute; top: 0; left: 0; border: 0; width: {width}px; height: 900px">
+</iframe>
+"""
+# Each thing to look at: a case, the width of the window, what is put into the page.
+LOOKS = {
+    **{name: (name, 1280, "") for name in CASES},
+    "study on a telephone": ("study", 390, ""),
+    "sweep on a telephone": ("sweep", 390, ""),
+    "broken": (
+        "study",
+        1280,
+        "<img src='https://example.invalid/x.png'><script>console.error('told')</script>",
+    ),
+}
+Seen = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = rundirs.make(tmp_path_factory.mktemp("study") / "out", STUDY)
-    report.write(out)
-    return out
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The run directory of each case, with its report."""
+    folder = tmp_path_factory.mktemp("made")
+    outs = {name: folder / str(index) for index, name in enumerate(CASES)}
+    for name, out in outs.items():
+        report.write(rundirs.make(out, CASES[name]))
+    return outs
+
+
+@pytest.fixture(scope="module")
+def study(made: dict[str, Path]) -> Path:
+    return made["study"]
 
 
 def words(page: str) -> str:
@@ -127,13 +182,13 @@ def test_says_what_the_bottleneck_was(study: Path) -> None:
     assert "Under bfq neither was saturated" in text
 
 
-def test_shows_settings_and_failures(tmp_path: Path) -> None:
-    out = rundirs.make(tmp_path / "out", CASES["some failed"])
-    text = words(report.write(out).read_text())
+def test_shows_settings_and_failures(made: dict[str, Path]) -> None:
+    text = words((made["some failed"] / "report.html").read_text())
     assert "3 of 30 runs failed" in text
     assert "the guest panicked: <NULL> pointer dereference" in text
     for said in (
-        "completion_nsec = 400000",
+        "completion_nsec 400000",
+        "device can do 10 000 IOPS",
         "6.12.117+deb12-amd64",
         "SHA-256 5a5a",
         "7.2.22",
@@ -142,17 +197,45 @@ def test_shows_settings_and_failures(tmp_path: Path) -> None:
         assert said in text
 
 
-def test_missing_protection_chart_is_explained(tmp_path: Path) -> None:
-    out = rundirs.make(tmp_path / "out", CASES["user's job, one scheduler, one repeat"])
-    text = words(report.write(out).read_text())
+def test_shows_how_a_modelled_device_was_used(made: dict[str, Path]) -> None:
+    text = words((made["flash"] / "report.html").read_text())
+    for name, value in rundirs.FLASH["settings"].items():
+        assert f" {name} {value} " in text
+    assert "the device (its dies) was the bottleneck: it ran at " in text
+    assert "The device (its dies) was saturated under none, " in text
+    assert "dies utilisation bus utilisation controller utilisation device utilisation" in text
+    assert "measured is how busy it is, by part: dies, bus, controller" in text
+
+
+def test_sweep_comes_first(made: dict[str, Path]) -> None:
+    page = (made["sweep"] / "report.html").read_text()
+    text = words(page)
+    order = [
+        "At the worst of 4 points database_sim's P99 latency under bfq is ",
+        "cell = reads At t_apps = 4 database_sim's P99 latency is lowest under bfq",
+        "cell = writes At t_apps = 4 ",
+        "Each point",
+        "cell = reads, t_apps = 1 bfq protects database_sim best",
+        "cell = writes, t_apps = 4 bfq protects database_sim best",
+        "How to read this",
+    ]
+    places = [text.find(said) for said in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert page.count("<details>") == page.count("</details>") == 4
+    assert "<details" not in (made["two points"] / "report.html").read_text()
+
+
+def test_missing_protection_chart_is_explained(made: dict[str, Path]) -> None:
+    out = made["user's job, one scheduler, one repeat"]
+    text = words((out / "report.html").read_text())
     assert "no chart of protection against cost: no job is named" in text
     assert "so it cannot be said whether it was saturated" in text
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_kind_of_experiment_has_a_report(tmp_path: Path, name: str) -> None:
-    out = rundirs.make(tmp_path / "out", CASES[name])
-    text = words(report.write(out).read_text())
+def test_every_kind_of_experiment_has_a_report(made: dict[str, Path], name: str) -> None:
+    text = words((made[name] / "report.html").read_text())
     assert ("No run finished" in text) == (name == "all failed")
     assert not re.search(r"\bnan\b|\binf\b|\bNone\b|undefined", text)
 
@@ -170,12 +253,17 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
     assert "bfq protects database_sim best" in text
 
 
-def test_table_compares_only_with_a_baseline(tmp_path: Path) -> None:
-    out = rundirs.make(tmp_path / "out", CASES["no baseline"])
-    report.write(out)
-    text = terminal(out)
+def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
+    text = terminal(made["no baseline"])
     assert "/ none" not in text
     assert "no difference seen, ?" not in text  # the legend
+
+
+def test_of_many_points_the_answer_is_enough(made: dict[str, Path]) -> None:
+    text = terminal(made["sweep"])
+    assert text.startswith("At the worst of 4 points ")
+    assert "(alone)" not in text
+    assert terminal(made["two points"]).count("(alone)") == 2
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -183,10 +271,11 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
     long = "a-scheduler-with-quite-a-long-name"
     bench = CASES[name]
     bench = dataclasses.replace(
-        bench, loads={**bench.loads, long: next(iter(bench.loads.values()))}
+        bench, loads={**bench.loads, long: next(iter(bench.loads.values()))}, seconds=0.2
     )
     out = rundirs.make(tmp_path / "out", bench)
-    report.write(out)
+    result = summary.summarise(samples.collect(out), samples.read_environment(out))
+    (out / "summary.json").write_text(json.dumps(result))
     lines = terminal(out).splitlines()
     assert lines
     assert max(len(line) for line in lines) <= 80
@@ -196,56 +285,63 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
 # ---- in a browser ---------------------------------------------------------------
 
 
-def browse(page: Path, folder: Path, width: int) -> dict[str, Any]:
-    """Opens a report in headless Chromium and returns what the probe saw."""
+@pytest.fixture(scope="module")
+def seen(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """What the probe saw in headless Chromium, of everything in LOOKS at once."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no chromium: apt install chromium")
-    (folder / "probed.html").write_text(page.read_text().replace("<head>", "<head>" + PROBE, 1))
-    frame = folder / "frame.html"
-    frame.write_text(FRAME.replace("{width}", str(width)))
+    folder = tmp_path_factory.mktemp("browser")
+    frames = FRAMES
+    for index, (look, (name, width, inserted)) in enumerate(LOOKS.items()):
+        page = (made[name] / "report.html").read_text()
+        page = page.replace("<head>", "<head>" + PROBE, 1)
+        page = page.replace("<main>", "<main>" + inserted, 1)
+        (folder / f"{index}.html").write_text(page)
+        frames += FRAME.format(name=look, width=width, page=f"{index}.html")
+    (folder / "frames.html").write_text(frames)
     command = [
         browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync",
         f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000",
-        "--virtual-time-budget=20000", "--dump-dom", frame.as_uri(),
+        "--virtual-time-budget=60000", "--dump-dom", (folder / "frames.html").as_uri(),
     ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = re.search(r'<pre id="probe">(.+?)</pre>', dom, re.DOTALL)
-    assert found, f"the page did not finish loading:\n{dom[-2000:]}"
-    loaded: dict[str, Any] = json.loads(html.unescape(found[1]))
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    found = re.search(r'<pre id="seen">(.+?)</pre>', dom, re.DOTALL)
+    assert found, f"no page finished loading:\n{dom[-2000:]}"
+    loaded: Seen = json.loads(html.unescape(found[1]))
+    assert set(loaded) == set(LOOKS)
     return loaded
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_browser_has_nothing_to_complain_of(tmp_path: Path, name: str) -> None:
-    out = rundirs.make(tmp_path / "out", CASES[name])
-    seen = browse(report.write(out), tmp_path, 1280)
-    assert seen["wrong"] == []
-    assert seen["fetched"] == []
-    assert seen["overflow"] <= 0
-    assert all(seen["drawings"].values())
+@pytest.mark.parametrize("look", [look for look in LOOKS if look != "broken"])
+def test_browser_has_nothing_to_complain_of(seen: Seen, look: str) -> None:
+    assert seen[look]["wrong"] == []
+    assert seen[look]["fetched"] == []
+    assert seen[look]["overflow"] <= 0
+    assert seen[look]["misfits"] == []
+    assert all(seen[look]["drawings"].values())
 
 
-def test_fits_a_telephone(study: Path, tmp_path: Path) -> None:
-    seen = browse(study / "report.html", tmp_path, 390)
-    assert seen["overflow"] <= 0
-    assert seen["wrong"] == []
-
-
-def test_probe_sees_what_goes_wrong(study: Path, tmp_path: Path) -> None:
-    """The tests above cannot pass because the probe is blind."""
-    page = tmp_path / "broken.html"
-    broken = "<img src='https://example.invalid/x.png'><script>console.error('told')</script>"
-    page.write_text((study / "report.html").read_text().replace("<main>", broken + "<main>", 1))
-    wrong = browse(page, tmp_path, 1280)["wrong"]
+def test_probe_sees_what_goes_wrong(seen: Seen) -> None:
+    """The test above cannot pass because the probe is blind."""
+    wrong = seen["broken"]["wrong"]
     assert "error: told" in wrong
     assert any("example.invalid" in said for said in wrong)
 
 
-def test_every_chart_shows_every_scheduler(study: Path, tmp_path: Path) -> None:
-    drawings = browse(study / "report.html", tmp_path, 1280)["drawings"]
-    assert len(drawings) == 1 + 2 * 2 + 3 + 2
+def test_every_chart_shows_every_scheduler(seen: Seen) -> None:
+    drawings = seen["study"]["drawings"]
+    assert len(drawings) == 1 + 2 * 2 + 3 + 2 + 1
     for identity, traces in drawings.items():
         # Over time: the edges of a band, its middle, and total latency.
-        assert traces >= (20 if "time" in identity else 5), identity
+        over_time = {"time": 20, "device": 15}.get(identity.split("-")[1], 5)
+        assert traces >= over_time, identity
+
+
+def test_charts_of_closed_points_are_drawn_when_they_are_opened(seen: Seen) -> None:
+    looked = seen["sweep"]
+    sweeps = {f"sweep-{panel}-{side}" for panel in (0, 1) for side in ("p99", "moved")}
+    assert set(looked["atFirst"]) == sweeps
+    assert len(looked["closed"]) == 4 * (1 + 2 * 2 + 3 + 2 + 1)
+    assert set(looked["drawings"]) == sweeps | set(looked["closed"])

@@ -134,6 +134,14 @@ def test_latency_over_time_is_the_logs(out: Path) -> None:
     assert rows["value"].to_list() == [nanoseconds / 1000]
 
 
+def test_points_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    points = tuple({"n": n, "cell": cell} for n in (16, 1, 4) for cell in ("b", "a"))
+    bench = dataclasses.replace(SMALL, points=points, repeats=1, seconds=0.2)
+    table = samples.collect(rundirs.make(tmp_path / "out", bench))
+    found = [json.loads(point) for point in table["point"].unique(maintain_order=True)]
+    assert found == [{"cell": cell, "n": n} for cell in ("a", "b") for n in (1, 4, 16)]
+
+
 def test_failed_runs_are_left_out(tmp_path: Path) -> None:
     bench = dataclasses.replace(SMALL, failed=(("none", 1),))
     out = rundirs.make(tmp_path / "out", bench)
@@ -200,6 +208,92 @@ def test_run_too_short_for_counters_has_no_utilisation(out: Path) -> None:
     path = out / "runs/none-0/out/samples.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:6]) + "\n")
     assert first_run(samples.collect(out), None) == {}
+
+
+# ---- the device's counters ------------------------------------------------------
+
+
+@pytest.fixture
+def flash(tmp_path: Path) -> Path:
+    return rundirs.make(tmp_path / "flash", dataclasses.replace(SMALL, device="flash"))
+
+
+def over_time(table: pl.DataFrame) -> list[tuple[float, float]]:
+    rows = table.filter(pl.col("time_s").is_not_null(), run="none-0", metric="device_utilisation")
+    return list(rows.select("time_s", "value").iter_rows())
+
+
+def device_rows(out: Path) -> list[dict[str, int]]:
+    lines = (out / "runs/none-0/out/device.csv").read_text().splitlines()
+    heading, *rest = (line.split(",") for line in lines)
+    return [dict(zip(heading, map(int, line), strict=True)) for line in rest]
+
+
+def test_parts_are_as_busy_as_they_say(flash: Path) -> None:
+    found = first_run(samples.collect(flash), None)
+    # I/O is seen from 0.5 s, 5 samples on, until 1.4 s, which the drive's own comes just after.
+    first, last = device_rows(flash)[5], device_rows(flash)[13]
+    seconds = (last["time_ns"] - first["time_ns"]) / 1e9
+    assert seconds == pytest.approx(0.8)
+    dies = ("die_read_ns", "die_program_ns", "die_copy_ns")
+    busy = sum(last[name] - first[name] for name in dies) / 1e9
+    assert found["dies_utilisation"] == pytest.approx(busy / seconds / rundirs.DIES)
+    bus = (last["bus_busy_ns"] - first["bus_busy_ns"]) / 1e9
+    assert found["bus_utilisation"] == pytest.approx(bus / seconds)
+    assert 0 < found["controller_utilisation"] < found["bus_utilisation"]
+    assert found["device_utilisation"] == found["dies_utilisation"] > found["bus_utilisation"]
+
+
+def test_device_is_as_full_as_its_fullest_part_in_each_interval(flash: Path) -> None:
+    path = flash / "runs/none-0/out/device.csv"
+    heading, *lines = (line.split(",") for line in path.read_text().splitlines())
+    for index, line in enumerate(lines):  # from 1 s on the bus works all the time
+        line[heading.index("bus_busy_ns")] = str(max(index - 10, 0) * 100_000_000)
+    path.write_text("\n".join(",".join(line) for line in (heading, *lines)) + "\n")
+    found = over_time(samples.collect(flash))
+    dies = first_run(samples.collect(flash), None)["dies_utilisation"]
+    assert [time for time, _ in found] == pytest.approx([0.1 * n for n in range(1, 9)], abs=1e-4)
+    used = [value for _, value in found]
+    assert used[:5] == pytest.approx([dies] * 5, rel=0.02)
+    assert used[5:] == pytest.approx([1.0] * 3)
+
+
+def test_null_is_as_full_as_what_it_completes(out: Path) -> None:
+    found = over_time(samples.collect(out))
+    rows = (out / "runs/none-0/out/samples.csv").read_text().splitlines()[1:]
+    done = [int(row.split(",")[3]) for row in rows]
+    assert [time for time, _ in found] == pytest.approx([0.1 * n for n in range(1, 10)])
+    for index, (_, used) in enumerate(found):
+        completed = done[6 + index] - done[5 + index]
+        assert used == pytest.approx(completed / 0.1 / 10000)
+
+
+def test_only_the_devices_own_parts_are_metrics(flash: Path, out: Path) -> None:
+    assert not any("dies" in metric for metric in samples.collect(out)["metric"])
+    parts = {"arm": {"busy": ["die_read_ns"], "places": None}}
+    edit(flash / "environment.json", lambda content: content["device"].update(parts=parts))
+    found = first_run(samples.collect(flash), None)
+    utilisations = {metric for metric in found if metric.endswith("_utilisation")}
+    assert utilisations == {"cpu_utilisation", "device_utilisation", "arm_utilisation"}
+    assert found["device_utilisation"] == found["arm_utilisation"]
+
+
+def test_device_without_parts_has_no_counters_of_its_own(out: Path) -> None:
+    before = samples.collect(out)
+    assert "parts" not in samples.read_environment(out)["device"]
+    edit(out / "environment.json", lambda content: content["device"].update(parts={}))
+    assert samples.collect(out).equals(before)
+
+
+@pytest.mark.parametrize("content", [None, "", "time_ns,dies\n1,1\n", "time_ns,dies\n1,x\n"])
+def test_damaged_device_counters_are_named(flash: Path, content: str | None) -> None:
+    path = flash / "runs/none-0/out/device.csv"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(LabError, match=r"device\.csv.*--resume"):
+        samples.collect(flash)
 
 
 # ---- what cannot be read --------------------------------------------------------

@@ -105,6 +105,21 @@ def test_only_repeats_both_finished_are_compared(tmp_path: Path) -> None:
 
 
 def test_points_are_kept_apart(tmp_path: Path) -> None:
-    points = ({"t_apps": 1}, {"t_apps": 8})
-    found = summarised(rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, points=points)))
+    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # as numbers, not as text
+    bench = dataclasses.replace(STUDY, points=points, seconds=0.2)
+    found = summarised(rundirs.make(tmp_path / "out", bench))
     assert [v["point"] for v in found["verdicts"][:: 10 * 2 * len(COMPARED)]] == list(points)
+
+
+def test_parts_of_the_device_have_rows(tmp_path: Path) -> None:
+    found = summarised(rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, device="flash")))
+    rows = {
+        row["metric"]: row
+        for row in found["rows"]
+        if row["scheduler"] == "bfq" and row["job"] is None and row["metric"].endswith("sation")
+    }
+    assert list(rows) == [
+        f"{name}_utilisation" for name in ("cpu", "device", "dies", "bus", "controller")
+    ]
+    assert {row["unit"] for row in rows.values()} == {"1"}
+    assert rows["device_utilisation"]["mean"] == rows["dies_utilisation"]["mean"]

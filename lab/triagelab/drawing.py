@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What all charts of the report share: looks, axes, and how one gets into the page.
+
+A chart's title states what it shows, from the figures, and stands in the page
+rather than in the drawing, where it could not wrap.  Schedulers differ by colour
+(Okabe and Ito, 2008, told apart by colour-blind people) and by marker, dashes or
+hatching, so that the charts can be read in grey.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io
+from scipy.optimize import isotonic_regression
+
+from triagelab.findings import BASELINE
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+HATCHES = ("/", "x", "-", "\\", ".", "+", "|")
+GREY = "#8a8a8a"  # the baseline
+INK = "#222222"
+RULES = "#e3e3e3"
+
+LABEL_GAP = 17  # pixels between the middles of two labels
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, its title, and what a reader needs to know of it."""
+
+    identity: str  # of its element in the page
+    title: str
+    note: str
+    drawing: str  # plotly's JSON, safe inside a script element
+    height: int  # pixels
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a scheduler looks in every chart of a report."""
+
+    colour: str
+    marker: str
+    dash: str
+    hatch: str
+
+
+def styles(schedulers: list[str]) -> dict[str, Style]:
+    """A style for each scheduler; the baseline is plain and grey in all reports."""
+    others = [name for name in schedulers if name != BASELINE]
+    chosen = {BASELINE: Style(GREY, "circle-open", "solid", "")}
+    for index, name in enumerate(others):
+        chosen[name] = Style(
+            COLOURS[index % len(COLOURS)],
+            MARKERS[index % len(MARKERS)],
+            DASHES[index % len(DASHES)],
+            HATCHES[index % len(HATCHES)],
+        )
+    return chosen
+
+
+def chart(identity: str, title: str, note: str, figure: go.Figure) -> Chart:
+    """A figure, ready for the page."""
+    # plotly escapes "<": its JSON can stand in a script element.
+    return Chart(identity, title, note, str(plotly.io.to_json(figure)), figure.layout.height)
+
+
+def layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
+    """What every figure is laid out by."""
+    return {
+        "template": "none",
+        "height": height,
+        "margin": margin,
+        "showlegend": False,
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "hovermode": "closest",
+        "dragmode": False,
+    }
+
+
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """An axis; `settings` are plotly's and come on top."""
+    return {
+        "title": {"text": title, "font": {"size": 12}},
+        "gridcolor": RULES,
+        "linecolor": GREY,
+        "zeroline": False,
+        "showline": True,
+        "ticks": "outside",
+        "tickcolor": GREY,
+        "fixedrange": True,  # or a finger could not scroll past a chart
+        **settings,
+    }
+
+
+def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list[str]]:
+    """Round values between the ends of a log axis, at most `most`, and their labels."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        ticks = [step * 10.0**decade for decade in decades for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= most:
+            break
+    return ticks, [f"{tick:.10g}" for tick in ticks]
+
+
+def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict[str, Any] | None:
+    """An interval as plotly wants it: as distances from the value."""
+    if ci95 is None:
+        return None
+    return {
+        "type": "data",
+        "symmetric": False,
+        # A mean over few repeats may lie outside its interval by a rounding error.
+        "array": [max(ci95[1] - value, 0)],
+        "arrayminus": [max(value - ci95[0], 0)],
+        "color": colour,
+        "thickness": 1.5,
+        "width": 5,
+    }
+
+
+def label_shifts(down: list[float], gap: float = LABEL_GAP) -> list[float]:
+    """How far to move labels at these heights, in pixels downwards, so that no two overlap.
+
+    The least movement in the sense of squares: an isotonic regression of the
+    positions, from which the gaps wanted have been taken out.
+    """
+    order = sorted(range(len(down)), key=lambda index: down[index])
+    gaps = [gap * rank for rank in range(len(order))]
+    wanted = [down[index] - less for index, less in zip(order, gaps, strict=True)]
+    placed = isotonic_regression(wanted).x
+    shifts = [0.0] * len(down)
+    for index, position, less in zip(order, placed, gaps, strict=True):
+        shifts[index] = float(position) + less - down[index]
+    return shifts

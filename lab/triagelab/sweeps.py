@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The charts of a sweep: what becomes of both sides as one number of the matrix changes."""
+
+import html
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from triagelab import drawing, findings, statistics
+from triagelab.charts import background
+from triagelab.drawing import INK, Chart, Style
+from triagelab.findings import BASELINE, SPACE, Scale, Sweep, View, digits, scale_for
+from triagelab.summary import Values, alone_key
+
+# The symbols of drawing.MARKERS as text, for labels.
+GLYPHS = {
+    "circle-open": "○",
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "x": "✖",
+    "star": "★",
+    "triangle-down": "▼",
+}
+HEIGHT = 264  # pixels: two pairs fit on a printed page
+LABEL = 12  # size of the labels' letters, pixels
+MOST_STEPS_NAMED = 8  # more would run into each other on a telephone
+
+Measured = dict[int, float]  # by repeat number
+
+
+@dataclass(frozen=True)
+class Dot:
+    """What was measured of one scheduler at one step."""
+
+    measured: Measured
+    mean: float
+    ci95: tuple[float, ...] | None
+
+
+Line = list[Dot | None]  # a dot a step; None where nothing was measured
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a chart shows of a sweep."""
+
+    name: str  # in a sentence
+    axis: str
+    scale: Scale
+    log: bool
+    more_is_better: bool
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a sweep: the lines of all schedulers that have any dot."""
+
+    sweep: Sweep
+    kind: Kind
+    lines: dict[str, Line]
+
+
+def charts(
+    identity: str, found: list[Sweep], values: Values, looks: dict[str, Style]
+) -> list[tuple[str, list[Chart]]]:
+    """For each sweep what is fixed in it, and its charts: the protected job, the background.
+
+    Latency has the same axis in all of them, so that they can be compared.
+    """
+    relative = all(_alone(view, values) for sweep in found for _, view in sweep.steps)
+    latencies = [_latency(sweep, values, relative) for sweep in found]
+    ends = _log_range(latencies)
+    drawn = []
+    for index, latency in enumerate(latencies):
+        throughput = _throughput(latency.sweep, values)
+        pair = []
+        if latency.lines:
+            pair.append(_chart(f"{identity}-{index}-p99", latency, looks, *ends))
+        if throughput.lines:
+            top = 1.05 * _ends(throughput.lines.values())[1]
+            pair.append(_chart(f"{identity}-{index}-moved", throughput, looks, 0.0, top or 1.0))
+        if pair:
+            drawn.append((latency.sweep.fixed, pair))
+    return drawn
+
+
+# ---- what was measured ----------------------------------------------------------
+
+
+def _latency(sweep: Sweep, values: Values, relative: bool) -> Side:
+    """P99 of the protected job: over its P99 alone if `relative`, else in µs."""
+    lines = {}
+    for scheduler in _schedulers(sweep):
+        line: Line = []
+        for _, view in sweep.steps:
+            measured = values.get((view.point, scheduler, view.protected, "p99_us"), {})
+            line.append(_ratio(measured, _alone(view, values)) if relative else _dot(measured))
+        lines[scheduler] = line
+    lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
+    middle = math.sqrt(math.prod(_ends(lines.values()))) if lines else 0.0
+    scale = Scale(1, "× alone") if relative else scale_for("µs", middle)
+    name = f"{sweep.steps[0][1].protected}'s P99 latency"
+    return Side(sweep, Kind(name, "P99 latency", scale, log=True, more_is_better=False), lines)
+
+
+def _throughput(sweep: Sweep, values: Values) -> Side:
+    """Bytes a second of all background jobs together."""
+    lines = {
+        scheduler: [_dot(background(view, values, scheduler)) for _, view in sweep.steps]
+        for scheduler in _schedulers(sweep)
+    }
+    lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
+    scale = scale_for("B/s", _ends(lines.values())[1] if lines else 0.0)
+    jobs = dict.fromkeys(job for _, view in sweep.steps for job in view.background)
+    name = f"bandwidth of {findings.listed(jobs)}" if jobs else ""
+    return Side(sweep, Kind(name, "bandwidth", scale, log=False, more_is_better=True), lines)
+
+
+def _schedulers(sweep: Sweep) -> list[str]:
+    return list(dict.fromkeys(name for _, view in sweep.steps for name in view.schedulers))
+
+
+def _alone(view: View, values: Values) -> Measured:
+    key = alone_key(view.point, [key[0] for key in values])
+    return values.get((key, BASELINE, view.protected, "p99_us"), {}) if key else {}
+
+
+def _dot(measured: Measured) -> Dot | None:
+    if not measured:
+        return None
+    estimate = statistics.estimate([measured[repeat] for repeat in sorted(measured)])
+    return Dot(measured, estimate.mean, estimate.ci95)
+
+
+def _ratio(measured: Measured, base: Measured) -> Dot | None:
+    compared = statistics.compare(measured, base)
+    if compared is None or compared.ratio is None:
+        return None
+    return Dot(measured, compared.ratio, compared.ci95)
+
+
+def _ends(lines: Iterable[Line]) -> tuple[float, float]:
+    """The lowest and the highest that lines reach, intervals included."""
+    dots = [dot for line in lines for dot in line if dot]
+    reached = [end for dot in dots for end in (*(dot.ci95 or ()), dot.mean)]
+    return min(reached), max(reached)
+
+
+# ---- the drawing ----------------------------------------------------------------
+
+
+def _log_range(sides: list[Side]) -> tuple[float, float]:
+    """The ends of an axis that all of `sides` fit on: 10 to the power of them."""
+    reached = [_ends(side.lines.values()) for side in sides if side.lines]
+    if not reached:
+        return 0.0, 1.0
+    low, high = min(low for low, _ in reached), max(high for _, high in reached)
+    low, high = math.log10(low), math.log10(max(high, 2 * low))
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
+
+
+def _chart(identity: str, side: Side, looks: dict[str, Style], bottom: float, top: float) -> Chart:
+    """One side of a sweep, a line a scheduler; `bottom` and `top` as _log_range gives them."""
+    widest = max(len(name) for name in side.lines)
+    margin = {"l": 56, "r": 30 + round(0.58 * LABEL * min(widest, 16)), "t": 12, "b": 46}
+    figure = go.Figure()
+    for scheduler, line in side.lines.items():
+        figure.add_trace(_trace(scheduler, line, side, looks[scheduler]))
+    pixels = (HEIGHT - margin["t"] - margin["b"]) / (top - bottom)
+    for label in _labels(side, looks, pixels):
+        figure.add_annotation(label)
+    if side.kind.scale.unit == "× alone":
+        figure.add_hline(1, line={"color": INK, "width": 1, "dash": "dash"})
+    figure.update_layout(
+        **drawing.layout(HEIGHT, margin),
+        xaxis=_across(side.sweep),
+        yaxis=_up(side.kind, bottom, top),
+    )
+    return drawing.chart(identity, _title(side), _note(side), figure)
+
+
+def _trace(scheduler: str, line: Line, side: Side, look: Style) -> go.Scatter:
+    divisor = side.kind.scale.divisor
+    name = html.escape(scheduler)
+    return go.Scatter(
+        x=list(range(len(line))),
+        y=[dot.mean / divisor if dot else None for dot in line],
+        error_y=_error_bars(line, divisor, look.colour),
+        mode="lines+markers",
+        line={"color": look.colour, "width": 2, "dash": look.dash},
+        marker={"symbol": look.marker, "size": 8, "color": look.colour},
+        name=name,
+        text=[side.kind.scale.show(dot.mean) if dot else "" for dot in line],
+        hovertemplate=f"<b>{name}</b>: %{{text}}<extra></extra>",
+    )
+
+
+def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
+    ends = [(dot.mean, *dot.ci95) if dot and dot.ci95 else (0.0, 0.0, 0.0) for dot in line]
+    return {
+        "type": "data",
+        "symmetric": False,
+        # A mean over few repeats may lie outside its interval by a rounding error.
+        "array": [max(high - mean, 0) / divisor for mean, _, high in ends],
+        "arrayminus": [max(mean - low, 0) / divisor for mean, low, _ in ends],
+        "color": colour,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
+def _labels(side: Side, looks: dict[str, Style], pixels: float) -> list[dict[str, object]]:
+    """The schedulers' names, each beside the end of its line."""
+    divisor = side.kind.scale.divisor
+    ends = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
+    down = [-pixels * (math.log10(end) if side.kind.log else end) for end in ends]
+    shifts = drawing.label_shifts(down, LABEL + 3)
+    return [
+        {
+            "x": len(side.sweep.steps) - 1,
+            "y": math.log10(end / divisor) if side.kind.log else end / divisor,
+            "yshift": -shift,
+            "xshift": 8,
+            "xanchor": "left",
+            "text": f'<span style="color:{looks[scheduler].colour}">'
+            f"{GLYPHS[looks[scheduler].marker]}</span> {html.escape(scheduler)}",
+            "font": {"size": LABEL, "color": INK},
+            "showarrow": False,
+        }
+        for scheduler, end, shift in zip(side.lines, ends, shifts, strict=True)
+    ]
+
+
+def _across(sweep: Sweep) -> dict[str, object]:
+    """The steps, at equal distances: experiments choose them so that each counts alike."""
+    count = len(sweep.steps)
+    named = range(0, count, math.ceil(count / MOST_STEPS_NAMED))
+    return drawing.axis(
+        html.escape(sweep.key),
+        range=[-0.3, count - 0.7],
+        tickvals=list(named),
+        ticktext=[f"{sweep.steps[index][0]:g}" for index in named],
+    )
+
+
+def _up(kind: Kind, bottom: float, top: float) -> dict[str, object]:
+    if not kind.log:
+        ends = [bottom / kind.scale.divisor, top / kind.scale.divisor]
+        return drawing.axis(f"{kind.axis} ({kind.scale.unit})", range=ends)
+    shift = math.log10(kind.scale.divisor)
+    ends = [bottom - shift, top - shift]
+    ticks, labels = drawing.log_ticks(10 ** ends[0], 10 ** ends[1])
+    return drawing.axis(
+        f"{kind.axis} ({kind.scale.unit}, log)",
+        type="log",
+        range=ends,
+        tickvals=ticks,
+        ticktext=labels,
+    )
+
+
+# ---- in words -------------------------------------------------------------------
+
+
+def _title(side: Side) -> str:
+    """Who is best and worst at the last step."""
+    last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
+    ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
+    equals = [name for name in ranked[1:] if _no_difference(last[name], last[ranked[0]])]
+    said = findings.ends(
+        side.kind.name,
+        ranked,
+        equals,
+        lambda name: side.kind.scale.show(last[name].mean),
+        more_is_better=side.kind.more_is_better,
+    )
+    return f"At {side.sweep.key} = {side.sweep.steps[-1][0]:g} {said}"
+
+
+def _no_difference(a: Dot, b: Dot) -> bool:
+    compared = statistics.compare(a.measured, b.measured)
+    return compared is not None and compared.verdict == statistics.NO_DIFFERENCE
+
+
+def _note(side: Side) -> str:
+    """By how much each line changes from the first step to the last, and what is missing."""
+    key, steps = side.sweep.key, side.sweep.steps
+    note = "Bars are 95 % intervals over repeats."
+    changes = [
+        f"{digits(last.mean / first.mean)}{SPACE}× under {name}"
+        for name, line in side.lines.items()
+        if (first := line[0]) and (last := line[-1]) and first.mean
+    ]
+    if changes:
+        reach = f"From {key} = {steps[0][0]:g} to {steps[-1][0]:g}"
+        note += f" {reach} it becomes {findings.listed(changes)}."
+    if missing := [name for name, line in side.lines.items() if not all(line)]:
+        note += f" Nothing completed at some points under {findings.listed(missing)}."
+    return note

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The charts over time: a panel a scheduler, below each other, on one axis of time."""
+
+import html
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import plotly.graph_objects as go
+import polars as pl
+
+from triagelab import drawing, findings
+from triagelab.drawing import INK, Chart, Style
+from triagelab.findings import View, scale_for
+
+FIO_WINDOW = 0.05  # seconds that fio averages its logs over (log_avg_msec)
+SAMPLE_WINDOW = 0.1  # seconds between two samples of the guest's counters
+POINTS_OVER_TIME = 120  # more would not be seen at the width of a page
+
+
+@dataclass(frozen=True)
+class Line:
+    """A value over time: mean, least and most over the repeats."""
+
+    time_s: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+# ---- latency --------------------------------------------------------------------
+
+
+def latency(
+    identity: str, view: View, job: str, samples: pl.DataFrame, looks: dict[str, Style]
+) -> Chart | None:
+    """Completion latency of one job since its start; None when there is no log of it."""
+    here = _over_time(samples, view).filter(pl.col("job") == job)
+    width = _window(here, FIO_WINDOW)
+    completion = _lines(here, view.schedulers, "clat_us", FIO_WINDOW, width)
+    total = _lines(here, view.schedulers, "lat_us", FIO_WINDOW, width)
+    panels = [name for name in view.schedulers if name in completion or name in total]
+    if not panels:
+        return None
+    lowest = min(min(line.low) for line in (*completion.values(), *total.values()))
+    highest = max(max(line.high) for line in (*completion.values(), *total.values()))
+    middle = math.sqrt(max(lowest, 0.001) * highest)
+    scale = scale_for("µs", middle)
+    # No less than about a factor of two, or noise would look like news.
+    low = min(lowest / 1.15, middle / 1.5) / scale.divisor
+    high = max(highest * 1.15, middle * 1.5) / scale.divisor
+    ticks, labels = drawing.log_ticks(low, high, most=4)
+    up = {
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": ticks,
+        "ticktext": labels,
+    }
+
+    figure = _panels(panels, up, f"latency ({scale.unit}, log)", _end(here), "the job's start")
+    for index, name in enumerate(panels):
+        if name in completion:
+            figure.add_traces(_band(completion[name], scale.divisor, looks[name].colour, index))
+        if name in total:
+            figure.add_trace(_dotted(total[name], scale.divisor, index))
+    note = (
+        f"Line: completion latency, the mean of {width * 1000:.0f} ms, over repeats; shaded: "
+        "lowest to highest repeat; dotted: total latency, which adds the wait inside submission."
+    )
+    return drawing.chart(identity, _latency_title(job, completion, width), note, figure)
+
+
+def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
+    """The usual level (the median window) where it is lowest and highest, and the peaks."""
+    if not lines:
+        return f"{job}: latency over time"
+    usual = {name: median(line.mean) for name, line in lines.items()}
+    ranked = sorted(usual, key=lambda name: usual[name])
+    ends = dict.fromkeys((ranked[0], ranked[-1]))
+    levels = [
+        f"{findings.quantity(usual[name], 'µs')} under {name} "
+        f"(worst {width * 1000:.0f} ms: {findings.quantity(max(lines[name].mean), 'µs')})"
+        for name in ends
+    ]
+    return f"{job}: completion latency is usually {findings.listed(levels)}"
+
+
+# ---- utilisation ----------------------------------------------------------------
+
+
+def utilisation(
+    identity: str, view: View, samples: pl.DataFrame, looks: dict[str, Style]
+) -> Chart | None:
+    """How much of the device was used since the first I/O; None when that is not known."""
+    here = _over_time(samples, view).filter(pl.col("job").is_null())
+    width = _window(here, SAMPLE_WINDOW)
+    used = _lines(here, view.schedulers, "device_utilisation", SAMPLE_WINDOW, width)
+    if not used:
+        return None
+    highest = max(1.0, *(max(line.high) for line in used.values()))
+    percent = 0.01
+    up = {"range": [0, 1.05 * highest / percent], "tickvals": [0, 50, 100]}
+    figure = _panels(list(used), up, "device utilisation (%)", _end(here), "the first I/O")
+    for index, (name, line) in enumerate(used.items()):
+        figure.add_traces(_band(line, percent, looks[name].colour, index))
+    note = (
+        f"Share of what the device can do{_of_parts(view)}, in each {width * 1000:.0f} ms: mean "
+        "over repeats; shaded: lowest to highest repeat."
+    )
+    if highest > 1.05:  # else it is hardly seen
+        note += " An operation counts where it begins or ends, hence more than 100 % in places."
+    return drawing.chart(identity, findings.saturation(view), note, figure)
+
+
+def _of_parts(view: View) -> str:
+    if len(view.parts) < 2:
+        return ""
+    *most, last = view.parts
+    return f" (of {', '.join(most)} or {last}, whichever is used most)"
+
+
+# ---- what both share ------------------------------------------------------------
+
+
+def _over_time(samples: pl.DataFrame, view: View) -> pl.DataFrame:
+    return samples.filter(pl.col("time_s").is_not_null(), pl.col("point") == view.point)
+
+
+def _end(here: pl.DataFrame) -> float:
+    """The last time there is a value of, in seconds; 0 when there is none."""
+    return float(here.select(pl.col("time_s").max().fill_null(0.0)).item())
+
+
+def _window(here: pl.DataFrame, step: float) -> float:
+    """Seconds to average over: as many whole steps as keep a line's points few."""
+    return step * max(math.ceil(_end(here) / POINTS_OVER_TIME / step), 1)
+
+
+def _lines(
+    here: pl.DataFrame, schedulers: list[str], metric: str, step: float, width: float
+) -> dict[str, Line]:
+    """A line for each scheduler that has any; `step` and `width` as _line takes them."""
+    lines = {name: _line(here, name, metric, step, width) for name in schedulers}
+    return {name: line for name, line in lines.items() if line}
+
+
+def _line(
+    here: pl.DataFrame, scheduler: str, metric: str, step: float, width: float
+) -> Line | None:
+    """Averages in windows of `width` seconds, first by repeat, then over repeats.
+
+    Values stand for `step` seconds each, and at about the end of them.  fio does not
+    say how many requests a value of its covers: each counts once, whatever it covers.
+    Sums are taken in the table's order, so that they are the same every time.
+    """
+    windows = (
+        here.filter(pl.col("scheduler") == scheduler, pl.col("metric") == metric)
+        .with_columns(window=((pl.col("time_s") - step / 2) / width).floor())
+        .group_by("window", "repeat", maintain_order=True)
+        .agg(pl.col("value").mean())
+        .group_by("window", maintain_order=True)
+        .agg(mean=pl.col("value").mean(), low=pl.col("value").min(), high=pl.col("value").max())
+        .sort("window")
+    )
+    if windows.is_empty():
+        return None
+    return Line(
+        [(window + 0.5) * width for window in windows["window"].to_list()],
+        windows["mean"].to_list(),
+        windows["low"].to_list(),
+        windows["high"].to_list(),
+    )
+
+
+def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since: str) -> go.Figure:
+    """A figure with an empty panel for each name, from the top."""
+    figure = go.Figure()
+    count = len(names)
+    for index, name in enumerate(names):
+        domain = [(count - index - 1) / count, (count - index - 0.22) / count]
+        axis = drawing.axis("", **up, domain=domain, anchor="x")
+        figure.update_layout({_axis(index).replace("y", "yaxis"): axis})
+        figure.add_annotation(_heading(name, index))
+    figure.add_annotation(
+        xref="paper",
+        yref="paper",
+        x=0,
+        xshift=-56,
+        y=0.5,
+        textangle=-90,
+        text=title,
+        font={"size": 12, "color": INK},
+        showarrow=False,
+    )
+    across = drawing.axis(f"time since {since} (s)", range=[0, end], anchor=_axis(count - 1))
+    figure.update_layout(
+        **drawing.layout(60 + 104 * count, {"l": 62, "r": 12, "t": 22, "b": 46}), xaxis=across
+    )
+    return figure
+
+
+def _axis(panel: int) -> str:
+    """Plotly's name of a panel's vertical axis."""
+    return f"y{panel + 1}" if panel else "y"
+
+
+def _heading(name: str, index: int) -> dict[str, Any]:
+    return {
+        "xref": "paper",
+        "yref": f"{_axis(index)} domain",
+        "x": 0,
+        "y": 1,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "text": f"<b>{html.escape(name)}</b>",
+        "font": {"size": 12, "color": INK},
+        "showarrow": False,
+    }
+
+
+def _band(line: Line, divisor: float, colour: str, panel: int) -> list[go.Scatter]:
+    """The mean, over a band from the lowest to the highest repeat."""
+    axis = _axis(panel)
+    edge = {"x": line.time_s, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    return [
+        go.Scatter(y=_divided(line.low, divisor), yaxis=axis, **edge),
+        go.Scatter(
+            y=_divided(line.high, divisor),
+            yaxis=axis,
+            fill="tonexty",
+            fillcolor=_transparent(colour),
+            **edge,
+        ),
+        go.Scatter(
+            x=line.time_s,
+            y=_divided(line.mean, divisor),
+            yaxis=axis,
+            mode="lines" if len(line.mean) > 1 else "markers",  # of one point there is no line
+            line={"color": colour, "width": 2},
+            marker={"color": colour},
+            hovertemplate="%{x:.2f} s: %{y:.3g}<extra></extra>",
+        ),
+    ]
+
+
+def _dotted(line: Line, divisor: float, panel: int) -> go.Scatter:
+    return go.Scatter(
+        x=line.time_s,
+        y=_divided(line.mean, divisor),
+        yaxis=_axis(panel),
+        mode="lines",
+        line={"color": INK, "width": 1, "dash": "dot"},
+        hoverinfo="skip",
+    )
+
+
+def _divided(values: list[float], divisor: float) -> list[float]:
+    return [value / divisor for value in values]
+
+
+def _transparent(colour: str) -> str:
+    red, green, blue = (int(colour[index : index + 2], 16) for index in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.25)"

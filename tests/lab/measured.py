@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""All that charts are made from, of a made-up experiment."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from triagelab import drawing, findings, samples, summary
+from triagelab.drawing import Chart, Style
+from triagelab.findings import View
+
+from tests.lab import rundirs
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    views: list[View]
+    values: summary.Values
+    measured: pl.DataFrame
+    looks: dict[str, Style]
+
+    @property
+    def view(self) -> View:
+        """The only one."""
+        (view,) = self.views
+        return view
+
+
+def case(folder: Path, bench: rundirs.Bench) -> Case:
+    out = rundirs.make(folder / "out", bench)
+    measured = samples.collect(out)
+    environment = samples.read_environment(out)
+    views = findings.views(summary.summarise(measured, environment), environment)
+    looks = drawing.styles(environment["schedulers"])
+    return Case(views, summary.by_repeat(measured), measured, looks)
+
+
+def drawn(chart: Chart) -> dict[str, Any]:
+    """What plotly is given."""
+    loaded: dict[str, Any] = json.loads(chart.drawing)
+    return loaded

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: charts can be told apart without colour, and read without overlap."""
+
+import itertools
+
+from triagelab import drawing
+from triagelab.drawing import MARKERS, log_ticks, styles
+from triagelab.sweeps import GLYPHS
+
+
+def test_styles_differ_in_grey_too() -> None:
+    looks = styles(["none", *"abcdefg"])
+    assert len({look.marker for look in looks.values()}) == 8
+    assert len({look.hatch for look in looks.values()}) == 8
+    assert styles(["none", "x"])["none"] == looks["none"]
+    assert len({look.dash for look in list(looks.values())[1:7]}) == 6
+
+
+def test_every_marker_has_a_glyph() -> None:
+    assert {*MARKERS, styles([])["none"].marker} == set(GLYPHS)
+
+
+def test_labels_never_overlap() -> None:
+    down = [50.0, 51.0, 49.5, 170.0, 1.3, 1.3, 1.31]
+    shifts = drawing.label_shifts(down)
+    places = sorted(place + shift for place, shift in zip(down, shifts, strict=True))
+    for upper, lower in itertools.pairwise(places):
+        assert lower - upper >= drawing.LABEL_GAP - 1e-9
+    assert drawing.label_shifts([100.0, 1.0]) == [0.0, 0.0]
+
+
+def test_log_ticks_are_round_and_few() -> None:
+    assert log_ticks(0.9, 110, most=4)[1] == ["1", "10", "100"]
+    assert log_ticks(0.9, 5.5)[1] == ["1", "1.5", "2", "3", "4", "5"]
+    for low, high in ((1e-4, 1e6), (0.5, 0.6), (3, 900)):
+        ticks, _ = log_ticks(low, high)
+        assert all(low <= tick <= high for tick in ticks)

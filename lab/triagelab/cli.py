@@ -349,7 +349,9 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
     if len(failed) == len(planned):
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
     done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
-    environment["device"]["settings"] = devices.was_set_to(out / "runs" / done.id / "out")
+    environment["device"]["settings"] = devices.was_set_to(
+        setup.device, out / "runs" / done.id / "out"
+    )
     execute.write_json(record, environment)
     _tell(out, as_json=given.json)
     if failed:

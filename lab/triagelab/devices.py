@@ -204,8 +204,11 @@ def _number(text: str) -> int:
     return int(factor) << int(shift or 0)
 
 
-def was_set_to(out: Path) -> dict[str, str]:
-    """What a run's device says it was set to."""
-    path = out / "device"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return dict(line.split("=", 1) for line in lines if "=" in line)
+def was_set_to(device: Device, out: Path) -> dict[str, str]:
+    """What a run's device says it was set to, of the settings that have a meaning for it."""
+    if device.module == "modeldisk":
+        known = {"profile", *(key.split(".", 1)[1] for key in _modeldisk_bounds(device.name))}
+    else:
+        known = set(device.settings)
+    lines = (out / "device").read_text().splitlines()
+    return {key: value for key, _, value in (line.partition("=") for line in lines) if key in known}

@@ -25,10 +25,20 @@ def test_a_value_out_of_bounds_names_the_bounds(text: str) -> None:
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
-    with pytest.raises(RequestError, match="did you mean 'device.completion_nsec'"):
+    with pytest.raises(RequestError, match=r"did you mean 'device.completion_nsec'"):
         devices.find("null", {"device.complete_nsec": "3"})
 
 
 def test_an_unknown_device_names_what_there_is() -> None:
     with pytest.raises(RequestError, match=r"unknown device 'nul'.*did you mean 'null'"):
         devices.find("nul", {})
+
+
+def test_a_model_has_its_own_parameters_with_the_drivers_bounds() -> None:
+    flash = devices.find("flash", {"model.read_ns": "20000", "device.size": "64"})
+    assert flash.settings == {"profile": "flash", "read_ns": "20000", "size": "64"}
+    with pytest.raises(RequestError, match=r"page_kib=12: expected a power of 2 from 4 to 128"):
+        devices.find("flash", {"model.page_kib": "12"})
+    with pytest.raises(RequestError, match=r"unknown setting of device flash 'model\.rpm'"):
+        devices.find("flash", {"model.rpm": "5400"})
+    assert devices.find("hdd", {"model.rpm": "5400"}).settings["rpm"] == "5400"

@@ -31,6 +31,7 @@ _KVM_PROBE_S = 30.0
 _BOOT_LIMIT_S = 120.0
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
+_FULL_BYTES = 1 << 20
 
 
 class GuestError(LabError):
@@ -38,7 +39,7 @@ class GuestError(LabError):
 
 
 class BootError(GuestError):
-    """The kernel never got as far as running the job: no other job would either."""
+    """No job can be run here: the kernel does not boot, or the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,8 @@ def last_lines(console: Path, count: int = 15) -> str:
 
 
 def _died(console: Path, complaint: str) -> GuestError:
+    if shutil.disk_usage(console.parent).free < _FULL_BYTES:
+        return BootError(f"No space left for {console.parent}; make room and use --resume")
     text = _text(console)
     kind: type[GuestError] = GuestError if READY in text else BootError
     if kind is BootError:

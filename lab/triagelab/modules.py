@@ -63,6 +63,9 @@ def _make(kernel: Kernel, *arguments: str) -> str:
         )
     tools.require(tools.BUILD)
     output = _output(kernel)
+    for path in (SOURCE, kernel.headers):
+        if len(str(path).split()) > 1:
+            raise LabError(f"{path}: make cannot build modules in a folder whose path has a space")
     command = [
         tools.path(tools.MAKE),
         "-C",

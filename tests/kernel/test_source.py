@@ -40,3 +40,10 @@ def test_a_kernel_without_btf_is_told_so(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "BTF" in done.stderr + done.stdout
+
+
+def test_a_path_with_a_space_is_told_so(tmp_path: Path) -> None:
+    headers = tmp_path / "my headers"
+    headers.mkdir()
+    with pytest.raises(LabError, match="path has a space"):
+        modules.build(kernels.Kernel("6.12.1-none", tmp_path, tmp_path, headers))

@@ -31,7 +31,7 @@ def job(tmp_path: Path) -> Path:
         (["run", "mixed-priority", "--kernel", "/no/vmlinuz"], "cannot read the kernel"),
         (["run", "mixed-priority", "--repeats", "0"], "expected 1 or more"),
         (["run", "mixed-priority", "--set", "depth=3"], "expected device.SETTING=N"),
-        (["run", "mixed-priority", "--set", "device.hw_queue_depth=many"], "from 1 to 1024"),
+        (["run", "mixed-priority", "--set", "device.depth=many"], "from 1 to 10240"),
         (["run", "mixed-priority", "--module", "/no/x-iosched.ko"], "no such file"),
         (["run", "mixed-priority", "--module", "/no/x.ko"], "NAME-iosched.ko"),
         (["run", "/no/job.fio"], "no job file"),

@@ -24,7 +24,7 @@ def commands(kind: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("new user") / "triage"
+    folder = tmp_path_factory.mktemp("new-user") / "triage"
     leftovers = shutil.ignore_patterns(".git", "build", "results", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, folder, ignore=leftovers, symlinks=True)
     return folder

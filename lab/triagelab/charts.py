@@ -176,7 +176,7 @@ def _protection_title(found: list[Place], view: View) -> str:
     cheapest = max(protectors, key=lambda place: _ratio(place.kept))
     where = f"{best.scheduler} protects most, {_standing(best)}"
     if best == cheapest:
-        return f"{where}; of those that protect, none costs less"
+        return f"{where}; of those that protect, no other costs less"
     return f"{where}; {cheapest.scheduler} costs least of those that protect, {_standing(cheapest)}"
 
 

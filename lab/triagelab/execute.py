@@ -55,7 +55,10 @@ def execute(
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        stopping = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+            stopping.append(signal.SIGHUP)
+        for number in stopping:
             loop.add_signal_handler(number, task.cancel)
         places = asyncio.Semaphore(machine.at_once)
 

@@ -2,6 +2,7 @@
 """Small C programs of ours, compiled once and kept in the cache folder."""
 
 import hashlib
+import re
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def static(source: Path) -> Path:
 
 def shared(source: Path) -> Path:
     """A library from one C file, to be preloaded into a program of this computer."""
+    # The loader parts LD_PRELOAD there, and goes on without what it does not find.
+    if re.search(r"[\s:]", str(cache.root())):
+        raise LabError(
+            f"the cache folder {cache.root()} has a space or a colon in its path, "
+            "with which nothing can be preloaded; set TRIAGE_CACHE to another"
+        )
     return _compiled(source, "-shared", "-fPIC")
 
 

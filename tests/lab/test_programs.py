@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs of ours: what the loader would pass over in silence is refused."""
+
+from pathlib import Path
+
+import pytest
+from triagelab import machines, programs
+from triagelab.errors import LabError
+
+LOCKSTEP = Path(machines.__file__).parent / "lockstep.c"
+
+
+@pytest.mark.parametrize("name", ["my cache", "my:cache"])
+def test_a_cache_that_nothing_can_be_preloaded_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / name))
+    with pytest.raises(LabError, match="set TRIAGE_CACHE"):
+        programs.shared(LOCKSTEP)
+
+
+def test_lockstep_compiles_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path))
+    library = programs.shared(LOCKSTEP)
+    made = library.stat().st_mtime_ns
+    assert library.read_bytes().startswith(b"\x7fELF")
+    assert programs.shared(LOCKSTEP).stat().st_mtime_ns == made

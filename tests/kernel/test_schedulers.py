@@ -102,7 +102,7 @@ def results(
     """What became of every selected case."""
     guests: dict[tuple[str, Place], list[Case]] = defaultdict(list)
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.originalname == "test_property":
+        if isinstance(item, pytest.Function) and item.obj is test_property:
             case = cast(Case, item.callspec.params["case"])
             guests[case.scheduler, case.place].append(case)
     ready = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: ./triage list, run, report, modules."""
+"""The command line: ./triage list, run, report, verify, modules."""
 
 import argparse
 import contextlib
@@ -9,7 +9,9 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +32,7 @@ from triagelab import (
     plan,
     report,
     tools,
+    verify,
 )
 from triagelab.errors import LabError, RequestError, unknown
 
@@ -75,12 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--machine", default="sim", help="sim: deterministic (the default); vm: real time"
     )
     run.add_argument("--device", metavar="D", help="in place of the experiment's")
-    run.add_argument(
-        "--kernel",
-        metavar="K",
-        default=kernels.DEFAULT_SERIES,
-        help="a series (default %(default)s), an installed release, 'running', or a vmlinuz",
-    )
+    _add_kernel(run)
     run.add_argument(
         "--module",
         metavar="FILE.ko",
@@ -106,11 +104,45 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("directory", metavar="DIR", type=Path)
     again.set_defaults(command=_report)
 
+    proof = commands.add_parser("verify", help="check that a scheduler does what it must")
+    proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
+    proof.add_argument(
+        "--debug",
+        action="store_true",
+        help="on a kernel that looks for bugs of its own, built on first use",
+    )
+    _add_kernel(proof)
+    proof.add_argument(
+        "--module",
+        metavar="FILE.ko",
+        type=Path,
+        help="the scheduler, built for that kernel: SCHEDULER-iosched.ko",
+    )
+    proof.add_argument(
+        "--check",
+        metavar="NAME",
+        action="append",
+        help="this one alone, by its name or number; may be given again",
+    )
+    proof.add_argument("--out", metavar="DIR", type=Path, help="default: results/verify-NAME-DATE")
+    proof.add_argument("--json", action="store_true", help="print verify.json, no table")
+    proof.set_defaults(command=_verify)
+
     build = commands.add_parser("modules", help="build the kernel modules")
-    build.add_argument("--kernel", metavar="K", default=kernels.DEFAULT_SERIES)
+    _add_kernel(build)
     build.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")
     build.set_defaults(command=_modules)
     return parser
+
+
+def _add_kernel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        default=kernels.DEFAULT_SERIES,
+        help="a series (default %(default)s), an installed release, 'running', or a vmlinuz; "
+        "SERIES-debug: built here, looks for bugs of its own",
+    )
 
 
 def _list(_: argparse.Namespace) -> int:
@@ -142,6 +174,107 @@ def _report(given: argparse.Namespace) -> int:
         raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
     _tell(given.directory)
     return 0
+
+
+def _verify(given: argparse.Namespace) -> int:
+    chosen = _checks(given.check)
+    name = given.kernel
+    if given.debug and not name.endswith(kernels.DEBUG):
+        name += kernels.DEBUG
+    available = _scheduler_to_verify(given.scheduler, given.module)
+    tools.require(tools.RUN)
+    kernel = kernels.find(name)
+    if given.module:
+        modules.require_built_for(given.module, kernel)
+    elif given.scheduler in modules.KERNELS_OWN:
+        needed = modules.KERNELS_OWN[given.scheduler]
+        if needed and not guest.has_module(kernel, needed):
+            raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
+    built = sorted(modules.build(kernel).glob("*.ko"))
+    files = {path.name: path for path in [*built, *available]}
+    out = _new_folder(given.out, f"verify-{given.scheduler}")
+    with _owned(out):
+        guests = verify.guests(kernel, given.scheduler, files.values(), chosen, out / "guests")
+        return _carry_out_checks(given, kernel, guests, out)
+
+
+def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
+    """The user's module, if there is one; an error if nothing has such a scheduler."""
+    if module is None:
+        known = [*modules.KERNELS_OWN, *modules.own_schedulers()]
+        if name not in known:
+            raise unknown("scheduler", name, known)
+        return []
+    held = modules.scheduler_of(module)
+    if held != name:
+        raise RequestError(f"{module} holds the scheduler {held}, not {name}")
+    return [module.absolute()]
+
+
+def _checks(names: list[str] | None) -> list[verify.Check]:
+    every = verify.checks()
+    if not names:
+        return every
+    found = []
+    for name in names:
+        matching = [check for check in every if name in (check.name, check.name.split("-")[0])]
+        if not matching:
+            raise unknown("check", name, [check.name for check in every])
+        found += matching
+    return found
+
+
+def _carry_out_checks(
+    given: argparse.Namespace, kernel: kernels.Kernel, guests: list[verify.Guest], out: Path
+) -> int:
+    total = sum(len(guest.checks) for guest in guests)
+    begin = time.monotonic()
+    try:
+        with _progress(total, 0, quiet=given.json, what="checking") as step:
+            verify.run(
+                guests,
+                lambda result: step(
+                    f"{result.check.name} on {result.place}",
+                    {"fail": "FAILED", "skip": "skipped", "pass": "passed"}[result.state],
+                ),
+            )
+    except execute.StoppedError:
+        _error.print(f"triage: interrupted; logs of what was done are in {out}")
+        return _INTERRUPTED
+    results = sorted(
+        (result for guest in guests for result in guest.results),
+        key=lambda result: (result.check.name, str(result.place)),
+    )
+    failed = [result for result in results if result.state == "fail"]
+    record = {
+        "schema": 1,
+        "scheduler": given.scheduler,
+        "kernel": kernel.release,
+        "result": "fail" if failed else "pass",
+        "seconds": round(time.monotonic() - begin, 1),
+        "checks": [result.record() for result in results],
+    }
+    execute.write_json(out / "verify.json", record)
+    if given.json:
+        sys.stdout.write((out / "verify.json").read_text())
+    else:
+        _tell_checks(record, out)
+    return 1 if failed else 0
+
+
+def _tell_checks(record: dict[str, Any], out: Path) -> None:
+    _print.print(verify.table(record))
+    for check in record["checks"]:
+        if check["result"] == "fail":
+            _print.print(f"\n{check['check']} on {check['machine']}:", style="red", markup=False)
+            _print.print(check["reason"], markup=False)
+    count = Counter(check["result"] for check in record["checks"])
+    _print.print(
+        f"\n{record['scheduler']} on {record['kernel']}: {count['pass']} passed, "
+        f"{count['skip']} skipped, {count['fail']} failed in {record['seconds']:.0f} s; "
+        f"logs: {os.path.relpath(out)}",
+        markup=False,
+    )
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -278,13 +411,18 @@ def _out(given: argparse.Namespace) -> Path:
         if not found:
             raise RequestError(f"nothing to resume: there is no results/{name}-*")
         return found[-1].parent
-    if given.out is None:
+    return _new_folder(given.out, name, resume=given.resume)
+
+
+def _new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
+    """`out`, or a new one called `name`; it may hold something only where one can resume."""
+    if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    out: Path = given.out
     if out.exists() and not out.is_dir():
         raise RequestError(f"--out {out} is a file; give a folder")
-    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not given.resume:
-        raise RequestError(f"--out {out} exists; give another, or --resume to go on with it")
+    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not resume:
+        hint = "" if resume is None else ", or --resume to go on with it"
+        raise RequestError(f"--out {out} exists; give another{hint}")
     return out
 
 
@@ -336,8 +474,14 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
     execute.write_json(record, environment)
     left = [run for run in planned if not execute.is_done(out / "runs" / run.id)]
     try:
-        with _progress(len(planned), len(planned) - len(left), quiet=given.json) as finished:
-            results = execute.execute(left, setup.machine, setup.base, out, finished)
+        with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
+            results = execute.execute(
+                left,
+                setup.machine,
+                setup.base,
+                out,
+                lambda result: step(result.run.id, "failed" if result.reason else "done"),
+            )
     except execute.StoppedError:
         _error.print(
             f"triage: interrupted; finished runs are kept. Go on with:\n  {_resume(given, out)}"
@@ -376,22 +520,25 @@ def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
 
 
 @contextlib.contextmanager
-def _progress(total: int, done: int, quiet: bool) -> Iterator[Any]:
-    """A bar with the time left on a terminal, a line a run elsewhere; nothing for --json."""
+def _progress(
+    total: int, done: int, quiet: bool, what: str = "measuring"
+) -> Iterator[Callable[[str, str], None]]:
+    """What to call with a name and how it ended: a bar with the time left on a terminal,
+    a line each elsewhere; nothing for --json.
+    """
     if quiet or not _print.is_terminal:
         count = iter(range(done + 1, total + 1))
 
-        def line(result: execute.Result) -> None:
-            state = "failed" if result.reason else "done"
+        def line(name: str, state: str) -> None:
             if not quiet:
-                _print.print(f"[{next(count)}/{total}] {result.run.id} {state}", markup=False)
+                _print.print(f"[{next(count)}/{total}] {name} {state}", markup=False)
 
         yield line
         return
-    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_print, transient=True) as bar:
         task = bar.add_task("", total=total, completed=done)
-        yield lambda result: bar.advance(task)
+        yield lambda name, state: bar.advance(task)
 
 
 def _resume(given: argparse.Namespace, out: Path) -> str:

@@ -9,15 +9,17 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from triagelab.errors import LabError
 from triagelab.guest import Base
 from triagelab.machines import BootError, GuestError, Machine, Outcome, boot, last_lines
 from triagelab.plan import Run
+
+T = TypeVar("T")
 
 
 class StoppedError(Exception):
@@ -52,14 +54,6 @@ def execute(
     """
 
     async def everything() -> list[Result]:
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        stopping = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
-            stopping.append(signal.SIGHUP)
-        for number in stopping:
-            loop.add_signal_handler(number, task.cancel)
         places = asyncio.Semaphore(machine.at_once)
 
         async def one(run: Run) -> Result:
@@ -72,8 +66,25 @@ def execute(
             tasks = [group.create_task(one(run)) for run in runs]
         return [task.result() for task in tasks]
 
+    return interruptible(everything)
+
+
+def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end. Raises StoppedError when told to stop, after it was cancelled."""
+
+    async def to_be_cancelled() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        stopping = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+            stopping.append(signal.SIGHUP)
+        for number in stopping:
+            loop.add_signal_handler(number, task.cancel)
+        return await everything()
+
     try:
-        return asyncio.run(everything())
+        return asyncio.run(to_be_cancelled())
     except asyncio.CancelledError:
         raise StoppedError from None
     except BaseExceptionGroup as group:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels to boot: installed here, given as files, or the distribution's newest of a series.
+"""Kernels to boot: installed here, given as files, the distribution's newest of a series,
+or built here to look for bugs.
 
 Nothing is installed on the computer: packages are unpacked into the cache folder,
 and once a series is there it is used from there, without asking the network.
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triagelab import cache, tools
+from triagelab import cache, debugkernel, tools
 from triagelab.errors import LabError, RequestError, unknown
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
+#: What follows a series to name the debug kernel built from its source.
+DEBUG = "-debug"
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,14 @@ def find(name: str) -> Kernel:
         return _given(Path(name).absolute())
     if re.fullmatch(r"\d+\.\d+", name):
         return _distribution(name)
+    if match := re.fullmatch(rf"(\d+\.\d+){DEBUG}", name):
+        return _debug(match[1])
     installed = _installed()
     if name == "running":
         name = os.uname().release
     if name not in installed:
-        raise unknown("kernel", name, [*SERIES, "running", *installed])
+        debug = DEFAULT_SERIES + DEBUG
+        raise unknown("kernel", name, [*SERIES, debug, "running", *installed])
     return _given(installed[name])
 
 
@@ -131,6 +137,7 @@ def listing() -> list[tuple[str, str]]:
             f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
         )
         found.append((series, where))
+    found.append((DEFAULT_SERIES + DEBUG, "built when used: KASAN, lockdep, fault injection"))
     return [*found, *((release, "installed") for release in _installed())]
 
 
@@ -166,6 +173,13 @@ def _distribution(series: str) -> Kernel:
     (image,) = (folder / "boot").glob("vmlinuz-*")
     release = image.name.removeprefix("vmlinuz-")
     return Kernel(release, image, folder, folder / "usr/src" / f"linux-headers-{release}")
+
+
+def _debug(series: str) -> Kernel:
+    """The debug kernel of a series; built if there is none yet."""
+    folder = debugkernel.built(source(series))
+    (image,) = (folder / "boot").glob("vmlinuz-*")
+    return Kernel(image.name.removeprefix("vmlinuz-"), image, folder, folder / "build")
 
 
 class _Apt:
@@ -236,21 +250,35 @@ def _fetch(series: str, folder: Path) -> None:
     _relocate(folder, release)
 
 
+def source(series: str) -> Path:
+    """The tarball of the series' source as the distribution has it; its name has its version."""
+
+    def fetch(folder: Path) -> None:
+        print(f"fetching the source of {series}", flush=True)
+        apt = _Apt(folder / "apt")
+        apt.run("apt-get", "update", "-q")
+        apt.run("apt-get", "download", f"linux-source-{series}", cwd=folder / "apt")
+        (package,) = (folder / "apt").glob("*.deb")
+        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "apt")], check=True)
+        (tarball,) = (folder / "apt/usr/src").glob("linux-source-*.tar.*")
+        version = package.name.split("_")[1]
+        tarball.rename(folder / f"linux-source-{version}{''.join(tarball.suffixes[-2:])}")
+        shutil.rmtree(folder / "apt")
+
+    (tarball,) = cache.entry(f"source/{series}", fetch).iterdir()
+    return tarball
+
+
 def checkpatch() -> Path:
     """The kernel's own style checker, from the distribution's source package."""
 
     def fetch(folder: Path) -> None:
-        apt = _Apt(folder / "apt")
-        apt.run("apt-get", "update", "-q")
-        apt.run("apt-get", "download", f"linux-source-{DEFAULT_SERIES}", cwd=folder / "apt")
-        (package,) = (folder / "apt").glob("*.deb")
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "apt")], check=True)
-        (source,) = (folder / "apt/usr/src").glob("linux-source-*.tar.*")
+        tools.require([tools.XZ])
         wanted = ["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"]
-        members = [f"{source.name.split('.tar')[0]}/scripts/{name}" for name in wanted]
-        command = ["tar", "-x", "-f", str(source), "-C", str(folder), "--strip-components=1"]
+        members = [f"linux-source-{DEFAULT_SERIES}/scripts/{name}" for name in wanted]
+        tarball = str(source(DEFAULT_SERIES))
+        command = ["tar", "-x", "-f", tarball, "-C", str(folder), "--strip-components=1"]
         subprocess.run([*command, *members], check=True)
-        shutil.rmtree(folder / "apt")
 
     return cache.entry(f"checkpatch/{DEFAULT_SERIES}", fetch) / "scripts/checkpatch.pl"
 

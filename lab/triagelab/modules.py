@@ -2,6 +2,7 @@
 """Our kernel modules, built for a kernel from its headers and its BTF alone."""
 
 import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,19 @@ def scheduler_of(module: Path) -> str:
     if not module.is_file():
         raise RequestError(f"{module}: no such file")
     return module.name.removesuffix("-iosched.ko")
+
+
+def require_built_for(module: Path, kernel: Kernel) -> None:
+    """An error if `module` was built for another kernel: that one would not load it."""
+    found = re.search(rb"\0vermagic=(\S+)", module.read_bytes())
+    if found is None:
+        raise RequestError(f"{module} is no kernel module")
+    release = found[1].decode(errors="replace")
+    if release != kernel.release:
+        raise RequestError(
+            f"{module} was built for kernel {release}, not for {kernel.release}; "
+            f"build it against {kernel.headers}, or give --kernel {release}"
+        )
 
 
 def build(kernel: Kernel) -> Path:

@@ -14,7 +14,10 @@ from triagelab.errors import LabError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program and the Debian package that has it (and those it is no use without)."""
+    """A program and the Debian package that has it (and those it is no use without).
+
+    With a path for its name it is a file, as a library's header.
+    """
 
     program: str
     packages: str
@@ -32,13 +35,21 @@ MAKE = Tool("make", "make")
 PAHOLE = Tool("pahole", "dwarves")
 SPARSE = Tool("sparse", "sparse")
 PERL = Tool("perl", "perl")
+FLEX = Tool("flex", "flex")
+BISON = Tool("bison", "bison")
+BC = Tool("bc", "bc")
+LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD)
 BUILD = (GCC, MAKE, PAHOLE)
+#: What else it takes to build a kernel.
+BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
 
 def _find(program: str) -> str | None:
     """The program's path; the sbin folders are searched too, which a user's PATH lacks."""
+    if program.startswith("/"):
+        return program if Path(program).exists() else None
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     return shutil.which(program, path=path)
 

@@ -1,134 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs the properties in this folder (NN-name.sh) in guests: each with each scheduler.
+"""Runs the checks in this folder (NN-name.sh) in guests: each with each scheduler.
 
 All that are selected run first, a guest for each scheduler and place, guests side by side; then
 each test reads its own result.
 """
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab import guest, kernels, machines, modules, programs
-from triagelab.errors import LabError
-
-from tests.in_guest import Place, places, scripts
-
-HERE = Path(__file__).parent
-SKIPPED = 77
+from triagelab import kernels, modules, verify
 
 
 @dataclass(frozen=True)
 class Case:
-    """One property, for one scheduler, somewhere."""
+    """One check, for one scheduler, somewhere."""
 
-    script: Path
+    check: verify.Check
     scheduler: str
-    place: Place
+    place: verify.Place
+    series: str
 
     def __str__(self) -> str:
-        return f"{self.scheduler}-{self.script.stem}-{self.place}"
+        return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
 def cases() -> Iterator[Case]:
     """Our schedulers on both kernels; the kernel's own on the default one show what is general."""
-    for script in scripts(HERE):
-        for place in places(script):
-            default = place.series == kernels.DEFAULT_SERIES
-            others = modules.KERNELS_OWN if default else ()
-            for scheduler in (*modules.own_schedulers(), *others):
-                yield Case(script, scheduler, place)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A script's exit status and output; no status if the guest ended before it did."""
-
-    status: int | None
-    log: str
-
-
-def boot(scheduler: str, place: Place, cases: list[Case], folder: Path) -> Awaitable[list[Result]]:
-    """Run the scripts of `cases` one after another in one guest, to the first that fails.
-
-    A test that passed or skipped leaves the guest as it was (README.md).
-    """
-    kernel = kernels.find(place.series)
-    names = [case.script.name for case in cases]
-    files: dict[str, Path | str] = {
-        "run": f"""#!/bin/sh
-            export SCHEDULER={scheduler}
-            for script in {" ".join(names)}; do
-                echo "running $script"
-                sh /job/$script > out/$script.log 2>&1
-                status=$?
-                echo $status > out/$script.status
-                [ $status = 0 ] || [ $status = {SKIPPED} ] || exit 1
-            done
-            """,
-        "lib.sh": HERE / "lib.sh",
-        "tools/submit": programs.static(HERE / "tools/submit.c"),
-    }
-    files |= {case.script.name: case.script for case in cases}
-    ours = tuple(sorted(modules.build(kernel).glob("*.ko")))
-    job = machines.Job(files, ours, time_limit_s=600.0)
-    machine, base = machines.make(place.machine, kernel, place.cpus), guest.base(kernel)
-
-    async def results() -> list[Result]:
-        try:
-            await machines.boot(machine, base, job, folder)
-        except LabError as error:
-            return [Result(None, str(error))] * len(names)
-        return [_result(folder / "out" / name) for name in names]
-
-    return results()
-
-
-def _result(stem: Path) -> Result:
-    status = stem.with_suffix(".sh.status")
-    if not status.exists():
-        return Result(None, "a test before it in the same guest failed")
-    return Result(int(status.read_text()), stem.with_suffix(".sh.log").read_text())
+    for check in verify.checks():
+        for place in check.places:
+            for series in kernels.SERIES if place.machine == "sim" else [kernels.DEFAULT_SERIES]:
+                others = modules.KERNELS_OWN if series == kernels.DEFAULT_SERIES else ()
+                for scheduler in (*modules.own_schedulers(), *others):
+                    yield Case(check, scheduler, place, series)
 
 
 @pytest.fixture(scope="session")
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[Case, Result]:
+) -> dict[Case, verify.Result]:
     """What became of every selected case."""
-    guests: dict[tuple[str, Place], list[Case]] = defaultdict(list)
+    selected: dict[tuple[str, verify.Place, str], list[Case]] = defaultdict(list)
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.obj is test_property:
+        if isinstance(item, pytest.Function) and item.obj is test_check:
             case = cast(Case, item.callspec.params["case"])
-            guests[case.scheduler, case.place].append(case)
-    ready = {
-        (scheduler, place): boot(scheduler, place, cases, tmp_path_factory.mktemp("guest"))
-        for (scheduler, place), cases in guests.items()
+            selected[case.scheduler, case.place, case.series].append(case)
+    guests = []
+    for (scheduler, place, series), wanted in selected.items():
+        kernel = kernels.find(series)
+        files = tuple(sorted(modules.build(kernel).glob("*.ko")))
+        checks = [case.check for case in wanted]
+        folder = tmp_path_factory.mktemp("guest")
+        guests.append(verify.Guest(kernel, scheduler, files, place, checks, folder))
+    verify.run(guests)
+    return {
+        case: result
+        for cases, guest in zip(selected.values(), guests, strict=True)
+        for case, result in zip(cases, guest.results, strict=True)
     }
-
-    async def everything() -> dict[Case, Result]:
-        found: dict[Case, Result] = {}
-
-        async def one(key: tuple[str, Place], free: asyncio.Semaphore) -> None:
-            async with free:
-                found.update(zip(guests[key], await ready[key], strict=True))
-
-        # In real time one at a time, and nothing beside it.
-        for machine, at_once in {"sim": machines.cores(), "vm": 1}.items():
-            free = asyncio.Semaphore(at_once)
-            await asyncio.gather(*(one(key, free) for key in guests if key[1].machine == machine))
-        return found
-
-    return asyncio.run(everything())
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)
-def test_property(case: Case, results: dict[Case, Result]) -> None:
+def test_check(case: Case, results: dict[Case, verify.Result]) -> None:
     result = results[case]
-    if result.status == SKIPPED:
-        pytest.skip(result.log.strip().splitlines()[-1].removeprefix("SKIP: "))
-    assert result.status == 0, result.log
+    if result.state == "skip":
+        pytest.skip(result.reason)
+    assert result.state == "pass", result.log

@@ -8,8 +8,6 @@ import pytest
 from triagelab import kernels, modules, tools
 from triagelab.errors import LabError
 
-from tests.in_guest import SERIES
-
 
 def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     tools.require([tools.GCC, tools.MAKE])
@@ -18,7 +16,7 @@ def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("series", kernels.SERIES)
 def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
     said = modules.check(kernels.find(series))
     assert "skipped" not in said

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import guest, kernels, machines, modules
-
-from tests.in_guest import Place, places, scripts
+from triagelab import guest, kernels, machines, modules, verify
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.
@@ -25,22 +23,26 @@ LIMIT_S = 400.0
 class Case:
     """One property somewhere."""
 
-    script: Path
-    place: Place
+    check: verify.Check
+    place: verify.Place
+    series: str
 
     def __str__(self) -> str:
-        return f"{self.script.stem}-{self.place}"
+        return f"{self.check.name}-{self.place}-{self.series}"
 
 
 def cases() -> Iterator[Case]:
-    for script in scripts(HERE):
-        for place in places(script):
-            yield Case(script, place)
+    for check in verify.checks(HERE):
+        for place in check.places:
+            for series in kernels.SERIES if place.machine == "sim" else [kernels.DEFAULT_SERIES]:
+                yield Case(check, place, series)
 
 
-def run(files: dict[str, Path | str], place: Place, folder: Path) -> machines.Outcome:
+def run(
+    files: dict[str, Path | str], place: verify.Place, series: str, folder: Path
+) -> machines.Outcome:
     """What became of a job in a guest."""
-    kernel = kernels.find(place.series)
+    kernel = kernels.find(series)
     machine = machines.make(place.machine, kernel, place.cpus)
     job = machines.Job(files, (modules.build(kernel) / "modeldisk.ko",), time_limit_s=LIMIT_S)
     return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
@@ -49,11 +51,11 @@ def run(files: dict[str, Path | str], place: Place, folder: Path) -> machines.Ou
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_property(case: Case, tmp_path: Path) -> None:
     files: dict[str, Path | str] = {
-        "run": f"#!/bin/sh\nsh /job/{case.script.name} > out/log 2>&1\n",
-        case.script.name: case.script,
+        "run": f"#!/bin/sh\nsh /job/{case.check.script.name} > out/log 2>&1\n",
+        case.check.script.name: case.check.script,
         "lib.sh": HERE / "lib.sh",
     }
-    outcome = run(files, case.place, tmp_path)
+    outcome = run(files, case.place, case.series, tmp_path)
     assert outcome.status == 0, (tmp_path / "out/log").read_text()
 
 
@@ -99,7 +101,7 @@ class Figures:
 
 def measure(folder: Path) -> Figures:
     files: dict[str, Path | str] = {"run": FIGURES, "lib.sh": HERE / "lib.sh"}
-    outcome = run(files, Place("sim", 1, kernels.DEFAULT_SERIES), folder)
+    outcome = run(files, verify.Place("sim", 1), kernels.DEFAULT_SERIES, folder)
     assert outcome.status == 0, (folder / "console.log").read_text()[-4000:]
     return Figures(folder / "out")
 

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether a scheduler does what it must: checks, each a script, run in guests.
+
+A check says in its first lines what it guards and on which machines it runs. Guests run
+checks one after another; after one that failed, the rest go on in a fresh guest.
+"""
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from triagelab import execute, guest, machines, modules, programs
+from triagelab.errors import LabError
+from triagelab.kernels import Kernel
+
+#: The checks of schedulers.
+CHECKS = modules.SOURCE.parent / "tests/kernel"
+
+_SKIPPED = 77
+#: Seconds of the guest's time that one check may take; ours that a guest may.
+_CHECK_LIMIT_S = 300
+_GUEST_LIMIT_S = 1200.0
+#: A debug kernel keeps a shadow of all memory and a record of each piece of it.
+_MEMORY_MB = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """A machine to run a check on, with so many CPUs."""
+
+    machine: str
+    cpus: int
+
+    def __str__(self) -> str:
+        return f"{self.machine}{self.cpus}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property of a scheduler: a script, what it guards, where it says it runs."""
+
+    script: Path
+    guards: str
+    places: tuple[Place, ...]
+
+    @property
+    def name(self) -> str:
+        """The script's name without its ending."""
+        return self.script.stem
+
+
+def read(script: Path) -> Check:
+    """The check in `script`, from the comment that it begins with."""
+    comment = re.match(r"#.*\n(?:#.*\n)*", script.read_text())
+    assert comment is not None, script
+    lines = [line.removeprefix("#").strip() for line in comment[0].splitlines()]
+    text = "\n".join(lines)
+    guards = re.search(r"^Guards: (.*?)(?:^(?:Needs|Machine):|\Z)", text, re.M | re.S)
+    found = re.findall(r"^Machine: (sim|vm) ?(\d*)", text, re.M)
+    return Check(
+        script,
+        " ".join(guards[1].split()) if guards else "",
+        tuple(Place(name, int(cpus or 1)) for name, cpus in found),
+    )
+
+
+def checks(folder: Path = CHECKS) -> list[Check]:
+    """The checks in a folder, in order."""
+    return [read(script) for script in sorted(folder.glob("[0-9][0-9]-*.sh"))]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a check.
+
+    status   its exit status, None if the guest ended before it did
+    log      what it printed, or why there is none
+    seconds  of the guest's time
+    """
+
+    check: Check
+    place: Place
+    status: int | None
+    log: str
+    seconds: float = 0.0
+
+    @property
+    def state(self) -> str:
+        """`pass`, `skip` or `fail`."""
+        return {0: "pass", _SKIPPED: "skip"}.get(-1 if self.status is None else self.status, "fail")
+
+    @property
+    def reason(self) -> str:
+        """Why it was skipped, or the last it said before it failed."""
+        lines = [line for line in self.log.splitlines() if line.strip()]
+        if self.state == "skip":
+            return next((line[6:] for line in lines if line.startswith("SKIP: ")), "")
+        return "\n".join(lines[-8:]) if self.state == "fail" else ""
+
+    @property
+    def measured(self) -> list[str]:
+        """Figures it reports, beside its verdict."""
+        lead = "measured: "
+        return [line.removeprefix(lead) for line in self.log.splitlines() if line.startswith(lead)]
+
+    def record(self) -> dict[str, Any]:
+        """The result as JSON has it."""
+        return {
+            "check": self.check.name,
+            "guards": self.check.guards,
+            "machine": str(self.place),
+            "result": self.state,
+            "reason": self.reason,
+            "measured": self.measured,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass
+class Guest:
+    """Checks to run one after another for one scheduler in one place."""
+
+    kernel: Kernel
+    scheduler: str
+    modules: tuple[Path, ...]
+    place: Place
+    checks: Sequence[Check]
+    folder: Path
+    results: list[Result] = field(default_factory=list)
+
+
+def guests(
+    kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
+) -> list[Guest]:
+    """Guests for all places of the checks; for `sim` as many as can run side by side."""
+    by_place: dict[Place, list[Check]] = defaultdict(list)
+    for check in chosen:
+        for place in check.places:
+            by_place[place].append(check)
+    made = []
+    for place, wanted in by_place.items():
+        parts = min(machines.cores(), len(wanted)) if place.machine == "sim" else 1
+        made += [
+            Guest(
+                kernel,
+                scheduler,
+                tuple(available),
+                place,
+                wanted[part::parts],
+                folder / f"{place}-{part}",
+            )
+            for part in range(parts)
+        ]
+    return made
+
+
+def run(
+    guests: Sequence[Guest], finished: Callable[[Result], None] = lambda result: None
+) -> list[Result]:
+    """Run the checks of all guests, telling `finished` of each; StoppedError when told to stop."""
+    prepared = [(guest, _prepare(guest)) for guest in guests]
+
+    async def everything() -> None:
+        # In real time one guest at a time, and nothing beside it.
+        for machine, at_once in {"sim": machines.cores(), "vm": 1}.items():
+            free = asyncio.Semaphore(at_once)
+
+            async def one(
+                guest: Guest,
+                boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
+                free: asyncio.Semaphore = free,
+            ) -> None:
+                async with free:
+                    await _through(guest, boots, finished)
+
+            async with asyncio.TaskGroup() as group:
+                for guest, boots in prepared:
+                    if guest.place.machine == machine:
+                        group.create_task(one(guest, boots))
+
+    execute.interruptible(everything)
+    return [result for guest in guests for result in guest.results]
+
+
+async def _through(
+    guest: Guest,
+    boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
+    finished: Callable[[Result], None],
+) -> None:
+    """Run a guest's checks, booting again after each that failed."""
+    left = list(guest.checks)
+    while left:
+        results = await boots(left, guest.folder / str(len(guest.checks) - len(left)))
+        guest.results += results
+        for result in results:
+            finished(result)
+        left = left[len(results) :]
+
+
+def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
+    """What boots a guest for some of its checks, to the first that fails."""
+    base = guest.base(wanted.kernel)
+    machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
+    submit = programs.static(CHECKS / "tools/submit.c")
+
+    async def boots(left: list[Check], folder: Path) -> list[Result]:
+        files: dict[str, Path | str] = {
+            "run": _script(wanted.scheduler, left),
+            "lib.sh": CHECKS / "lib.sh",
+            "tools/submit": submit,
+        }
+        files |= {check.script.name: check.script for check in left}
+        job = machines.Job(files, wanted.modules, memory_mb=_MEMORY_MB, time_limit_s=_GUEST_LIMIT_S)
+        begin = time.monotonic()
+        try:
+            await machines.boot(machine, base, job, folder)
+        except machines.BootError:
+            raise
+        except LabError as error:
+            return _of_a_dead_guest(wanted.place, left, folder, error, time.monotonic() - begin)
+        return _results(wanted.place, left, folder / "out")
+
+    return boots
+
+
+def _script(scheduler: str, wanted: Iterable[Check]) -> str:
+    """A guest's job. What it says on the console is what a guest that dies leaves."""
+    return f"""#!/bin/sh
+        export SCHEDULER={scheduler}
+        for script in {" ".join(check.script.name for check in wanted)}; do
+            echo "check $script begins"
+            begun=$(cut -d ' ' -f 1 /proc/uptime)
+            timeout -s KILL {_CHECK_LIMIT_S} sh /job/$script > out/$script.log 2>&1
+            status=$?
+            echo "$status $begun $(cut -d ' ' -f 1 /proc/uptime)" > out/$script.status
+            echo "check $script ended $status: $(grep -E '^SKIP' out/$script.log)"
+            [ $status = 0 ] || [ $status = {_SKIPPED} ] || exit 1
+        done
+        """
+
+
+def _results(place: Place, wanted: Iterable[Check], out: Path) -> list[Result]:
+    """The results of the checks that a guest got to."""
+    found = []
+    for check in wanted:
+        record = out / f"{check.script.name}.status"
+        if not record.exists():
+            break
+        status, begun, ended = record.read_text().split()
+        log = (out / f"{check.script.name}.log").read_text(errors="replace")
+        if int(status) == 128 + 9:
+            log += f"\nFAIL: not over after {_CHECK_LIMIT_S} s\n"
+        found.append(Result(check, place, int(status), log, float(ended) - float(begun)))
+    return found
+
+
+def _of_a_dead_guest(
+    place: Place, wanted: Sequence[Check], folder: Path, error: LabError, seconds: float
+) -> list[Result]:
+    """By its console: what had ended before, and the check that it died in."""
+    said = (folder / "console.log").read_text(errors="replace")
+    ended = dict(re.findall(r"^check (\S+) ended (.*?)\r?$", said, re.M))
+    found: list[Result] = []
+    for check in wanted:
+        status, _, reason = ended.get(check.script.name, "").partition(": ")
+        # If it died after the last had ended, it died of it.
+        if not status or check is wanted[-1]:
+            found.append(Result(check, place, None, str(error), seconds))
+            break
+        found.append(Result(check, place, int(status), reason))
+    return found
+
+
+_COLOURS = {"pass": "green", "skip": "yellow", "fail": "red"}
+
+
+def table(record: Mapping[str, Any]) -> Table:
+    """What verify.json holds, for a terminal."""
+    made = Table("check", "guards", "machine", "result", "s", box=None, pad_edge=False)
+    made.columns[-1].justify = "right"
+    for check in record["checks"]:
+        state = check["result"]
+        said = [f"skip: {check['reason']}" if state == "skip" else state, *check["measured"]]
+        made.add_row(
+            check["check"],
+            # In a column of a table there is room for what leads to a sentence's details.
+            Text(re.split(r"[:;.](?:\s|$)", check["guards"], maxsplit=1)[0]),
+            check["machine"],
+            Text("FAIL" if state == "fail" else "; ".join(said), style=_COLOURS[state]),
+            f"{check['seconds']:.0f}",
+        )
+    return made

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from triagelab import (
     modules,
     plan,
     report,
+    settings,
     tools,
     verify,
 )
@@ -75,8 +76,18 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
     run.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
     run.add_argument(
-        "--machine", default="sim", help="sim: deterministic (the default); vm: real time"
+        "--vary",
+        metavar="NAME=A,B",
+        action="append",
+        default=[],
+        help="only these values of what the experiment varies, or others; or more to vary: "
+        "a setting as --set has it, cpus, ${NAME} in the job file; may be given again",
     )
+    run.add_argument(
+        "--machine",
+        help="in place of the experiment's, mostly sim: deterministic; vm: real time",
+    )
+    run.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
     run.add_argument("--device", metavar="D", help="in place of the experiment's")
     _add_kernel(run)
     run.add_argument(
@@ -92,8 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="device.SETTING=N, model.PARAMETER=N or iosched.SCHEDULER.TUNABLE=VALUE; "
-        "may be given again",
+        help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be given again",
     )
     run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
     run.add_argument("--resume", action="store_true", help="go on with what --out has")
@@ -278,8 +288,10 @@ def _tell_checks(record: dict[str, Any], out: Path) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    with _measuring_alone(given.machine):
-        setup, kernel_release = _setup(given)
+    experiment = experiments.find(given.experiment, _vary(given.vary))
+    machine = given.machine or experiment.machine
+    with _measuring_alone(machine):
+        setup, kernel_release = _setup(given, experiment, machine)
         out = _out(given)
         with _owned(out):
             return _measure(given, setup, kernel_release, out)
@@ -318,35 +330,38 @@ def _exclusive(path: Path, message: str) -> Iterator[None]:
         yield
 
 
-def _setup(given: argparse.Namespace) -> tuple[plan.Setup, str]:
+def _setup(
+    given: argparse.Namespace, experiment: experiments.Experiment, machine: str
+) -> tuple[plan.Setup, str]:
     """Everything the request names, found and made ready; an error before anything is run."""
-    experiment = experiments.find(given.experiment)
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
         raise RequestError(f"--repeats {repeats}: expected 1 or more")
     extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
     schedulers = _schedulers(given.schedulers, experiment.schedulers, extra)
-    device_changes, tunables = _settings(given.set, schedulers)
-    device = devices.find(given.device or experiment.device, device_changes)
-    if given.machine not in ("sim", "vm"):
-        raise unknown("machine", given.machine, ["sim", "vm"])
+    changes = _settings(given, experiment, schedulers)
+    experiment = replace(experiment, fixed={**experiment.fixed, **changes})
+    if machine not in ("sim", "vm"):
+        raise unknown("machine", machine, ["sim", "vm"])
+    device = given.device or experiment.device
+    chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
+    on = [devices.find(device, at.device) for at in chosen]
 
     tools.require(tools.RUN)
     kernel = kernels.find(given.kernel)
-    available = extra | _built(kernel, schedulers, device)
-    if device.module not in available and not guest.has_module(kernel, device.module):
-        raise RequestError(
-            f"kernel {kernel.release} has no {device.module}, which device {device.name} needs"
-        )
+    available = extra | _built(kernel, schedulers, on[0])
+    if on[0].module not in available and not guest.has_module(kernel, on[0].module):
+        raise RequestError(f"kernel {kernel.release} has no {on[0].module}, which {device} needs")
     setup = plan.Setup(
         experiment=experiment,
         schedulers=schedulers,
         repeats=repeats,
-        machine=machines.make(given.machine, kernel),
         base=guest.base(kernel),
-        device=device,
+        points=[
+            plan.Point(where, machines.make(machine, kernel, at.cpus), found, at.tunables)
+            for where, at, found in zip(experiment.points, chosen, on, strict=True)
+        ],
         modules=available,
-        tunables=tunables,
         seed=1,
     )
     return setup, kernel.release
@@ -380,27 +395,44 @@ def _schedulers(
     return tuple(dict.fromkeys(chosen))
 
 
-def _settings(
-    pairs: list[str], schedulers: tuple[str, ...]
-) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Split --set into what is for the device and what is for each scheduler."""
-    device: dict[str, str] = {}
-    tunables: dict[str, dict[str, str]] = {}
+def _vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
+    """What --vary says: values by name, numbers as numbers."""
+    vary: dict[str, tuple[settings.Value, ...]] = {}
     for pair in pairs:
+        name, _, values = pair.partition("=")
+        if not values:
+            raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
+        numbered = (int(text) if text.isdecimal() else text for text in values.split(","))
+        vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
+    return vary
+
+
+def _settings(
+    given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
+) -> dict[str, settings.Value]:
+    """What --set and --cpus say, by name; and that it and --vary speak of schedulers chosen."""
+    changes: dict[str, settings.Value] = {}
+    for pair in given.set:
         key, equals, value = pair.partition("=")
-        match key.split("."):
-            case ["device" | "model", _] if equals:
-                device[key] = value
-            case ["iosched", scheduler, tunable] if equals:
-                if scheduler not in schedulers:
-                    raise unknown("scheduler in --set", scheduler, schedulers)
-                tunables.setdefault(scheduler, {})[tunable] = value
-            case _:
-                raise RequestError(
-                    f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
-                    "or iosched.SCHEDULER.TUNABLE=VALUE"
-                )
-    return device, tunables
+        name = settings.plain(key)
+        if not equals or name.count(".") != 1:
+            raise RequestError(
+                f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
+                "or SCHEDULER.TUNABLE=VALUE"
+            )
+        changes[name] = value
+    if given.cpus is not None:
+        changes[settings.CPUS] = given.cpus
+    for name in experiment.vary:
+        if varied := experiment.set_by(name) & changes.keys():
+            raise RequestError(
+                f"{', '.join(varied)}: the experiment varies it; use --vary {name}=…"
+            )
+    for name in (*changes, *_vary(given.vary)):
+        owner = settings.scheduler(name)
+        if owner is not None and owner not in schedulers:
+            raise unknown(f"scheduler in {name}", owner, schedulers)
+    return changes
 
 
 def _out(given: argparse.Namespace) -> Path:
@@ -427,16 +459,18 @@ def _new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path
 
 
 def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> dict[str, Any]:
-    experiment, device = setup.experiment, setup.device
+    experiment, first = setup.experiment, setup.points[0]
+    device, machine = first.device, first.machine
+    varied = {name for of in experiment.vary for name in experiment.set_by(of)}
     replaced = experiment.workload.replaced()
     return {
         "schema": 1,
         "experiment": experiment.name,
         "title": experiment.title,
         "question": experiment.question,
-        "machine": setup.machine.name,
-        "machine_description": setup.machine.description,
-        "cpus": setup.machine.cpus,
+        "machine": machine.name,
+        "machine_description": machine.description,
+        "cpus": machine.cpus,
         "device": {
             "name": device.name,
             "settings": dict(device.settings),
@@ -450,10 +484,18 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
         "schedulers": list(setup.schedulers),
         "protected": experiment.protected,
         "background": list(experiment.background),
+        "judged_by": experiment.judged_by,
+        "vary": {
+            name: {str(value): dict(case) for value, case in cases.items()}
+            for name, cases in experiment.vary.items()
+        },
         "repeats": setup.repeats,
         "seed": setup.seed,
         "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
-        "tunables": {name: dict(values) for name, values in setup.tunables.items()},
+        "tunables": {
+            name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
+            for name, values in first.tunables.items()
+        },
         "notes": [f"replaced in the job file by the lab's own: {line}" for line in replaced],
         "runs": [run.id for run in planned],
     }
@@ -477,7 +519,6 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
             results = execute.execute(
                 left,
-                setup.machine,
                 setup.base,
                 out,
                 lambda result: step(result.run.id, "failed" if result.reason else "done"),
@@ -494,7 +535,7 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
     done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
     environment["device"]["settings"] = devices.was_set_to(
-        setup.device, out / "runs" / done.id / "out"
+        done.device, out / "runs" / done.id / "out"
     )
     execute.write_json(record, environment)
     _tell(out, as_json=given.json)
@@ -544,14 +585,15 @@ def _progress(
 def _resume(given: argparse.Namespace, out: Path) -> str:
     """The command that goes on with this one."""
     words = ["./triage", "run", given.experiment]
-    for option in ("schedulers", "repeats", "device"):
+    for option in ("schedulers", "repeats", "machine", "cpus", "device"):
         if getattr(given, option) is not None:
             words += [f"--{option}", str(getattr(given, option))]
-    words += ["--machine", given.machine, "--kernel", given.kernel]
+    words += ["--kernel", given.kernel]
     for path in given.module:
         words += ["--module", str(path)]
-    for pair in given.set:
-        words += ["--set", pair]
+    for option in ("set", "vary"):
+        for pair in getattr(given, option):
+            words += [f"--{option}", pair]
     return shlex.join([*words, "--out", str(out), "--resume"])
 
 

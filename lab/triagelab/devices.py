@@ -100,6 +100,7 @@ _NULL_BOUNDS = {
     "size": Bounds(1, 16_777_216),
     "submit_queues": Bounds(1, 64),
     "hw_queue_depth": Bounds(1, 1024),
+    "irqmode": Bounds(0, 2),
     "completion_nsec": Bounds(1000, 1_000_000_000),
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
@@ -155,6 +156,7 @@ def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str])
 def _null(changes: Mapping[str, str]) -> Device:
     settings = _NULL_DEFAULTS | dict(changes)
     in_service = int(settings["submit_queues"]) * int(settings["hw_queue_depth"])
+    timed = settings["irqmode"] == "2"
     return Device(
         name="null",
         description=describe("null"),
@@ -162,7 +164,7 @@ def _null(changes: Mapping[str, str]) -> Device:
         module="null_blk",
         group="nullb",
         settings=settings,
-        capacity_iops=in_service * 1e9 / int(settings["completion_nsec"]),
+        capacity_iops=in_service * 1e9 / int(settings["completion_nsec"]) if timed else None,
         scheduler_tags=_NULL_SCHEDULER_TAGS,
     )
 

@@ -9,14 +9,14 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from triagelab.errors import LabError
 from triagelab.guest import Base
-from triagelab.machines import BootError, GuestError, Machine, Outcome, boot, last_lines
+from triagelab.machines import BootError, GuestError, Outcome, boot, last_lines
 from triagelab.plan import Run
 
 T = TypeVar("T")
@@ -42,8 +42,7 @@ def is_done(folder: Path) -> bool:
 
 
 def execute(
-    runs: Iterable[Run],
-    machine: Machine,
+    runs: Sequence[Run],
     base: Base,
     out: Path,
     finished: Callable[[Result], None],
@@ -54,11 +53,11 @@ def execute(
     """
 
     async def everything() -> list[Result]:
-        places = asyncio.Semaphore(machine.at_once)
+        places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
         async def one(run: Run) -> Result:
             async with places:
-                result = await _carry_out(run, machine, base, out / "runs" / run.id)
+                result = await _carry_out(run, base, out / "runs" / run.id)
                 finished(result)
                 return result
 
@@ -92,12 +91,12 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise group.exceptions[0] from None
 
 
-async def _carry_out(run: Run, machine: Machine, base: Base, folder: Path) -> Result:
+async def _carry_out(run: Run, base: Base, folder: Path) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reason, started = None, None
     try:
-        outcome = await boot(machine, base, run.job, folder)
+        outcome = await boot(run.machine, base, run.job, folder)
         started = outcome.fio_started_s
         reason = _complaint(outcome, folder)
     except BootError:
@@ -108,6 +107,9 @@ async def _carry_out(run: Run, machine: Machine, base: Base, folder: Path) -> Re
         "id": run.id,
         "scheduler": run.scheduler,
         "point": dict(run.point),
+        "points": [dict(point) for point in run.points],
+        "cpus": run.machine.cpus,
+        "capacity_iops": run.device.capacity_iops,
         "repeat": run.repeat,
         "seed": run.seed,
         "sections": list(run.sections),

@@ -4,18 +4,24 @@
 import itertools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from triagelab import fiofile
+from triagelab import fiofile, modules, settings
 from triagelab.errors import LabError, RequestError, unknown
+from triagelab.settings import Value
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
-DEFAULT_SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic")
-_KEYS = {"title", "question", "protected", "background", "schedulers", "device", "repeats"}
+_REQUIRED = {"title", "question"}
+_OPTIONAL = {
+    "protected", "background", "judged_by", "schedulers", "machine", "device", "repeats",
+    "set", "vary",
+}  # fmt: skip
 
-Value = int | str
+Case = Mapping[str, Value]
+Point = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -24,33 +30,55 @@ class Experiment:
 
     protected   the job that somebody waits for, if it is known which
     background  the jobs it is protected from
-    vary        the matrix: a name and its values; ${name} in the job file stands for one of them
+    judged_by   the metric of whole runs that answers the question, where a job's does not
+    fixed       what is set at every point: settings by name
+    vary        the matrix: what is varied -> each of its values -> what is set then,
+                settings and what ${name} stands for in the job file
     """
 
     name: str
     title: str
     question: str
     workload: fiofile.FioFile
-    protected: str | None
-    background: tuple[str, ...]
-    schedulers: tuple[str, ...]
-    device: str
-    repeats: int
-    vary: Mapping[str, tuple[Value, ...]]
+    protected: str | None = None
+    background: tuple[str, ...] = ()
+    judged_by: str | None = None
+    schedulers: tuple[str, ...] = ()
+    machine: str = "sim"
+    device: str = "flash"
+    repeats: int = 5
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    vary: Mapping[str, Mapping[Value, Case]] = field(default_factory=dict)
 
     @property
-    def points(self) -> list[dict[str, Value]]:
+    def points(self) -> list[Point]:
         """Every point of the matrix; a single empty one if nothing is varied."""
         combinations = itertools.product(*self.vary.values())
         return [dict(zip(self.vary, values, strict=True)) for values in combinations]
 
-    def workload_at(self, point: Mapping[str, Value]) -> fiofile.FioFile:
+    def set_by(self, name: str) -> set[str]:
+        """What a varied name sets at any of its values."""
+        return {key for case in self.vary[name].values() for key in case}
+
+    def values_at(self, point: Point) -> dict[str, Value]:
+        """Everything that is set at a point of the matrix."""
+        values = dict(self.fixed)
+        for name, value in point.items():
+            values |= self.vary[name][value]
+        return values
+
+    def workload_at(self, point: Point) -> fiofile.FioFile:
         """The job file at a point of the matrix."""
-        return replace(self.workload, values=_texts(point))
+        return replace(self.workload, values=_texts(self.values_at(point)))
 
 
-def _texts(point: Mapping[str, Value]) -> dict[str, str]:
-    return {name: str(value) for name, value in point.items()}
+def _texts(values: Mapping[str, Value]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def all_schedulers() -> tuple[str, ...]:
+    """The kernel's own schedulers and ours."""
+    return (*modules.KERNELS_OWN, *modules.own_schedulers())
 
 
 def names() -> list[str]:
@@ -58,13 +86,16 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))
 
 
-def find(name: str) -> Experiment:
-    """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path)."""
+def find(name: str, vary: Mapping[str, tuple[Value, ...]] = MappingProxyType({})) -> Experiment:
+    """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
+
+    `vary` has values to take in place of the experiment's, and more to vary.
+    """
     if name.endswith(".fio") or "/" in name:
-        return _of_job_file(Path(name))
+        return _of_job_file(Path(name), vary)
     if name not in names():
         raise unknown("experiment", name, names())
-    return _load(FOLDER / name)
+    return _load(FOLDER / name, vary)
 
 
 def title(name: str) -> str:
@@ -80,45 +111,95 @@ def _toml(path: Path) -> dict[str, Any]:
         raise LabError(f"{path}: {error}") from error
 
 
-def _load(folder: Path) -> Experiment:
+def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
     path = folder / "experiment.toml"
     given = _toml(path)
-    vary = {name: tuple(values) for name, values in given.pop("vary", {}).items()}
-    if wrong := set(given) ^ _KEYS:
+    if wrong := (_REQUIRED - set(given)) | (set(given) - _REQUIRED - _OPTIONAL):
         raise LabError(f"{path}: keys missing or not known: {', '.join(sorted(wrong))}")
-    first = {name: values[0] for name, values in vary.items()}
-    workload = fiofile.read(folder / "workload.fio", _texts(first))
-    jobs = [job.name for job in workload.jobs]
-    for job in (given["protected"], *given["background"]):
-        if job not in jobs:
-            raise LabError(f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}")
-    return Experiment(
+    own = {settings.plain(name): _cases(name, of) for name, of in given.pop("vary", {}).items()}
+    fixed = {settings.plain(name): value for name, value in given.pop("set", {}).items()}
+    workload = fiofile.read(folder / "workload.fio")
+    experiment = Experiment(
         name=folder.name,
         workload=workload,
-        vary=vary,
+        fixed=fixed,
+        vary=_varied(own, changes, workload),
         **given
-        | {"background": tuple(given["background"]), "schedulers": tuple(given["schedulers"])},
+        | {
+            "background": tuple(given.get("background", ())),
+            "schedulers": tuple(given.get("schedulers") or all_schedulers()),
+        },
     )
+    jobs = _checked_jobs(experiment)
+    for job in filter(None, (experiment.protected, *experiment.background)):
+        if job not in jobs:
+            raise LabError(f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}")
+    return experiment
 
 
-def _of_job_file(path: Path) -> Experiment:
+def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
     """A user's own workload: the job of highest I/O priority is the one to protect."""
     if not path.is_file():
         raise RequestError(f"no job file {path}")
     workload = fiofile.read(path)
-    protected = _most_urgent(workload)
-    return Experiment(
+    experiment = Experiment(
         name=path.stem,
         title=f"Workload {path.name}",
         question=f"What does each scheduler make of {path.name}?",
         workload=workload,
-        protected=protected,
-        background=tuple(job.name for job in workload.jobs if protected and job.name != protected),
-        schedulers=DEFAULT_SCHEDULERS,
+        schedulers=all_schedulers(),
         device="null",
-        repeats=5,
-        vary={},
+        vary=_varied({}, changes, workload),
     )
+    jobs = _checked_jobs(experiment)
+    protected = _most_urgent(experiment.workload_at(experiment.points[0]))
+    background = tuple(job for job in jobs if protected and job != protected)
+    return replace(experiment, protected=protected, background=background)
+
+
+def _cases(name: str, given: list[Value] | dict[str, dict[str, Value]]) -> dict[Value, Case]:
+    """The values of something varied: a list of them, or a table of cases that have names.
+
+    A name in the job file that one case sets, and another does not, stands for nothing there.
+    """
+    if isinstance(given, list):
+        return {value: {settings.plain(name): value} for value in given}
+    cases = {
+        label: {settings.plain(key): value for key, value in case.items()}
+        for label, case in given.items()
+    }
+    nothing = {key: "" for case in cases.values() for key in case if not settings.is_setting(key)}
+    return {label: nothing | case for label, case in cases.items()}
+
+
+def _varied(
+    own: Mapping[str, Mapping[Value, Case]],
+    changes: Mapping[str, tuple[Value, ...]],
+    workload: fiofile.FioFile,
+) -> dict[str, Mapping[Value, Case]]:
+    """The matrix with a user's values in place of its own, and with what a user adds."""
+    varied = dict(own)
+    for name, values in changes.items():
+        cases = own.get(name, {})
+        if any(set(case) != {name} for case in cases.values()):  # they have names
+            for value in values:
+                if value not in cases:
+                    raise unknown(f"value of {name}", str(value), map(str, cases))
+            varied[name] = {value: cases[value] for value in values}
+            continue
+        if name not in own and not settings.is_setting(name) and not workload.uses(name):
+            known = [*own, settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE"]
+            raise unknown("name to vary", name, known)
+        varied[name] = _cases(name, list(values))
+    return varied
+
+
+def _checked_jobs(experiment: Experiment) -> list[str]:
+    """The jobs of all points, after fio has accepted the job file at each."""
+    files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
+    for file in files.values():
+        file.check()
+    return list(dict.fromkeys(job.name for file in files.values() for job in file.jobs))
 
 
 def _most_urgent(workload: fiofile.FioFile) -> str | None:

@@ -39,6 +39,7 @@ NAMES = {
     "cpu_s": "CPU time",
     "clat_p99_us": "P99 completion latency",
     "instructions_per_io": "instruction count per I/O",
+    "contended_locks_per_io": "number of contended locks per I/O",
     "context_switches": "context switches",
     "cpu_utilisation": "CPU utilisation",
     "device_utilisation": "device utilisation",
@@ -75,6 +76,7 @@ SCALES = {
     # The metric's name says these.
     "instructions": [Scale(1, "")],
     "switches": [Scale(1, "")],
+    "locks": [Scale(1, "")],
 }
 THIN_SPACE, SPACE = "\u202f", "\u00a0"  # neither breaks a line
 
@@ -151,6 +153,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
+        self.judged_by: str | None = environment.get("judged_by")
         self.repeats = min((row["n"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         self.parts = [name for name in parts(environment) if part_metric(name) in self.metrics]
@@ -171,7 +174,7 @@ class View:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
-    def compare(self, a: str, b: str, job: str, metric: str) -> Comparison | None:
+    def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
         """a over b, whichever way round the summary holds it."""
         if verdict := self._verdicts.get((a, b, job, metric)):
             return _comparison(verdict)
@@ -188,7 +191,7 @@ class View:
         }
         return sorted(means, key=lambda name: means[name], reverse=metric in MORE_IS_BETTER)
 
-    def equals(self, best: str, job: str, metric: str) -> list[str]:
+    def equals(self, best: str, job: str | None, metric: str) -> list[str]:
         """Schedulers that were not seen to differ from the best."""
         others = [name for name in self.ranked(job, metric) if name != best]
         return [
@@ -284,6 +287,8 @@ class Answer:
 
 def answer(view: View) -> Answer:
     """Who protects the protected job best and at what price; else who is best at what."""
+    if view.judged_by and view.ranked(None, view.judged_by):
+        return _judged(view, view.judged_by)
     if view.protected is None:
         return Answer(_job_by_job(view), _few_repeats(view))
     ranked = view.ranked(view.protected, "p99_us")
@@ -305,7 +310,7 @@ def overall(found: list[View]) -> Answer | None:
 
     None where there are not several, or no job to protect that completed anything.
     """
-    if len(found) < 2 or found[0].protected is None:
+    if len(found) < 2 or found[0].protected is None or found[0].judged_by:
         return None
     names = dict.fromkeys(name for view in found for name in view.schedulers)
     worst = {name: bad for name in names if (bad := _worst(found, name))}
@@ -327,6 +332,23 @@ def overall(found: list[View]) -> Answer | None:
         for price in [_least_kept(found, name)]
     ]
     return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
+
+
+def _judged(view: View, metric: str) -> Answer:
+    """The experiment's own metric: who is best and worst, and each against the baseline."""
+    details = []
+    base = view.row(BASELINE, None, metric)
+    for name in view.ranked(None, metric):
+        row = view.row(name, None, metric)
+        if base is None or row is None or name == BASELINE:
+            continue
+        more = row["mean"] - base["mean"]
+        sign = "−" if more < 0 else "+"
+        against = view.compare(name, BASELINE, None, metric)
+        ratio = f", {times(against)}" if against and against.ratio is not None else ""
+        added = scale_for(row["unit"], row["mean"]).show(abs(more))
+        details.append(f"{name}: {sign}{added} over {BASELINE}{ratio}.")
+    return Answer(f"{title(view, None, metric)}.", [*details, *_few_repeats(view)])
 
 
 @dataclass(frozen=True)
@@ -474,7 +496,7 @@ def title(view: View, job: str | None, metric: str) -> str:
 def extreme(view: View, job: str | None, metric: str) -> str:
     """Under which scheduler a metric is best and worst."""
     ranked = view.ranked(job, metric)
-    equals = view.equals(ranked[0], job, metric) if job and ranked else []
+    equals = view.equals(ranked[0], job, metric) if ranked else []
     return ends(
         NAMES[metric],
         ranked,

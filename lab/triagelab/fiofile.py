@@ -28,6 +28,9 @@ _REPLACED = (
 )  # fmt: skip
 
 
+_NAME = re.compile(r"\$\{(\w+)\}")
+
+
 @dataclass(frozen=True)
 class Section:
     """A job of a fio file.
@@ -61,14 +64,61 @@ class FioFile:
     values: Mapping[str, str]
 
     @cached_property
+    def expanded(self) -> str:
+        """The text with fio's ${NAME} filled in here, because the guest's environment is another.
+
+        An option whose value is a NAME that stands for nothing at this point is not set at all.
+        """
+        known = os.environ | self.values
+        lines = [line for line in self.text.splitlines() if not self._stands_for_nothing(line)]
+        text = "\n".join(lines) + "\n"
+        return _NAME.sub(lambda match: known.get(match[1], ""), text)
+
+    def _stands_for_nothing(self, line: str) -> bool:
+        name = _NAME.fullmatch(_option(line)[1])
+        return name is not None and self.values.get(name[1]) == ""
+
+    @cached_property
     def sections(self) -> list[Section]:
         """The sections in order, `global` ones among them."""
-        return _parse(self.path, _expanded(self.text, self.values))
+        return _parse(self.path, self.expanded)
 
     @property
     def jobs(self) -> list[Section]:
-        """The sections that are jobs."""
-        return [section for section in self.sections if section.name != "global"]
+        """The sections that are jobs; one with numjobs=0 is none."""
+        return [
+            section
+            for section in self.sections
+            if section.name != "global" and section.options.get("numjobs") != "0"
+        ]
+
+    def uses(self, name: str, job: str | None = None) -> bool:
+        """Whether ${`name`} is anywhere in the file, or in what `job` is made from."""
+        return any(
+            name in _NAME.findall(line)
+            for section in _parse(self.path, self.text)
+            if job is None or section.name in ("global", job)
+            for line in section.lines
+        )
+
+    def check(self) -> None:
+        """Raise RequestError unless this is a job file; what fio itself says is the error's text.
+
+        Nothing is run.
+        """
+        tools.require([tools.FIO])
+        done = subprocess.run(
+            [tools.path(tools.FIO), "--parse-only", "-"],
+            input=self.expanded,
+            capture_output=True,
+            text=True,
+            cwd=self.path.absolute().parent,
+        )
+        if done.returncode:
+            words = (done.stderr + done.stdout).strip()
+            raise RequestError(f"fio does not accept {self.path}:\n{words}")
+        if not self.jobs:
+            raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
 
     def prepared(self, device: str, seed: int, jobs: tuple[str, ...]) -> str:
         """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs.
@@ -113,38 +163,11 @@ def _replaced(line: str) -> bool:
 
 
 def read(path: Path, values: Mapping[str, str] = MappingProxyType({})) -> FioFile:
-    """Read and check a job file; what fio itself says of it is the error's text."""
-    tools.require([tools.FIO])
+    """Read a job file."""
     try:
-        text = path.read_text()
+        return FioFile(path, path.read_text(), values)
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"cannot read the job file {path}: {error}") from error
-    _check(path, values)
-    workload = FioFile(path, text, values)
-    if not workload.jobs:
-        raise RequestError(f"{path} defines no job: it needs a section like [my_job]")
-    return workload
-
-
-def _check(path: Path, values: Mapping[str, str]) -> None:
-    command = [tools.path(tools.FIO), "--parse-only", str(path.absolute())]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        cwd=path.absolute().parent,
-        env=os.environ | values,
-    )
-    if done.returncode:
-        words = (done.stderr + done.stdout).strip()
-        raise RequestError(f"fio does not accept {path}:\n{words}")
-
-
-def _expanded(text: str, values: Mapping[str, str]) -> str:
-    """fio's ${NAME}, filled in here, because the guest's environment is another."""
-    known = os.environ | values
-    return re.sub(r"\$\{(\w+)\}", lambda match: known.get(match[1], ""), text)
 
 
 def _parse(path: Path, text: str) -> list[Section]:

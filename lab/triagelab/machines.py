@@ -60,6 +60,11 @@ class Machine:
     at_once: int
     description: str
 
+    @property
+    def counts_locks(self) -> bool:
+        """Whether CPUs run at the same time, and so wait for each other."""
+        return self.name == "vm" and self.cpus > 1
+
 
 @dataclass(frozen=True)
 class Job:

@@ -23,6 +23,7 @@ from triagelab.summary import Values
 Record = dict[str, Any]
 
 UTILISATIONS = ("device_utilisation", "device_busy", "cpu_utilisation")
+OF_RUNS = ("instructions_per_io", "contended_locks_per_io")  # what has a chart of its own
 POINTS_SHOWN = 3  # a page of more points would hide what they have in common
 LEGEND = "↓ lower, ↑ higher, = no difference seen, ? not enough repeats"
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
@@ -140,8 +141,9 @@ def _part(
         charts.bars(f"{identity}-cpu-{index}", view, job, "cpu_s", looks)
         for index, job in enumerate(view.jobs)
     ]
-    if view.ranked(None, "instructions_per_io"):
-        cpu.append(charts.bars(f"{identity}-cpu", view, None, "instructions_per_io", looks))
+    for metric in dict.fromkeys(filter(None, (view.judged_by, *OF_RUNS))):
+        if view.ranked(None, metric):
+            cpu.append(charts.bars(f"{identity}-{metric}", view, None, metric, looks))
     time = [
         timelines.latency(f"{identity}-time-{index}", view, job, measured, looks)
         for index, job in enumerate(view.jobs)
@@ -241,7 +243,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     boots = [run["boot_s"] for run in runs if run.get("boot_s") is not None]
     settings = [
         ("experiment", environment["experiment"]),
-        ("machine", f"{machine}, {environment['cpus']} CPU(s)"),
+        ("machine", f"{machine}, {_cpus(environment)} CPU(s)"),
         ("device", device["name"] + described),
         ("device can do", _can_do(environment)),
         ("kernel", environment["kernel"]),
@@ -251,6 +253,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
         ("their tunables", ", ".join(tunables) or "as the kernel sets them"),
         ("protected job", environment.get("protected") or "none named"),
         ("background jobs", ", ".join(environment.get("background", [])) or "none named"),
+        *_varied(environment),
         ("repeats", str(environment["repeats"])),
         ("seed", str(environment["seed"])),
     ]
@@ -261,6 +264,29 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
     if boots:
         settings.append(("start to fio's start", f"{max(boots):.1f} s at most"))
     return settings
+
+
+def _varied(environment: Record) -> list[tuple[str, str]]:
+    """The matrix: what was varied, and what each value sets where it is the name of a case."""
+    lines = []
+    for name, cases in environment.get("vary", {}).items():
+        values = []
+        for value, case in cases.items():
+            given = {key: text for key, text in case.items() if key != name and text != ""}
+            means = ", ".join(f"{key} = {text}" for key, text in given.items())
+            values.append(f"{value} ({means})" if means else value)
+        lines.append((f"varied: {name}", ", ".join(values)))
+    return lines
+
+
+def _cpus(environment: Record) -> str:
+    varied = [
+        str(case["cpus"])
+        for cases in environment.get("vary", {}).values()
+        for case in cases.values()
+        if "cpus" in case
+    ]
+    return ", ".join(varied) or str(environment["cpus"])
 
 
 def _can_do(environment: Record) -> str:
@@ -292,7 +318,10 @@ def table(result: Record, environment: Record) -> RenderableType:
 
 def _terminal_view(view: View) -> list[RenderableType]:
     point = [Text(findings.describe(view.point), style="bold")] if view.point != "{}" else []
-    tables = [_terminal_table(view, job) for job in view.jobs]
+    judged = view.judged_by and view.ranked(None, view.judged_by)
+    tables = [] if judged else [_terminal_table(view, job) for job in view.jobs]
+    if judged:
+        tables.append(_terminal_judged(view, str(view.judged_by)))
     return [*point, *tables, *_terminal_answer(findings.answer(view))]
 
 
@@ -326,6 +355,23 @@ def _terminal_table(view: View, job: str) -> Table:
         gap = [""] if compared else []
         iops, p99 = _short(view.alone("iops")), _short(view.alone("p99_us"))
         grid.add_row("(alone)", iops, *gap, p99, *gap, style="dim")
+    return grid
+
+
+def _terminal_judged(view: View, metric: str) -> Table:
+    """A line a scheduler: the metric that the experiment is judged by."""
+    grid = Table(box=rich.box.SIMPLE_HEAD)
+    grid.add_column("scheduler", max_width=18, overflow="fold")
+    grid.add_column(f"{findings.name_of(metric)} [95 %]", justify="right")
+    compared = _has_verdicts(view)
+    if compared:
+        grid.add_column(f"/ {BASELINE}", justify="right")
+    for scheduler in view.schedulers:
+        row = view.row(scheduler, None, metric)
+        cells = [findings.shown(row) if row else "–"]
+        if compared:
+            cells.append(_sign(view.compare(scheduler, BASELINE, None, metric)))
+        grid.add_row(scheduler, *cells)
     return grid
 
 

@@ -46,6 +46,7 @@ JOB_UNITS = {
 }
 RUN_UNITS = {
     "instructions_per_io": "instructions",
+    "contended_locks_per_io": "locks",
     "context_switches": "switches",
     "cpu_utilisation": "1",
     "device_utilisation": "1",  # of the part of the device that is used most
@@ -93,19 +94,26 @@ def collect(out: Path) -> pl.DataFrame:
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    done = [(path, run) for path, run in runs(out) if run["status"] == "done"]
+    # A run that stands for several points is in the table at each of them.
+    done = [
+        (run | {"point": point}, values)
+        for path, run in runs(out)
+        if run["status"] == "done"
+        for values in [list(_values(path, run, environment))]
+        for point in run.get("points", [run["point"]])
+    ]
     done.sort(
         key=lambda item: (
-            order.get(item[1]["scheduler"], len(order)),
-            point_order(item[1]["point"]),
-            item[1]["repeat"],
-            item[1]["id"],
+            order.get(item[0]["scheduler"], len(order)),
+            point_order(item[0]["point"]),
+            item[0]["repeat"],
+            item[0]["id"],
         )
     )
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA}
     unit_of = units(environment)
-    for path, run in done:
-        for value in _values(path, run, environment):
+    for run, values in done:
+        for value in values:
             for name, cell in _row(run, value, unit_of[value.metric]).items():
                 columns[name].append(cell)
     return pl.DataFrame(columns, schema=SCHEMA)
@@ -185,7 +193,8 @@ def _row(run: Record, value: Value, unit: str) -> Record:
 
 def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
     yield from _jobs(path / "out" / "fio.json", run["sections"])
-    yield from _run_wide(path / "out", environment)
+    known = {"cpus": environment["cpus"], **environment["device"]}
+    yield from _run_wide(path / "out", environment, {**known, **run})
     yield from _logs(path / "out" / "logs", run["sections"])
 
 
@@ -269,7 +278,7 @@ def percentile(bins: Counter[int], permille: int) -> int:
 # ---- the guest's counters -------------------------------------------------------
 
 
-def _run_wide(folder: Path, environment: Record) -> Iterator[Value]:
+def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
     """Metrics between the first and the last sample in which the device does I/O.
 
     fio's start and end are left out that way.  A run too short for two such
@@ -283,24 +292,29 @@ def _run_wide(folder: Path, environment: Record) -> Iterator[Value]:
     first, last = rows[0], rows[-1]
     change = {name: last[name] - first[name] for name in first}
     completed = _completed(last) - _completed(first)
-    busy_ns = change["time_ns"] * environment["cpus"] - change["idle_ns"]
+    busy_ns = change["time_ns"] * run["cpus"] - change["idle_ns"]
 
     if environment["machine"] == "sim" and completed:
         # The simulated CPU takes one nanosecond for an instruction.
         yield Value(None, "instructions_per_io", busy_ns / completed)
+    contended = _between(folder / "locks.csv", first, last)
+    if completed and len(contended) > 1:
+        waited = contended[-1]["contended"] - contended[0]["contended"]
+        yield Value(None, "contended_locks_per_io", waited / completed)
     yield Value(None, "context_switches", change["context_switches"])
-    yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * environment["cpus"]))
-    yield from _device(folder, rows, environment)
+    yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * run["cpus"]))
+    yield from _device(folder, rows, environment, run.get("capacity_iops"))
     yield Value(None, "device_busy", change["io_ticks_ms"] * 1e6 / change["time_ns"])
 
 
-def _device(folder: Path, rows: list[Row], environment: Record) -> Iterator[Value]:
+def _device(
+    folder: Path, rows: list[Row], environment: Record, capacity: float | None
+) -> Iterator[Value]:
     """How much of the device was used while `rows` were written: of each part, and over time.
 
     The device as a whole is as full as its fullest part.
     """
     start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
-    capacity = environment["device"].get("capacity_iops")
     shares: dict[str, Share] = {}
     if busy := parts(environment):
         rows = [row for row in _parts_counters(folder, busy) if start <= row["time_ns"] <= end]
@@ -340,6 +354,13 @@ def _part_share(part: Record) -> Share:
         return busy_ns / (_elapsed_ns(before, after) * places)
 
     return share
+
+
+def _between(path: Path, first: Row, last: Row) -> list[Row]:
+    """The rows of a table that not every run has, from `first` to `last`."""
+    if not path.exists():
+        return []
+    return [row for row in _csv(path)[1] if first["time_ns"] <= row["time_ns"] <= last["time_ns"]]
 
 
 def _elapsed_ns(before: Row, after: Row) -> int:

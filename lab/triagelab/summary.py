@@ -12,10 +12,11 @@ from typing import Any
 import polars as pl
 
 from triagelab import statistics
-from triagelab.samples import point_key, point_order, units
+from triagelab.samples import point_order, units
 
 # What schedulers are compared by; the rest is in the rows.
 COMPARED = ("p99_us", "iops", "mean_us", "bytes_per_s", "cpu_s")
+COMPARED_OF_RUN = ("instructions_per_io", "contended_locks_per_io")
 
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
@@ -108,13 +109,12 @@ def _rows(values: Values, environment: Record) -> list[Record]:
 
 def _verdicts(values: Values, environment: Record) -> list[Record]:
     verdicts = []
-    keys = itertools.product(
-        points(values),
-        jobs(values, environment),
-        COMPARED,
-        itertools.combinations(schedulers(values, environment), 2),
-    )
-    for point, job, metric, (b, a) in keys:
+    metrics: list[tuple[str | None, str]] = [
+        *itertools.product(jobs(values, environment), COMPARED),
+        *((None, metric) for metric in COMPARED_OF_RUN),
+    ]
+    pairs = itertools.combinations(schedulers(values, environment), 2)
+    for point, (job, metric), (b, a) in itertools.product(points(values), metrics, pairs):
         above = values.get((point, a, job, metric), {})
         below = values.get((point, b, job, metric), {})
         comparison = statistics.compare(above, below)
@@ -141,8 +141,11 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 
 
 def alone_key(point: str, found: list[str]) -> str | None:
-    """The baseline that belongs to a point: the same but for `alone`, else the plain one."""
-    for wanted in ({**json.loads(point), "alone": True}, {"alone": True}):
-        if point_key(wanted) in found:
-            return point_key(wanted)
-    return None
+    """The baseline that belongs to a point: the one that agrees with it in most, and in all."""
+    here = {**json.loads(point), "alone": True}.items()
+    baselines = {
+        key: len(there)
+        for key in dict.fromkeys(found)
+        if is_alone(there := json.loads(key)) and there.items() <= here
+    }
+    return max(baselines, key=lambda key: baselines[key], default=None)

@@ -1,20 +1,113 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments: ours are whole, a user's file becomes one."""
+"""Experiments: ours are whole, a user's file becomes one, a matrix is what it says."""
 
 from pathlib import Path
 
 import pytest
-from triagelab import experiments
-from triagelab.errors import RequestError
+from triagelab import devices, experiments, settings
+from triagelab.errors import LabError, RequestError
 
 TWO = "[{}]\nrw=read\nprioclass=2\nprio={}\n[{}]\nrw=read\nprioclass=2\nprio={}\n"
+DEPTHS = "[a]\nrw=read\niodepth=${DEPTH}\n"
+
+TOML = """\
+title = "A title"
+question = "A question?"
+protected = "urgent"
+background = ["bulk"]
+[vary]
+apps = [0, 1, 8]
+device.depth = [4, 8]
+[vary.prio]
+set = { level = 1 }
+unset = {}
+"""
+WORKLOAD = "[urgent]\nrw=read\nprio=${level}\n[bulk]\nrw=read\nnumjobs=${apps}\n"
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an experiment called `made`."""
+    monkeypatch.setattr(experiments, "FOLDER", tmp_path)
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "experiment.toml").write_text(TOML.replace("device.depth", '"device.depth"'))
+    (folder / "workload.fio").write_text(WORKLOAD)
+    return folder
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_every_experiment_loads(name: str) -> None:
-    experiment = experiments.find(name)
+def test_every_experiment_loads_and_can_be_set_up(name: str) -> None:
+    experiment = experiments.find(name)  # fio has accepted the job file at every point
     assert experiment.question.endswith("?")
     assert experiment.repeats >= 5
+    for point in experiment.points:
+        devices.find(experiment.device, settings.split(experiment.values_at(point)).device)
+
+
+def test_a_matrix_is_every_combination(made: Path) -> None:
+    points = experiments.find("made").points
+    assert len(points) == 3 * 2 * 2
+    assert points[0] == {"apps": 0, "device.depth": 4, "prio": "set"}
+
+
+def test_a_case_that_does_not_set_a_name_leaves_its_option_out(made: Path) -> None:
+    experiment = experiments.find("made")
+    prios = {
+        point["prio"]: job.options.get("prio")
+        for point in experiment.points
+        for job in experiment.workload_at(point).jobs
+        if job.name == "urgent"
+    }
+    assert prios == {"set": "1", "unset": None}
+
+
+def test_no_process_is_no_job(made: Path) -> None:
+    experiment = experiments.find("made")
+    jobs = {
+        point["apps"]: [job.name for job in experiment.workload_at(point).jobs]
+        for point in experiment.points
+    }
+    assert jobs == {0: ["urgent"], 1: ["urgent", "bulk"], 8: ["urgent", "bulk"]}
+
+
+def test_a_user_takes_some_points_or_others(made: Path) -> None:
+    vary = {"apps": (8, 16), "prio": ("unset",), "kyber.read_lat_nsec": (1, 2)}
+    points = experiments.find("made", vary).points
+    assert {point["apps"] for point in points} == {8, 16}
+    assert {point["prio"] for point in points} == {"unset"}
+    assert {point["device.depth"] for point in points} == {4, 8}
+    assert {point["kyber.read_lat_nsec"] for point in points} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        ({"prio": ("sett",)}, "unknown value of prio 'sett': did you mean 'set'"),
+        ({"aps": (1,)}, "unknown name to vary 'aps': did you mean 'apps'"),
+        ({"apps": ("many",)}, "fio does not accept"),
+    ],
+)
+def test_a_point_that_makes_no_sense(
+    made: Path, vary: dict[str, tuple[settings.Value, ...]], message: str
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        experiments.find("made", vary)
+
+
+def test_a_mistake_in_an_experiment_is_named(made: Path) -> None:
+    path = made / "experiment.toml"
+    path.write_text(path.read_text().replace('["bulk"]', '["blk"]'))
+    with pytest.raises(LabError, match=r"no job 'blk', it has: urgent, bulk"):
+        experiments.find("made")
+    path.write_text('quest = "?"\n' + path.read_text())
+    with pytest.raises(LabError, match="not known: quest"):
+        experiments.find("made")
+
+
+def test_all_schedulers_unless_it_names_some(made: Path) -> None:
+    found = experiments.find("made").schedulers
+    assert {"none", "mq-deadline", "kyber", "bfq", "prio-basic"} <= set(found)
 
 
 def test_of_a_users_jobs_the_most_urgent_is_protected(tmp_path: Path) -> None:
@@ -29,6 +122,14 @@ def test_of_equal_jobs_none_is_protected(tmp_path: Path) -> None:
     path.write_text(TWO.format("one", 3, "other", 3))
     experiment = experiments.find(str(path))
     assert (experiment.protected, experiment.background) == (None, ())
+
+
+def test_a_users_file_can_be_varied(tmp_path: Path) -> None:
+    path = tmp_path / "mine.fio"
+    path.write_text(DEPTHS)
+    experiment = experiments.find(str(path), {"DEPTH": (1, 16)})
+    depths = [experiment.workload_at(point).jobs[0].options for point in experiment.points]
+    assert [options["iodepth"] for options in depths] == ["1", "16"]
 
 
 def test_an_unknown_experiment_names_the_nearest() -> None:

@@ -251,3 +251,18 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
 def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([view(tmp_path)]) is None
     assert findings.overall([]) is None
+
+
+def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
+    out = rundirs.make(tmp_path / "out", STUDY)
+    environment = samples.read_environment(out) | {"judged_by": "instructions_per_io"}
+    result = summary.summarise(samples.collect(out), environment)
+    (found,) = findings.views(result, environment)
+    answer = findings.answer(found)
+    best, *_, worst = found.ranked(None, "instructions_per_io")
+    assert answer.headline.startswith(f"Instruction count per I/O is lowest under {best}")
+    assert f"highest under {worst}" in answer.headline
+    more = {row["scheduler"]: row["mean"] for row in result["rows"]
+            if row["metric"] == "instructions_per_io" and not row["point"]}  # fmt: skip
+    said = f"bfq: +{plain(digits(more['bfq'] - more['none']))} over none, "
+    assert any(plain(detail).startswith(said) for detail in answer.details)

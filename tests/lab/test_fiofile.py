@@ -29,7 +29,9 @@ runtime=1
 def read(folder: Path, text: str) -> fiofile.FioFile:
     path = folder / "job.fio"
     path.write_text(text)
-    return fiofile.read(path)
+    file = fiofile.read(path)
+    file.check()
+    return file
 
 
 def test_global_options_reach_every_job_and_its_own_win(tmp_path: Path) -> None:
@@ -65,7 +67,9 @@ def test_only_the_chosen_jobs_are_run_with_the_same_seeds_and_logs_by_place(tmp_
 def test_fio_accepts_what_the_lab_makes(tmp_path: Path) -> None:
     again = tmp_path / "prepared.fio"
     again.write_text(read(tmp_path, TEXT).prepared("nullb0", 7, ("urgent", "bulk")))
-    assert [job.name for job in fiofile.read(again).jobs] == ["urgent", "bulk"]
+    file = fiofile.read(again)
+    file.check()
+    assert [job.name for job in file.jobs] == ["urgent", "bulk"]
 
 
 def test_urgency_follows_the_io_priority(tmp_path: Path) -> None:
@@ -89,6 +93,24 @@ def test_environment_variables_are_filled_in_here(
     monkeypatch.setenv("DEPTH", "9")
     workload = read(tmp_path, "[a]\nrw=read\niodepth=${DEPTH}\n")
     assert workload.jobs[0].options["iodepth"] == "9"
+
+
+def test_an_option_that_stands_for_nothing_is_not_set(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text("[a]\nrw=read\nprio=${LEVEL}\n")
+    assert "prio" not in fiofile.read(path, {"LEVEL": ""}).jobs[0].options
+    with pytest.raises(RequestError, match="prio="):  # which nobody set is a mistake
+        fiofile.read(path).check()
+
+
+def test_where_a_name_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text("[global]\nbs=${a}\n[one]\nrw=read\n[other]\nsize=${b}\n")
+    file = fiofile.read(path)
+    used = {(name, job) for name in "abc" for job in ("one", "other") if file.uses(name, job)}
+    assert used == {("a", "one"), ("a", "other"), ("b", "other")}
+    assert file.uses("b")
+    assert not file.uses("c")
 
 
 def test_what_fio_refuses_is_told_in_its_words(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Plans: what is run, in which order, and what a run's name depends on."""
 
+import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from triagelab import devices, experiments, plan, tools
+from triagelab import devices, experiments, plan, settings, tools
+from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
 from triagelab.machines import Machine
@@ -22,13 +25,17 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Setup:
         experiment=experiments.find("mixed-priority"),
         schedulers=("none", "kyber", "prio-basic"),
         repeats=3,
-        machine=MACHINE,
         base=Base(Kernel("6.12", tmp_path, tmp_path, None), tmp_path / "base-key"),
-        device=devices.find("null", {}),
+        points=[plan.Point({}, MACHINE, devices.find("null", {}), {})],
         modules={"prio-basic": module},
-        tunables={},
         seed=1,
     )
+
+
+def changed(setup: plan.Setup, **changes: object) -> plan.Setup:
+    """The setup with something about its points changed."""
+    points = [replace(point, **changes) for point in setup.points]  # type: ignore[arg-type]
+    return replace(setup, points=points)
 
 
 def names(setup: plan.Setup) -> set[str]:
@@ -61,12 +68,15 @@ def test_repeats_are_shuffled_each_its_own_way_and_again_the_same(setup: plan.Se
     [
         {"machine": replace(MACHINE, qemu=("-accel", "kvm"))},
         {"device": devices.find("null", {"device.hw_queue_depth": "8"})},
-        {"seed": 2},
     ],
-    ids=["machine", "device", "seed"],
+    ids=["machine", "device"],
 )
 def test_what_determines_a_run_is_in_its_name(setup: plan.Setup, change: dict[str, object]) -> None:
-    assert not names(setup) & names(replace(setup, **change))  # type: ignore[arg-type]
+    assert not names(setup) & names(changed(setup, **change))
+
+
+def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
+    assert not names(setup) & names(replace(setup, seed=2))
 
 
 def test_a_new_module_renames_its_own_runs_alone(setup: plan.Setup) -> None:
@@ -76,10 +86,75 @@ def test_a_new_module_renames_its_own_runs_alone(setup: plan.Setup) -> None:
 
 
 def test_a_tunable_renames_its_own_runs_alone(setup: plan.Setup) -> None:
-    changed = replace(setup, tunables={"kyber": {"read_lat_nsec": "1"}})
-    assert {name.rsplit("-r", 1)[0] for name in names(setup) ^ names(changed)} == {"kyber"}
+    other = changed(setup, tunables={"kyber": {"read_lat_nsec": "1"}})
+    assert {name.rsplit("-r", 1)[0] for name in names(setup) ^ names(other)} == {"kyber"}
 
 
 def test_only_the_scheduler_that_needs_it_gets_a_module(setup: plan.Setup) -> None:
     for run in plan.runs(setup):
         assert bool(run.job.modules) == (run.scheduler == "prio-basic")
+
+
+# ---- a matrix -------------------------------------------------------------------
+
+
+def matrix(
+    setup: plan.Setup, vary: dict[str, dict[settings.Value, experiments.Case]]
+) -> plan.Setup:
+    """The setup over a matrix, a repeat."""
+    text = "[database_sim]\nrw=read\nbs=${own}\n[backup_sim]\nrw=read\nnumjobs=${apps}\n"
+    workload = FioFile(Path("a.fio"), text, {})
+    experiment = replace(setup.experiment, workload=workload, vary=vary)
+    (point,) = setup.points
+    points = [
+        replace(point, where=where, tunables=settings.split(experiment.values_at(where)).tunables)
+        for where in experiment.points
+    ]
+    return replace(setup, experiment=experiment, points=points, repeats=1)
+
+
+def listed(*values: settings.Value, of: str) -> dict[settings.Value, experiments.Case]:
+    return {value: {of: value} for value in values}
+
+
+def test_a_tunable_makes_a_difference_to_its_own_scheduler_alone(setup: plan.Setup) -> None:
+    name = "kyber.read_lat_nsec"
+    setup = matrix(setup, {name: listed(1, 2, of=name), "apps": listed(1, 4, of="apps")})
+    runs = [run for run in plan.runs(setup) if run.sections != ("database_sim",)]
+    assert Counter(run.scheduler for run in runs) == {"none": 2, "kyber": 4, "prio-basic": 2}
+    everywhere = {json.dumps(point.where) for point in setup.points}
+    for scheduler in setup.schedulers:
+        stands = [
+            json.dumps(point) for run in runs if run.scheduler == scheduler for point in run.points
+        ]
+        assert sorted(stands) == sorted(everywhere)
+    assert all(name not in run.point for run in runs if run.scheduler != "kyber")
+    written = {f"echo '{run.point[name]}' >" in str(run.job.files["settings"])
+               for run in runs if run.scheduler == "kyber"}  # fmt: skip
+    assert written == {True}
+
+
+def test_alone_is_run_where_the_matrix_changes_what_it_does(setup: plan.Setup) -> None:
+    vary = {"apps": listed(1, 4, of="apps"), "own": listed("4k", "8k", of="own")}
+    runs = [run for run in plan.runs(matrix(setup, vary)) if run.point.get("alone")]
+    assert sorted(run.point["own"] for run in runs) == ["4k", "8k"]
+    assert all("apps" not in run.point for run in runs)
+
+
+def test_a_job_of_no_process_takes_no_part(setup: plan.Setup) -> None:
+    runs = plan.runs(matrix(setup, {"apps": listed(0, 1, of="apps")}))
+    by_apps = {run.point["apps"]: run.sections for run in runs if "apps" in run.point}
+    assert by_apps == {0: ("database_sim",), 1: ("database_sim", "backup_sim")}
+
+
+def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:
+    runs = plan.runs(matrix(setup, {"own": listed("../4k", of="own")}))
+    assert all("/" not in run.id for run in runs)
+
+
+def test_locks_are_counted_where_cpus_run_at_the_same_time(setup: plan.Setup) -> None:
+    counted = []
+    for name, cpus in (("sim", 1), ("sim", 4), ("vm", 1), ("vm", 4)):
+        on = changed(setup, machine=replace(MACHINE, name=name, cpus=cpus))
+        counted.append("COUNT_LOCKS=1" in str(plan.runs(on)[0].job.files["settings"]))
+    assert counted == [False, False, False, True]

@@ -186,6 +186,38 @@ def test_instructions_are_only_known_in_virtual_time(out: Path) -> None:
     assert "instructions_per_io" not in first_run(samples.collect(out), None)
 
 
+def test_a_run_that_stands_for_several_points_is_at_each(out: Path) -> None:
+    points = [{"budget": 1}, {"budget": 2}]
+    before = samples.collect(out)
+    for repeat in (0, 1):
+        edit(out / f"runs/none-{repeat}/run.json", lambda run: run.update(points=points))
+    after = samples.collect(out)
+    assert after["point"].unique(maintain_order=True).to_list() == [*map(json.dumps, points)]
+    for point in points:
+        here = after.filter(point=json.dumps(point))
+        assert here["value"].to_list() == before["value"].to_list()
+
+
+def test_a_runs_own_cpus_and_capacity_count(out: Path) -> None:
+    before = first_run(samples.collect(out), None)
+    own = {"cpus": 2, "capacity_iops": 40000.0}
+    edit(out / "runs/none-0/run.json", lambda run: run.update(own))
+    after = first_run(samples.collect(out), None)
+    assert after["device_utilisation"] == pytest.approx(before["device_utilisation"] / 4)
+    assert after["cpu_utilisation"] == pytest.approx((2 * 0.9 - 0.4 * 0.9) / (2 * 0.9))
+
+
+def test_contended_locks_are_those_while_io_goes_on(out: Path) -> None:
+    path = out / "runs/none-0/out/samples.csv"
+    rows = [[int(cell) for cell in row.split(",")] for row in path.read_text().splitlines()[1:]]
+    first, last = rows[5], rows[-2]  # with requests in flight
+    waits = [f"{row[0]},{10 * row[3] + (0 if row[0] < first[0] else 77)}" for row in rows]
+    (path.parent / "locks.csv").write_text("\n".join(["time_ns,contended", *waits]) + "\n")
+    found = first_run(samples.collect(out), None)["contended_locks_per_io"]
+    assert found == pytest.approx(10)
+    assert last[3] > first[3]
+
+
 def test_unknown_capacity_gives_no_utilisation(out: Path) -> None:
     edit(out / "environment.json", lambda content: content["device"].update(capacity_iops=None))
     found = first_run(samples.collect(out), None)

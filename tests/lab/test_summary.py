@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from triagelab import samples, summary
-from triagelab.samples import JOB_UNITS
+from triagelab.samples import JOB_UNITS, point_key
 from triagelab.statistics import HIGHER, LOWER, NOT_ENOUGH
-from triagelab.summary import COMPARED
+from triagelab.summary import COMPARED, alone_key
 
 from tests.lab import rundirs
 
@@ -67,7 +67,11 @@ def test_every_row_is_there_once(found: dict[str, Any]) -> None:
 
 def test_verdicts_are_of_every_pair(found: dict[str, Any]) -> None:
     pairs = [(v["a"], v["b"], v["job"], v["metric"]) for v in found["verdicts"]]
-    assert len(set(pairs)) == len(pairs) == 10 * 2 * len(COMPARED)
+    of_jobs = [pair for pair in pairs if pair[2] is not None]
+    of_run = [pair for pair in pairs if pair[2] is None]
+    assert len(set(of_jobs)) == len(of_jobs) == 10 * 2 * len(COMPARED)
+    assert len(set(of_run)) == len(of_run) == 10
+    assert {metric for *_, metric in of_run} == {"instructions_per_io"}
     by_pair = dict(zip(pairs, found["verdicts"], strict=True))
     means = {
         (row["scheduler"], row["job"], row["metric"]): row["mean"]
@@ -108,7 +112,28 @@ def test_points_are_kept_apart(tmp_path: Path) -> None:
     points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # as numbers, not as text
     bench = dataclasses.replace(STUDY, points=points, seconds=0.2)
     found = summarised(rundirs.make(tmp_path / "out", bench))
-    assert [v["point"] for v in found["verdicts"][:: 10 * 2 * len(COMPARED)]] == list(points)
+    verdicts = [v for v in found["verdicts"] if v["job"] is not None]
+    assert [v["point"] for v in verdicts[:: 10 * 2 * len(COMPARED)]] == list(points)
+
+
+@pytest.mark.parametrize(
+    ("point", "baseline"),
+    [
+        ({"bs": "4k", "n": 1}, {"alone": True, "bs": "4k"}),
+        ({"bs": "4k", "n": 2}, {"alone": True, "bs": "4k", "n": 2}),
+        ({"bs": "64k", "n": 2}, {"alone": True}),
+    ],
+)
+def test_the_baseline_that_agrees_in_most_is_a_points_own(
+    point: dict[str, Any], baseline: dict[str, Any]
+) -> None:
+    found: list[dict[str, Any]] = [
+        {"alone": True},
+        {"alone": True, "bs": "4k"},
+        {"alone": True, "bs": "4k", "n": 2},
+        {"bs": "64k", "n": 2},
+    ]
+    assert alone_key(point_key(point), [*map(point_key, found)]) == point_key(baseline)
 
 
 def test_parts_of_the_device_have_rows(tmp_path: Path) -> None:

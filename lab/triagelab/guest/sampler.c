@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * sampler DEVICE FOLDER PROGRAM [ARGUMENT...]: run a program, and while it runs write
- * counters every 100 ms, as CSV: the guest's to FOLDER/samples.csv, and to
- * FOLDER/device.csv those of a modelled device.  Small, because the guest's
- * instructions are what is being counted.
+ * counters every 100 ms, as CSV: the guest's to FOLDER/samples.csv, to
+ * FOLDER/device.csv those of a modelled device, and to FOLDER/locks.csv how often
+ * the trace events in LOCK_EVENTS happened, if there are any.  Small, because the
+ * guest's instructions are what is being counted.
  *
  * Ends with the program's status, or with 75 (EX_TEMPFAIL) after killing it when no
  * request completed for STALL_MS although some were in flight.
  */
 #include <fcntl.h>
+#include <glob.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75 };
+enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256 };
+
+#define LOCK_EVENTS "/sys/kernel/tracing/events/triage/*/id"
+
+/* perf events that count LOCK_EVENTS, one a CPU: counting writes nothing that CPUs share. */
+static struct {
+	int fds[MAX_COUNTS];
+	int number;
+} locks;
 
 struct counters {
 	long long time_ns;		/* CLOCK_MONOTONIC */
@@ -127,6 +139,50 @@ static void print(FILE *file, const struct counters *now)
 		now->io_ticks_ms, now->queue_ms);
 }
 
+/* Begin to count; where there are no such events there is nothing to count. */
+static void locks_open(void)
+{
+	long cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	glob_t found;
+	size_t i;
+
+	if (glob(LOCK_EVENTS, 0, NULL, &found))
+		return;
+	for (i = 0; i < found.gl_pathc; i++) {
+		struct perf_event_attr attr = {
+			.type = PERF_TYPE_TRACEPOINT,
+			.size = sizeof(attr),
+			.config = strtoull(slurp(found.gl_pathv[i]), NULL, 10),
+		};
+
+		for (cpu = 0; cpu < cpus && locks.number < MAX_COUNTS; cpu++) {
+			int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1,
+					 PERF_FLAG_FD_CLOEXEC);
+
+			if (fd < 0) {
+				perror("perf_event_open");
+				exit(1);
+			}
+			locks.fds[locks.number++] = fd;
+		}
+	}
+	globfree(&found);
+}
+
+static void sample_locks(long long time_ns, FILE *file)
+{
+	long long sum = 0;
+	int i;
+
+	for (i = 0; i < locks.number; i++) {
+		long long count;
+
+		if (read(locks.fds[i], &count, sizeof(count)) == sizeof(count))
+			sum += count;
+	}
+	fprintf(file, "%lld,%lld\n", time_ns, sum);
+}
+
 static long long completed(const struct counters *now)
 {
 	return now->reads + now->writes + now->discards + now->flushes;
@@ -137,7 +193,7 @@ int main(int argc, char **argv)
 	const struct timespec interval = { .tv_nsec = INTERVAL_MS * 1000000L };
 	struct counters now, progress = { 0 };
 	char stat[256], stats[256];
-	FILE *file, *device = NULL;
+	FILE *file, *device = NULL, *contended = NULL;
 	pid_t child;
 	int status;
 
@@ -151,6 +207,12 @@ int main(int argc, char **argv)
 	if (!access(stats, R_OK))
 		device = create(argv[2], "device.csv");
 	fprintf(file, "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms\n");
+
+	locks_open();
+	if (locks.number) {
+		contended = create(argv[2], "locks.csv");
+		fprintf(contended, "time_ns,contended\n");
+	}
 
 	child = fork();
 	if (child < 0) {
@@ -167,6 +229,8 @@ int main(int argc, char **argv)
 		print(file, &now);
 		if (device)
 			sample_device(stats, device);
+		if (contended)
+			sample_locks(now.time_ns, contended);
 		if (!now.in_flight || completed(&now) != completed(&progress))
 			progress = now;
 		if (now.time_ns - progress.time_ns > STALL_MS * 1000000LL) {

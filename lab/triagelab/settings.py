@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What runs can be set to, under the names that --set, --vary and experiments have for it.
+
+device.SETTING, model.PARAMETER   the device
+SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
+cpus                              the machine's virtual CPUs
+
+Any other name has no dot and is what ${name} stands for in a job file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triagelab.errors import RequestError
+
+Value = int | str
+
+CPUS = "cpus"
+_MOST_CPUS = 64
+_OF_DEVICES = ("device", "model")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings by what they are for.
+
+    device    device.SETTING or model.PARAMETER -> value
+    tunables  scheduler -> tunable -> value
+    cpus      None: the machine's own choice
+    """
+
+    device: Mapping[str, str]
+    tunables: Mapping[str, Mapping[str, str]]
+    cpus: int | None
+
+
+def plain(name: str) -> str:
+    """The short form of a name."""
+    return name.removeprefix("iosched.")
+
+
+def is_setting(name: str) -> bool:
+    """Whether `name` is a setting, not a name in the job file."""
+    return name == CPUS or "." in name
+
+
+def scheduler(name: str) -> str | None:
+    """The scheduler that `name` is a tunable of, if it is one's."""
+    first, dot, _ = name.partition(".")
+    return first if dot and first not in _OF_DEVICES else None
+
+
+def split(values: Mapping[str, Value]) -> Settings:
+    """Settings, by short names, by what they are for; what is for the job file is left out.
+
+    A device's value `cpus` is the number of virtual CPUs.
+    """
+    cpus = _cpus(values[CPUS]) if CPUS in values else None
+    device: dict[str, str] = {}
+    tunables: dict[str, dict[str, str]] = {}
+    for name, value in values.items():
+        if (owner := scheduler(name)) is not None:
+            tunables.setdefault(owner, {})[name.partition(".")[2]] = str(value)
+        elif name != CPUS and is_setting(name):
+            device[name] = _number_of_cpus(name, cpus) if value == CPUS else str(value)
+    return Settings(device, tunables, cpus)
+
+
+def _cpus(value: Value) -> int:
+    if not str(value).isdecimal() or not 1 <= int(value) <= _MOST_CPUS:
+        raise RequestError(f"{CPUS}={value}: expected a whole number from 1 to {_MOST_CPUS}")
+    return int(value)
+
+
+def _number_of_cpus(name: str, cpus: int | None) -> str:
+    if cpus is None:
+        raise RequestError(f"{name}={CPUS}: how many they are is not said; add --{CPUS} N")
+    return str(cpus)

@@ -484,7 +484,7 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
         "schedulers": list(setup.schedulers),
         "protected": experiment.protected,
         "background": list(experiment.background),
-        "judged_by": experiment.judged_by,
+        "judged_by": list(experiment.judged_by),
         "vary": {
             name: {str(value): dict(case) for value, case in cases.items()}
             for name, cases in experiment.vary.items()

@@ -30,7 +30,7 @@ class Experiment:
 
     protected   the job that somebody waits for, if it is known which
     background  the jobs it is protected from
-    judged_by   the metric of whole runs that answers the question, where a job's does not
+    judged_by   the metrics of whole runs that answer the question, where a job's do not
     fixed       what is set at every point: settings by name
     vary        the matrix: what is varied -> each of its values -> what is set then,
                 settings and what ${name} stands for in the job file
@@ -42,7 +42,7 @@ class Experiment:
     workload: fiofile.FioFile
     protected: str | None = None
     background: tuple[str, ...] = ()
-    judged_by: str | None = None
+    judged_by: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     machine: str = "sim"
     device: str = "flash"
@@ -127,6 +127,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
         **given
         | {
             "background": tuple(given.get("background", ())),
+            "judged_by": tuple(given.get("judged_by", ())),
             "schedulers": tuple(given.get("schedulers") or all_schedulers()),
         },
     )

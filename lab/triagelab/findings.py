@@ -40,12 +40,24 @@ NAMES = {
     "clat_p99_us": "P99 completion latency",
     "instructions_per_io": "instruction count per I/O",
     "contended_locks_per_io": "number of contended locks per I/O",
+    "total_iops": "total throughput",
+    "total_bytes_per_s": "total bandwidth",
+    "jain_index": "fairness index",
+    "least_share": "share of the job with least",
+    "longest_wait_us": "longest wait",
     "context_switches": "context switches",
     "cpu_utilisation": "CPU utilisation",
     "device_utilisation": "device utilisation",
     "device_busy": "time with a request in flight",
 }
-MORE_IS_BETTER = ("iops", "bytes_per_s")
+MORE_IS_BETTER = (
+    "iops",
+    "bytes_per_s",
+    "total_iops",
+    "total_bytes_per_s",
+    "jain_index",
+    "least_share",
+)
 
 
 def name_of(metric: str) -> str:
@@ -77,6 +89,7 @@ SCALES = {
     "instructions": [Scale(1, "")],
     "switches": [Scale(1, "")],
     "locks": [Scale(1, "")],
+    "index": [Scale(1, "")],
 }
 THIN_SPACE, SPACE = "\u202f", "\u00a0"  # neither breaks a line
 
@@ -153,9 +166,10 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        self.judged_by: str | None = environment.get("judged_by")
         self.repeats = min((row["n"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
+        judged_by = environment.get("judged_by", [])
+        self.judged_by = [name for name in judged_by if name in self.metrics]
         self.parts = [name for name in parts(environment) if part_metric(name) in self.metrics]
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
@@ -287,8 +301,8 @@ class Answer:
 
 def answer(view: View) -> Answer:
     """Who protects the protected job best and at what price; else who is best at what."""
-    if view.judged_by and view.ranked(None, view.judged_by):
-        return _judged(view, view.judged_by)
+    if view.judged_by:
+        return _judged(view)
     if view.protected is None:
         return Answer(_job_by_job(view), _few_repeats(view))
     ranked = view.ranked(view.protected, "p99_us")
@@ -334,21 +348,23 @@ def overall(found: list[View]) -> Answer | None:
     return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
 
 
-def _judged(view: View, metric: str) -> Answer:
-    """The experiment's own metric: who is best and worst, and each against the baseline."""
-    details = []
-    base = view.row(BASELINE, None, metric)
-    for name in view.ranked(None, metric):
-        row = view.row(name, None, metric)
-        if base is None or row is None or name == BASELINE:
-            continue
-        more = row["mean"] - base["mean"]
-        sign = "−" if more < 0 else "+"
-        against = view.compare(name, BASELINE, None, metric)
-        ratio = f", {times(against)}" if against and against.ratio is not None else ""
-        added = scale_for(row["unit"], row["mean"]).show(abs(more))
-        details.append(f"{name}: {sign}{added} over {BASELINE}{ratio}.")
-    return Answer(f"{title(view, None, metric)}.", [*details, *_few_repeats(view)])
+def _judged(view: View) -> Answer:
+    """The experiment's own metrics: who is best and worst, and by the first each in a line."""
+    headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
+    lines = [_over_baseline(view, name) for name in view.ranked(None, view.judged_by[0])]
+    return Answer(f"{headline}.", [*filter(None, lines), *_few_repeats(view)])
+
+
+def _over_baseline(view: View, scheduler: str) -> str:
+    metric = view.judged_by[0]
+    row, base = view.row(scheduler, None, metric), view.row(BASELINE, None, metric)
+    against = view.compare(scheduler, BASELINE, None, metric)
+    if scheduler == BASELINE or row is None or base is None or against is None:
+        return ""
+    more = row["mean"] - base["mean"]
+    scale = scale_for(row["unit"], max(row["mean"], base["mean"]))
+    sign = "−" if more < 0 else "+"
+    return f"{scheduler}: {sign}{scale.show(abs(more))} over {BASELINE}, {times(against)}."
 
 
 @dataclass(frozen=True)

@@ -92,14 +92,9 @@ class FioFile:
             if section.name != "global" and section.options.get("numjobs") != "0"
         ]
 
-    def uses(self, name: str, job: str | None = None) -> bool:
-        """Whether ${`name`} is anywhere in the file, or in what `job` is made from."""
-        return any(
-            name in _NAME.findall(line)
-            for section in _parse(self.path, self.text)
-            if job is None or section.name in ("global", job)
-            for line in section.lines
-        )
+    def uses(self, name: str) -> bool:
+        """Whether ${`name`} is in the file."""
+        return name in _NAME.findall(self.text)
 
     def check(self) -> None:
         """Raise RequestError unless this is a job file; what fio itself says is the error's text.

@@ -5,15 +5,16 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triagelab import modules, settings, tools
+from triagelab import modules, tools
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
+from triagelab.fiofile import FioFile
 from triagelab.guest import FILES, Base
 from triagelab.machines import Job, Machine
 
@@ -39,8 +40,8 @@ class Point:
 class Run:
     """One boot: one scheduler, one point of the matrix, one repeat.
 
-    point     what of the matrix makes a difference to it
-    points    the points it stands for: those that differ in nothing that concerns it
+    point     what the points it stands for have in common
+    points    the points it stands for: those that differ in nothing that is run
     sections  the jobs of the workload that take part, in fio's order
     """
 
@@ -74,13 +75,15 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is run in each repeat: `point` with its settings, named and stood for as in Run."""
+    """What is run in each repeat: `sections` under `scheduler`, at `points`, which are all alike.
+
+    named  what those points have in common
+    """
 
     scheduler: str
-    point: Point
-    named: Mapping[str, Any]
-    stands_for: tuple[Mapping[str, Any], ...]
     sections: tuple[str, ...]
+    points: tuple[Point, ...]
+    named: Mapping[str, Any]
 
 
 def runs(setup: Setup) -> list[Run]:
@@ -98,61 +101,55 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """The points under a scheduler, once where they differ in another's tunables alone."""
-
-    def matters(name: str) -> bool:
-        owners = {settings.scheduler(key) for key in setup.experiment.set_by(name)}
-        return bool(owners & {None, scheduler})
-
-    return [
-        _Entry(scheduler, points[0], named, tuple(point.where for point in points), sections)
-        for named, points in _grouped(setup, matters)
-        if (sections := _jobs(setup, points[0]))
-    ]
+    """All points under a scheduler."""
+    return _alike(
+        setup,
+        scheduler,
+        [(point, _jobs(setup.experiment.workload_at(point.where))) for point in setup.points],
+    )
 
 
 def _alone(setup: Setup) -> list[_Entry]:
     """The protected job alone, wherever the matrix makes a difference to it."""
     protected = setup.experiment.protected
-    if protected is None or all(_jobs(setup, point) == (protected,) for point in setup.points):
+    if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
         return []
-
-    def matters(name: str) -> bool:
-        return any(
-            settings.scheduler(key) is None
-            if settings.is_setting(key)
-            else setup.experiment.workload.uses(key, protected)
-            for key in setup.experiment.set_by(name)
-        )
-
-    entries = []
-    for named, points in _grouped(setup, matters):
-        where = {**named, **ALONE}
-        entries.append(_Entry("none", points[0], where, (where,), (protected,)))
-    return entries
+    entries = _alike(setup, "none", [(point, (protected,)) for point in setup.points])
+    return [replace(entry, named={**entry.named, **ALONE}) for entry in entries]
 
 
-def _grouped(
-    setup: Setup, matters: Callable[[str], bool]
-) -> list[tuple[Mapping[str, Any], list[Point]]]:
-    """The points by what of them matters."""
-    names = [name for name in setup.experiment.vary if matters(name)]
-    groups: dict[str, tuple[Mapping[str, Any], list[Point]]] = {}
-    for point in setup.points:
-        named = {name: point.where[name] for name in names}
-        groups.setdefault(json.dumps(named), (named, []))[1].append(point)
-    return list(groups.values())
-
-
-def _jobs(setup: Setup, point: Point) -> tuple[str, ...]:
-    workload = setup.experiment.workload_at(point.where)
+def _jobs(workload: FioFile) -> tuple[str, ...]:
     return tuple(dict.fromkeys(job.name for job in workload.jobs))
+
+
+def _alike(
+    setup: Setup, scheduler: str, wanted: list[tuple[Point, tuple[str, ...]]]
+) -> list[_Entry]:
+    """What is to be run, once for all points that do not differ in what is run there.
+
+    They may differ in another scheduler's tunables, or in what a job does that takes no part.
+    """
+    groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
+    for point, sections in wanted:
+        workload = setup.experiment.workload_at(point.where)
+        text = workload.prepared(point.device.block, 0, sections)
+        machine = [*point.machine.qemu, *point.machine.arguments]
+        content = json.dumps([text, _settings(point, scheduler), machine])
+        groups.setdefault(content, []).append((point, sections))
+    entries = []
+    for members in groups.values():
+        points = tuple(point for point, _ in members)
+        common = set.intersection(*(set(point.where.items()) for point in points))
+        named = {name: value for name, value in points[0].where.items() if (name, value) in common}
+        if members[0][1]:
+            entries.append(_Entry(scheduler, members[0][1], points, named))
+    return entries
 
 
 def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     # The same for every scheduler, so that a repeat compares like with like.
     seed = setup.seed * 1000 + repeat
-    scheduler, point = entry.scheduler, entry.point
+    scheduler, point = entry.scheduler, entry.points[0]
     workload = setup.experiment.workload_at(point.where)
     files: dict[str, Path | str] = {
         "run": (FILES / "measure").read_text(),
@@ -173,11 +170,12 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     }
     digest = hashlib.sha256(json.dumps(determines, sort_keys=True).encode()).hexdigest()[:12]
     name = "-".join([scheduler, *_words(entry.named), f"r{repeat}", digest])
+    alone = entry.named.get("alone")
     return Run(
         name,
         scheduler,
         entry.named,
-        entry.stands_for,
+        (entry.named,) if alone else tuple(point.where for point in entry.points),
         repeat,
         seed,
         entry.sections,

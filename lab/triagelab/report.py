@@ -141,7 +141,7 @@ def _part(
         charts.bars(f"{identity}-cpu-{index}", view, job, "cpu_s", looks)
         for index, job in enumerate(view.jobs)
     ]
-    for metric in dict.fromkeys(filter(None, (view.judged_by, *OF_RUNS))):
+    for metric in dict.fromkeys((*view.judged_by, *OF_RUNS)):
         if view.ranked(None, metric):
             cpu.append(charts.bars(f"{identity}-{metric}", view, None, metric, looks))
     time = [
@@ -318,10 +318,10 @@ def table(result: Record, environment: Record) -> RenderableType:
 
 def _terminal_view(view: View) -> list[RenderableType]:
     point = [Text(findings.describe(view.point), style="bold")] if view.point != "{}" else []
-    judged = view.judged_by and view.ranked(None, view.judged_by)
-    tables = [] if judged else [_terminal_table(view, job) for job in view.jobs]
-    if judged:
-        tables.append(_terminal_judged(view, str(view.judged_by)))
+    if view.judged_by:
+        tables = [_terminal_judged(view, metric) for metric in view.judged_by]
+    else:
+        tables = [_terminal_table(view, job) for job in view.jobs]
     return [*point, *tables, *_terminal_answer(findings.answer(view))]
 
 

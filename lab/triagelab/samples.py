@@ -52,8 +52,16 @@ RUN_UNITS = {
     "device_utilisation": "1",  # of the part of the device that is used most
     "device_busy": "1",  # share of the time with a request in flight
 }
+# Of all jobs together; only those that an experiment is judged by are in its table.
+OVERALL_UNITS = {
+    "total_iops": "IOPS",
+    "total_bytes_per_s": "B/s",
+    "jain_index": "index",  # of bytes a second by weight: 1 is fair, 1 / n all for one of n
+    "least_share": "1",  # of all bytes, what the job got that got least
+    "longest_wait_us": "µs",
+}
 TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
-UNITS = JOB_UNITS | RUN_UNITS | TIME_UNITS
+UNITS = JOB_UNITS | RUN_UNITS | OVERALL_UNITS | TIME_UNITS
 
 # Columns of samples.csv; all but in_flight only ever grow.
 COUNTERS = (
@@ -192,7 +200,12 @@ def _row(run: Record, value: Value, unit: str) -> Record:
 
 
 def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
-    yield from _jobs(path / "out" / "fio.json", run["sections"])
+    jobs = list(_jobs(path / "out" / "fio.json", run["sections"]))
+    yield from jobs
+    wanted = set(environment.get("judged_by", ())) & set(OVERALL_UNITS)
+    if wanted:
+        found = _overall(path / "out" / "fio.json", jobs)
+        yield from (Value(None, metric, found[metric]) for metric in sorted(wanted))
     known = {"cpus": environment["cpus"], **environment["device"]}
     yield from _run_wide(path / "out", environment, {**known, **run})
     yield from _logs(path / "out" / "logs", run["sections"])
@@ -248,6 +261,45 @@ def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
     if completion:
         values["clat_p99_us"] = percentile(completion, 990) / 1000
     return values
+
+
+def _overall(path: Path, jobs: list[Value]) -> dict[str, float]:
+    """What is judged of all jobs together."""
+    by_metric: dict[str, list[float]] = defaultdict(list)
+    for value in jobs:
+        by_metric[value.metric].append(value.value)
+    read = read_json(path)
+    bytes_per_s = by_metric["bytes_per_s"]
+    total = sum(bytes_per_s)
+    waits = by_metric["max_us"]
+    if len(waits) < len(bytes_per_s):  # one that completed nothing waited all the time
+        waits.append(max(thread["job_runtime"] for thread in read["jobs"]) * 1000)
+    return {
+        "total_iops": sum(by_metric["iops"]),
+        "total_bytes_per_s": total,
+        "jain_index": jain([_by_weight(thread, read) for thread in read["jobs"]]),
+        "least_share": min(bytes_per_s) / total if total else 0.0,
+        "longest_wait_us": max(waits),
+    }
+
+
+def _by_weight(thread: Record, read: Record) -> float:
+    """A process's bytes by its weight: 8 less its best-effort level, which is 4 where not set.
+
+    This is what the kernel's own weighted scheduler, bfq, makes of a level.
+    """
+    options = read.get("global options", {}) | thread.get("job options", {})
+    done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
+    return float(done / (8 - int(options.get("prio", 4))))
+
+
+def jain(shares: list[float]) -> float:
+    """Jain's index of fairness: 1 where all are equal, 1 / n where one of n has everything.
+
+    R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness (DEC-TR-301, 1984).
+    """
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def _cpu_seconds(thread: Record) -> float:

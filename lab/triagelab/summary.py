@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from triagelab import statistics
-from triagelab.samples import point_order, units
+from triagelab.samples import OVERALL_UNITS, point_order, units
 
 # What schedulers are compared by; the rest is in the rows.
 COMPARED = ("p99_us", "iops", "mean_us", "bytes_per_s", "cpu_s")
-COMPARED_OF_RUN = ("instructions_per_io", "contended_locks_per_io")
+COMPARED_OF_RUN = ("instructions_per_io", "contended_locks_per_io", *OVERALL_UNITS)
 
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric

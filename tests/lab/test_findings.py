@@ -255,7 +255,7 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
 
 def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", STUDY)
-    environment = samples.read_environment(out) | {"judged_by": "instructions_per_io"}
+    environment = samples.read_environment(out) | {"judged_by": ["instructions_per_io"]}
     result = summary.summarise(samples.collect(out), environment)
     (found,) = findings.views(result, environment)
     answer = findings.answer(found)

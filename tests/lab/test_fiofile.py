@@ -103,16 +103,6 @@ def test_an_option_that_stands_for_nothing_is_not_set(tmp_path: Path) -> None:
         fiofile.read(path).check()
 
 
-def test_where_a_name_is_used(tmp_path: Path) -> None:
-    path = tmp_path / "job.fio"
-    path.write_text("[global]\nbs=${a}\n[one]\nrw=read\n[other]\nsize=${b}\n")
-    file = fiofile.read(path)
-    used = {(name, job) for name in "abc" for job in ("one", "other") if file.uses(name, job)}
-    assert used == {("a", "one"), ("a", "other"), ("b", "other")}
-    assert file.uses("b")
-    assert not file.uses("c")
-
-
 def test_what_fio_refuses_is_told_in_its_words(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="iodepht"):
         read(tmp_path, "[a]\nrw=read\niodepht=3\n")

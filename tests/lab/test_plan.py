@@ -102,7 +102,9 @@ def matrix(
     setup: plan.Setup, vary: dict[str, dict[settings.Value, experiments.Case]]
 ) -> plan.Setup:
     """The setup over a matrix, a repeat."""
-    text = "[database_sim]\nrw=read\nbs=${own}\n[backup_sim]\nrw=read\nnumjobs=${apps}\n"
+    text = (
+        "[database_sim]\nrw=read\nbs=${own}\n[backup_sim]\nrw=read\nnumjobs=${apps}\nbs=${size}\n"
+    )
     workload = FioFile(Path("a.fio"), text, {})
     experiment = replace(setup.experiment, workload=workload, vary=vary)
     (point,) = setup.points
@@ -145,6 +147,16 @@ def test_a_job_of_no_process_takes_no_part(setup: plan.Setup) -> None:
     runs = plan.runs(matrix(setup, {"apps": listed(0, 1, of="apps")}))
     by_apps = {run.point["apps"]: run.sections for run in runs if "apps" in run.point}
     assert by_apps == {0: ("database_sim",), 1: ("database_sim", "backup_sim")}
+
+
+def test_where_a_job_takes_no_part_what_it_would_do_makes_no_difference(setup: plan.Setup) -> None:
+    vary = {"apps": listed(0, 1, of="apps"), "size": listed("4k", "64k", of="size")}
+    runs = [run for run in plan.runs(matrix(setup, vary)) if run.scheduler == "kyber"]
+    stands: dict[int, list[int]] = {0: [], 1: []}
+    for run in runs:
+        stands[run.point["apps"]].append(len(run.points))
+    assert stands == {0: [2], 1: [1, 1]}
+    assert "size" not in next(run.point for run in runs if run.point["apps"] == 0)
 
 
 def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:

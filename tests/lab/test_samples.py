@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from triagelab import samples
 from triagelab.errors import LabError, RequestError
-from triagelab.samples import JOB_UNITS, SCHEMA, percentile
+from triagelab.samples import JOB_UNITS, OVERALL_UNITS, SCHEMA, jain, percentile
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load
@@ -164,6 +164,61 @@ def test_job_that_completed_nothing_has_no_latency(out: Path) -> None:
     found = first_run(samples.collect(out), "a")
     assert set(found) == {"iops", "bytes_per_s", "cpu_s"}
     assert found["iops"] == 0
+
+
+# ---- of all jobs together -------------------------------------------------------
+
+
+def judged(out: Path) -> dict[str, float]:
+    edit(out / "environment.json", lambda content: content.update(judged_by=[*OVERALL_UNITS]))
+    found = first_run(samples.collect(out), None)
+    return {metric: found[metric] for metric in OVERALL_UNITS}
+
+
+def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
+    a, b = (first_run(samples.collect(out), job) for job in "ab")
+    found = judged(out)
+    assert found["total_iops"] == a["iops"] + b["iops"]
+    assert found["total_bytes_per_s"] == a["bytes_per_s"] + b["bytes_per_s"]
+    assert found["longest_wait_us"] == max(a["max_us"], b["max_us"])
+    least = min(a["bytes_per_s"], b["bytes_per_s"])
+    assert found["least_share"] == least / found["total_bytes_per_s"]
+    assert found["jain_index"] == pytest.approx(jain([a["bytes_per_s"], b["bytes_per_s"]]))
+
+
+def test_a_level_is_worth_its_weight(out: Path) -> None:
+    """Level 6 is worth half of level 4, which nothing set is."""
+
+    def half(fio: dict[str, Any]) -> None:
+        for job, options in zip(fio["jobs"], ({"prio": "6"}, {}), strict=True):
+            job["job options"] = options
+            for way in ("read", "write"):
+                job[way]["io_bytes"] = 0
+            job["read"]["io_bytes"] = 1000 if options else 2000
+
+    edit(out / "runs/none-0/out/fio.json", half)
+    assert judged(out)["jain_index"] == pytest.approx(1)
+
+
+def test_who_completed_nothing_waited_all_the_time(out: Path) -> None:
+    def starve(fio: dict[str, Any]) -> None:
+        fio["jobs"][0]["read"] = fio["jobs"][0]["write"]
+
+    edit(out / "runs/none-0/out/fio.json", starve)
+    found = judged(out)
+    assert found["longest_wait_us"] == 1e6
+    assert found["least_share"] == 0
+
+
+def test_what_no_experiment_asks_for_is_not_in_its_table(out: Path) -> None:
+    assert not set(OVERALL_UNITS) & set(first_run(samples.collect(out), None))
+
+
+def test_jain_index_is_between_one_of_all_and_all_alike() -> None:
+    assert jain([5, 5, 5]) == pytest.approx(1)
+    assert jain([0, 0, 7]) == pytest.approx(1 / 3)
+    assert jain([1, 2, 3]) == pytest.approx(36 / 42)
+    assert jain([0, 0]) == 0
 
 
 # ---- the guest's counters -------------------------------------------------------

@@ -12,11 +12,9 @@ TICK_MS=10		# the coarsest a kernel's clock tick is
 
 use_gatedisk
 needs_classes
-for name in aging_expire prio_aging_expire ''; do
-	[ ! -e "$(tunable "$name")" ] || break
-done
-[ "$name" ] || skip "$SCHEDULER has no aging time"
-echo $AGING_MS > "$(tunable $name)" || fail "$name cannot be $AGING_MS ms"
+aging=$(aging_tunable)
+[ "$aging" ] || skip "$SCHEDULER has no aging time"
+echo $AGING_MS > "$aging" || fail "the aging time cannot be $AGING_MS ms"
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
 gate shut

@@ -109,8 +109,9 @@ use_gatedisk() {
 	fi
 }
 
-# use_memory_disk: null_blk that stores what is written, under the scheduler.
-# Requests take a while, few fit in, and any CPU can have a queue of its own.
+# use_memory_disk [SERVICE_NS]: null_blk that stores what is written, under the
+# scheduler. Requests take a while (100 us), few fit in, and any CPU can have a
+# queue of its own.
 use_memory_disk() {
 	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
 	[ -d /sys/kernel/config/nullb ] ||
@@ -121,7 +122,7 @@ use_memory_disk() {
 	echo 64 > $NULL_BLK/size
 	echo 1 > $NULL_BLK/memory_backed
 	echo 2 > $NULL_BLK/irqmode
-	echo 100000 > $NULL_BLK/completion_nsec
+	echo "${1:-100000}" > $NULL_BLK/completion_nsec
 	echo 8 > $NULL_BLK/hw_queue_depth
 	nproc > $NULL_BLK/submit_queues
 	echo 1 > $NULL_BLK/power || fail "null_blk does not start"
@@ -246,6 +247,21 @@ needs_classes() {
 needs_thresholds() {
 	has_thresholds ||
 		skip "$SCHEDULER has no thresholds be_high_max, be_low_min"
+}
+
+# What is adjacent is merged: from the front too as mq-deadline says, or counted
+# in a file of debugfs.
+needs_merging() {
+	[ -e "$(tunable front_merges)" ] ||
+		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ] ||
+		skip "$SCHEDULER does not say that it merges"
+}
+
+# The file of the time after which a lower class goes first; none if there is none.
+aging_tunable() {
+	for _name in aging_expire prio_aging_expire; do
+		[ ! -e "$(tunable $_name)" ] || tunable $_name
+	done
 }
 
 # rank CLASS LEVEL: which of its classes the scheduler says it puts a request

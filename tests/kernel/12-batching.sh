@@ -1,0 +1,132 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: the mode follows the workload within bounds; in sequential mode a
+#         stream is served several requests in a row, batch_max at most, even
+#         if a higher class comes; not in random mode, not beyond the stream,
+#         and not past a request that has aged.
+# Needs: gatedisk; a scheduler with tunables batch_max, score_max,
+#        seq_gap_sectors, and debugfs files mode and batch
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_gatedisk
+SCHED=/sys/kernel/debug/block/$DEV/sched
+for file in "$(tunable batch_max)" "$(tunable score_max)" \
+		"$(tunable seq_gap_sectors)" $SCHED/mode $SCHED/batch; do
+	[ -e "$file" ] || skip "$SCHEDULER has no ${file##*/}"
+done
+
+# The mode, with its two scores.
+echo 4 > "$(tunable score_max)"
+echo 64 > "$(tunable seq_gap_sectors)"
+# mode_after SECTORS... : of requests of 8 sectors, one after the other.
+mode_after() {
+	for sector; do
+		echo "read $sector 4096 be 4"
+		echo wait
+	done > "$TEST_TMP/asked"
+	put_requests < "$TEST_TMP/asked"
+	wait_requests
+	cat $SCHED/mode
+}
+expect "mode at first" 'sequential 0 0' "$(cat $SCHED/mode)"
+expect "mode, one far away" 'random 0 1' "$(mode_after 1000)"
+expect "mode, then one adjacent" 'sequential 1 0' "$(mode_after 1008)"
+expect "mode, then one 65 sectors on" 'random 0 1' "$(mode_after 1081)"
+expect "mode, then one 64 sectors on" 'sequential 1 0' "$(mode_after 1153)"
+expect "mode, then one 64 sectors back" 'sequential 2 0' "$(mode_after 1097)"
+expect "mode, very random" 'random 0 4' \
+	"$(mode_after 9000 1000 8000 2000 7000 3000 6000)"
+expect "mode, half way back" 'sequential 2 2' "$(mode_after 6008 6016)"
+expect "mode, very sequential" 'sequential 4 0' \
+	"$(mode_after 6024 6032 6040 6048 6056 6064)"
+
+# What is merged is seen like what is not: ten, behind the gate.
+echo 32 > "$(tunable score_max)"
+gate shut
+for n in $(seq 0 9); do
+	echo "read $((6072 + 8 * n)) 4096 be 4"
+done > "$TEST_TMP/asked"
+put_requests < "$TEST_TMP/asked"
+expect "mode, with ten waiting" 'sequential 14 0' "$(cat $SCHED/mode)"
+gate open
+wait_requests
+
+# Behind the gate a stream of LOW; when the device has its first request, others
+# come. The requests are near one another and not adjacent, so none is merged.
+#
+# batch NAME < REQUESTS THAT COME LATE: what is served, in what order: s1 to s8
+# for the stream, and the sectors of what came late.
+batch() {
+	gate open
+	mode_after $(seq 8 8 320) > "$TEST_TMP/mode"
+	expect "mode before $1" sequential "$(cut -d ' ' -f 1 "$TEST_TMP/mode")"
+	gate hold
+	echo > "$GATE/log"
+	for n in 0 1 2 3 4 5 6 7; do
+		[ $n != 7 ] || [ -z "$APART" ] || n=50
+		echo "read $((100000 + 16 * n)) 4096 idle 0"
+	done > "$TEST_TMP/asked"
+	put_requests stream < "$TEST_TMP/asked"
+	wait_until 5 "the device has the first" grep -qx 1 "$GATE/held"
+	BATCH_BEFORE=$(cat $SCHED/batch)
+	put_requests late
+	BATCH_AFTER=$(cat $SCHED/batch)
+	gate open
+	wait_requests
+	cut -d ' ' -f 4 "$GATE/log" | awk '
+		$1 < 100000 || $1 > 101000 { print; next }
+		{ print "s" ($1 - 100000) / 16 + 1 }' | xargs > "$TEST_TMP/served"
+}
+served() {
+	cat "$TEST_TMP/served"
+}
+APART=
+
+echo 4 > "$(tunable batch_max)"
+batch "a batch" <<-END
+	read 500000 4096 rt 0
+END
+expect "the batch, begun" 'LOW 3 100008' "$BATCH_BEFORE"
+expect "a batch of four" 's1 s2 s3 s4 500000 s5 s6 s7 s8' "$(served)"
+
+echo 1 > "$(tunable batch_max)"
+batch "no batch" <<-END
+	read 500000 4096 rt 0
+END
+expect "the batch that is none" 'LOW 0 100008' "$BATCH_BEFORE"
+expect "no batch" 's1 500000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
+
+# What goes on from the first beyond seq_gap_sectors is not its stream.
+echo 256 > "$(tunable batch_max)"
+APART=yes
+batch "the stream's end" <<-END
+	read 500000 4096 rt 0
+END
+expect "a batch to the stream's end" 's1 s2 s3 s4 s5 s6 s7 500000 s51' "$(served)"
+APART=
+
+# Random mode ends a batch at once, and begins none.
+echo 4 > "$(tunable score_max)"
+batch "random mode" <<-END
+	read 500000 4096 rt 0
+	read 600000 4096 rt 0
+	read 700000 4096 rt 0
+	read 800000 4096 rt 0
+END
+expect "the batch, as the mode turned" 'LOW 0 100008' "$BATCH_AFTER"
+expect "no batch in random mode" \
+	's1 500000 600000 700000 800000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
+
+# Who has aged is not held up by a batch, nor by HIGH.
+echo 32 > "$(tunable score_max)"
+echo 100 > "$(tunable aging_expire)"
+batch "aging" <<-END
+	read 500000 4096 be 4
+	read 600000 4096 be 4
+	sleep 80
+	read 700000 4096 rt 0
+	sleep 50
+END
+expect "the oldest first, then HIGH" \
+	's1 s2 s3 s4 s5 s6 s7 s8 500000 600000 700000' "$(served)"

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: every tunable takes the values it is documented to take, up to its
+#         bounds, and refuses all others without a change.
+# Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_gatedisk
+needs_thresholds
+
+# refuse FILE VALUE
+refuse() {
+	before=$(cat "$1")
+	message=$({ echo "$2" > "$1"; } 2>&1) || true
+	expect "${1##*/} after '$2' was written" "$before" "$(cat "$1")"
+	case $message in
+	*"nvalid argument"*) ;;
+	*) fail "${1##*/}, given '$2', says: $message" ;;
+	esac
+}
+
+# take FILE VALUE
+take() {
+	echo "$2" > "$1" || fail "${1##*/} refuses '$2'"
+	expect "${1##*/}" "$2" "$(cat "$1")"
+}
+
+# The bounds of each name, wherever it is. (Thresholds: 06-thresholds.sh.)
+known=0
+while read -r name min max; do
+	file=$(tunable "$name")
+	[ -e "$file" ] || continue
+	known=$((known + 1))
+	take "$file" "$min"
+	take "$file" "$max"
+	refuse "$file" $((min - 1))
+	refuse "$file" $((max + 1))
+done <<-END
+	aging_expire	1	60000
+	batch_max	1	256
+	hdd_fifo_expire	1	60000
+	score_max	1	1024
+	seq_gap_sectors	0	2097152
+END
+[ $known -gt 0 ] || skip "$SCHEDULER has no tunable whose bounds are known here"
+
+for file in /sys/block/$DEV/queue/iosched/*; do
+	for value in '' nonsense -1 4294967296 0x10 '1 2' 1.5; do
+		refuse "$file" "$value"
+	done
+done

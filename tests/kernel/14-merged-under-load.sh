@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: no data is wrong where requests are merged all the time, from several
+#         CPUs, streams running forwards and backwards and into one another.
+# Needs: null_blk, fio; a scheduler that says it merges
+# Machine: sim
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+# So slow that requests pile up in the scheduler, however slow the machine.
+use_memory_disk 1000000
+needs_merging
+
+# Room for all that the jobs submit: what waits for a tag cannot be merged with.
+echo 256 > /sys/block/$DEV/queue/nr_requests
+# To a scheduler that merges only sequential workloads all of the disk is near.
+near=$(tunable seq_gap_sectors)
+[ ! -e "$near" ] || echo $((64 << 11)) > "$near"
+
+# Batches of submissions would be merged before the scheduler sees them.
+cat > "$TEST_TMP/load.fio" <<-END
+	[global]
+	filename=/dev/$DEV
+	direct=1
+	ioengine=libaio
+	iodepth=32
+	iodepth_batch_submit=1
+	bs=4k
+	size=16m
+	verify=crc32c
+	verify_backlog=64
+	verify_fatal=1
+	time_based
+	runtime=3
+	[forwards]
+	rw=write
+	prioclass=2
+	prio=1
+	[backwards]
+	offset=16m
+	rw=write:-8k
+	prioclass=2
+	prio=4
+	[disorder]
+	offset=32m
+	rw=randwrite
+	random_generator=lfsr
+	size=256k
+	prioclass=3
+END
+fio --minimal --output="$TEST_TMP/load.report" "$TEST_TMP/load.fio" ||
+	fail "data was wrong: $(cat "$TEST_TMP/load.report")"
+merged=$(awk '{ print $2 + $6 }' /sys/block/$DEV/stat)
+echo "$merged merged"
+[ "$merged" -ge 100 ] || fail "only $merged merged"

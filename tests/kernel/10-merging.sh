@@ -59,16 +59,19 @@ put_requests <<-END
 END
 expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
-# The first comes to begin before the second, and must be found there.
+# The second comes to begin before the first, and must be found there. (The two
+# at 45000 are merged meanwhile so that it is not the latest, which is tried anyway.)
 begin_case
 put_requests <<-END
-	read 50016 4096 be 4
 	read 50010 1024 be 4
+	read 50016 4096 be 4
 	read 50008 4096 be 4
+	read 45000 4096 be 4
+	read 45008 4096 be 4
 	read 50000 4096 be 4
 END
 expect_served "one that came to begin before another" \
-	'read 50000 12288|read 50010 1024|'
+	'read 45000 8192|read 50000 12288|read 50010 1024|'
 
 begin_case
 put_requests <<-END
@@ -78,9 +81,14 @@ put_requests <<-END
 	read 60024 4096 rt 0
 	write 60032 4096 rt 0
 	read 60048 4096 rt 0
+	write 60072 4096 be 4
+	read 60064 4096 be 4
+	read 60096 4096 be 5
+	read 60088 4096 be 4
 END
 expect_served "all of them different" "read 60000 4096|read 60008 4096|\
-read 60016 4096|read 60024 4096|read 60048 4096|write 60032 4096|"
+read 60016 4096|read 60024 4096|read 60048 4096|read 60064 4096|\
+read 60088 4096|read 60096 4096|write 60032 4096|write 60072 4096|"
 
 # What the device has is beyond reach, on either side of it.
 begin_case

@@ -17,8 +17,9 @@ use_gatedisk
 	skip "$SCHEDULER has no time after which it leaves the order of sectors"
 
 # put_from_50000: requests of two classes behind the gate, the last request
-# served having ended at sector 50000. One begins there. Two begin at one sector:
-# after the first of them the other is behind, and waits for the next round.
+# served having ended at sector 50000. One of NORMAL begins where the last of HIGH
+# ends. Two begin at one sector: after the first of them the other is behind, and
+# waits for the next round.
 put_from_50000() {
 	gate open
 	put_requests before <<-END
@@ -37,7 +38,7 @@ put_from_50000() {
 		read 10000 4096 be 4
 		read 70000 8192 be 4
 		read 60000 4096 rt 0
-		read 49000 4096 be 4
+		read 40008 4096 be 4
 		read 40000 4096 rt 0
 	END
 	gate open
@@ -48,13 +49,13 @@ echo 1 > /sys/block/$DEV/queue/rotational
 put_from_50000
 # HIGH from 50000, wrapping, to 40008; NORMAL goes on from there.
 expect "sectors in the order served, rotating" \
-	"60000 80000 20000 40000 49000 50000 70000 90000 10000 30000 70000" \
+	"60000 80000 20000 40000 40008 50000 70000 90000 10000 30000 70000" \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
 
 echo 0 > /sys/block/$DEV/queue/rotational
 put_from_50000
 expect "sectors in the order served, not rotating" \
-	"20000 80000 60000 40000 90000 30000 50000 70000 10000 70000 49000" \
+	"20000 80000 60000 40000 90000 30000 50000 70000 10000 70000 40008" \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
 
 # One comes 100 ms before the others, all of which are ahead of it.

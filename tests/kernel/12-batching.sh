@@ -37,6 +37,7 @@ expect "mode, then one 64 sectors on" 'sequential 1 0' "$(mode_after 1153)"
 expect "mode, then one 64 sectors back" 'sequential 2 0' "$(mode_after 1097)"
 expect "mode, very random" 'random 0 4' \
 	"$(mode_after 9000 1000 8000 2000 7000 3000 6000)"
+expect "the batch after that" 'NORMAL 0 6008' "$(cat $SCHED/batch)"
 expect "mode, half way back" 'sequential 2 2' "$(mode_after 6008 6016)"
 expect "mode, very sequential" 'sequential 4 0' \
 	"$(mode_after 6024 6032 6040 6048 6056 6064)"
@@ -118,15 +119,39 @@ expect "the batch, as the mode turned" 'LOW 0 100008' "$BATCH_AFTER"
 expect "no batch in random mode" \
 	's1 500000 600000 700000 800000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
 
-# Who has aged is not held up by a batch, nor by HIGH.
+# Who has aged is not held up by a batch, though it be HIGH's.
 echo 32 > "$(tunable score_max)"
+echo 4 > "$(tunable batch_max)"
 echo 100 > "$(tunable aging_expire)"
-batch "aging" <<-END
+gate open
+mode_after $(seq 8 8 320) > "$TEST_TMP/mode"
+gate shut
+echo > "$GATE/log"
+put_requests <<-END
 	read 500000 4096 be 4
-	read 600000 4096 be 4
-	sleep 80
-	read 700000 4096 rt 0
-	sleep 50
+	read 100000 4096 rt 0
+	read 100016 4096 rt 0
+	read 100032 4096 rt 0
 END
-expect "the oldest first, then HIGH" \
-	's1 s2 s3 s4 s5 s6 s7 s8 500000 600000 700000' "$(served)"
+gate hold
+wait_until 5 "the device has the first" grep -qx 1 "$GATE/held"
+expect "the batch of HIGH" 'HIGH 3 100008' "$(cat $SCHED/batch)"
+sleep 0.2
+gate open
+wait_requests
+expect "the aged one, then the batch" '100000 500000 100016 100032' \
+	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
+
+# Of NORMAL and LOW, both aged, the older first.
+echo > "$GATE/log"
+gate shut
+put_requests <<-END
+	read 500000 4096 idle 0
+	sleep 50
+	read 600000 4096 be 4
+	sleep 150
+END
+gate open
+wait_requests
+expect "the oldest of the aged first" '500000 600000' \
+	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"

@@ -51,8 +51,12 @@ FUNCTIONS = (
 #: Feature macro, and what the definition of elevator_mq_ops must match for it to be defined.
 FEATURES = {
     "IOSCHED_MUST_ALLOC": r"\(\*init_sched\)\([^)]*struct elevator_type \*",
+    "IOSCHED_DEPTH_TAKES_HCTX": r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*",
     "IOSCHED_INSERT_TAKES_FLAGS": r"\(\*insert_requests\)\([^)]*blk_insert_t",
 }
+
+#: Feature macro, and the function that a kernel must export for it to be defined.
+EXPORTED_FEATURES = {"IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup"}
 
 #: One type in pahole's output.
 DEFINITION = re.compile(r"^(?:struct|enum) (\w+) \{$.*?^\}[^;\n]*", re.MULTILINE | re.DOTALL)
@@ -130,10 +134,11 @@ def _same_size(name: str, definition: str) -> str:
     )
 
 
-def features_header(found: dict[str, str]) -> str:
+def features_header(found: dict[str, str], symbols: set[str]) -> str:
     """The text of features.h."""
     operations = found["elevator_mq_ops"]
     macros = [macro for macro, shape in FEATURES.items() if re.search(shape, operations)]
+    macros += [macro for macro, name in EXPORTED_FEATURES.items() if name in symbols]
     return "\n".join(f"#define {macro} 1" for macro in macros)
 
 
@@ -165,7 +170,7 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
     prototypes = [text for text in declared if text is not None]
     output.mkdir(parents=True, exist_ok=True)
     write_if_changed(output / "private.h", private_header(found, prototypes))
-    write_if_changed(output / "features.h", features_header(found))
+    write_if_changed(output / "features.h", features_header(found, symbols))
 
 
 def main() -> int:

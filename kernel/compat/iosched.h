@@ -17,9 +17,11 @@
 
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/hrtimer.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/sbitmap.h>
 #include <linux/sysfs.h>
 
 #include "features.h"
@@ -73,6 +75,77 @@ static int op(struct request_queue *q, struct elevator_queue *eq)	\
 	if (!ret)							\
 		q->elevator = eq;					\
 	return ret;							\
+}
+#endif
+
+/*
+ * IOSCHED_DEPTH_UPDATED(op, update) - define @op, to be given as .depth_updated,
+ * from void @update(struct blk_mq_hw_ctx *hctx).
+ *
+ * Since 6.18 ("blk-mq: fix elevator depth_updated method") the core calls it once,
+ * with the queue; until then once for each hardware context of the queue.
+ */
+#ifdef IOSCHED_DEPTH_TAKES_HCTX
+#define IOSCHED_DEPTH_UPDATED(op, update)				\
+static void op(struct blk_mq_hw_ctx *hctx)				\
+{									\
+	update(hctx);							\
+}
+#else
+#define IOSCHED_DEPTH_UPDATED(op, update)				\
+static void op(struct request_queue *q)					\
+{									\
+	struct blk_mq_hw_ctx *hctx;					\
+	unsigned long i;						\
+									\
+	queue_for_each_hw_ctx(q, hctx, i)				\
+		update(hctx);						\
+}
+#endif
+
+/*
+ * iosched_shallow_depth() - what limit_depth() has to set for a part of all tags
+ * @tags: a hardware context's sched_tags
+ * @part: of 64
+ *
+ * Since 6.18 (the same change) it is for the whole bitmap, until then for each of
+ * its words.
+ */
+static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
+						 unsigned int part)
+{
+#ifdef IOSCHED_DEPTH_TAKES_HCTX
+	const unsigned int bits = 1U << tags->bitmap_tags.sb.shift;
+#else
+	const unsigned int bits = tags->bitmap_tags.sb.depth;
+#endif
+	return max(bits * part / 64, 1U);
+}
+
+/*
+ * iosched_was_prepared() - whether prepare_request() was called for a request
+ *
+ * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state
+ * machine") it always is for one that is inserted, until then not for the data of
+ * one with a flush.
+ */
+static inline bool iosched_was_prepared(const struct request *rq)
+{
+#ifdef RQF_ELVPRIV
+	return rq->rq_flags & RQF_ELVPRIV;
+#else
+	return true;
+#endif
+}
+
+/* hrtimer_setup() replaced hrtimer_init() and setting .function in 6.13 to 6.15. */
+#ifndef IOSCHED_HAS_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
 }
 #endif
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a request costs: the time by which it keeps a busy device from others, in ns.
+ *
+ * Not its latency: a device that serves 16 requests side by side, each in 80 us, is
+ * kept from others for 5 us by each. A cost is a base for each request and a slope
+ * for its length, reads and writes apart. Both are learnt while the device is busy:
+ * then the costs of what it completes must add up to the time that it took.
+ *
+ * Pure functions that also compile in user space, where they are tested.
+ */
+#ifndef TG_COST_H
+#define TG_COST_H
+
+#include "pure.h"
+
+enum tg_op {
+	TG_READ,
+	TG_WRITE,
+	TG_OPS,
+};
+
+/**
+ * struct tg_cost - what requests of one kind cost
+ * @base: for each, in ns
+ * @per_kib: for each KiB, in ns
+ */
+struct tg_cost {
+	u32 base;
+	u32 per_kib;
+};
+
+/* A disk's slowest seek beside flash's fastest read: no estimate leaves these. */
+#define TG_COST_MIN 16u
+#define TG_COST_MAX 100000000u
+
+/* A first guess, soon forgotten: 50 thousand a second, 1 GB/s. */
+#define TG_COST_GUESS { .base = 20000, .per_kib = 1000 }
+
+/**
+ * struct tg_work - what a device was given over some time
+ * @requests: those that pay the base, by enum tg_op
+ * @kib: their length
+ */
+struct tg_work {
+	u64 requests[TG_OPS];
+	u64 kib[TG_OPS];
+};
+
+/**
+ * tg_cost_of() - the cost of one request
+ * @cost: of its kind
+ * @bytes: its length; 0 for what moves no data
+ * @pays_base: whether the device has to turn to it, which a disk that is asked for
+ *	what comes next has not
+ *
+ * Return: ns, never 0, so that nobody is served for nothing.
+ */
+static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_base)
+{
+	const u64 ns = (u64)(bytes >> 10) * cost->per_kib +
+		       (pays_base ? cost->base : 0);
+
+	return clamp_t(u64, ns, TG_COST_MIN, U32_MAX);
+}
+
+static inline u32 tg_cost_moved(u32 value, u64 part, u64 whole, s64 error)
+{
+	/* A quarter of the way, in proportion to the part it had in the error. */
+	const s64 step = (s64)value * error / 1024 *
+			 (s64)div64_u64(part * 1024, whole) / 4096;
+
+	return clamp_t(s64, value + step, TG_COST_MIN, TG_COST_MAX);
+}
+
+/**
+ * tg_cost_learn() - learn from a time through which the device was busy
+ * @costs: estimates by enum tg_op, which are changed
+ * @work: what it was given
+ * @elapsed: the time it took, in ns
+ *
+ * Each of the four numbers is moved by a factor, in proportion to its part in the
+ * sum (exponentiated gradient descent), so none ever becomes negative, and what
+ * did not occur stays as it was.
+ */
+static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
+				 const struct tg_work *work, u64 elapsed)
+{
+	u64 base[TG_OPS], length[TG_OPS], sum = 0;
+	s64 error;
+	int op;
+
+	for (op = TG_READ; op < TG_OPS; op++) {
+		base[op] = work->requests[op] * costs[op].base;
+		length[op] = work->kib[op] * costs[op].per_kib;
+		sum += base[op] + length[op];
+	}
+	if (!sum)
+		return;
+
+	/* Relative, in 1/1024; one strange window must not spoil much. */
+	error = clamp_t(s64, (s64)div64_u64(elapsed * 1024, sum) - 1024, -512, 1024);
+	for (op = TG_READ; op < TG_OPS; op++) {
+		costs[op].base = tg_cost_moved(costs[op].base, base[op], sum, error);
+		costs[op].per_kib = tg_cost_moved(costs[op].per_kib, length[op],
+						  sum, error);
+	}
+}
+
+#endif

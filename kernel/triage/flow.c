@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which flow of a class is next: those that ask for little first, then each for as
+ * much cost as its turn allows (deficit round robin).
+ *
+ * Flows are found by hash in a table of fixed size. A flow without requests can be
+ * given to another submitter at any time, and if all that a submitter could have
+ * are taken it shares one: it then shares a turn, nothing worse.
+ */
+#include <linux/hash.h>
+#include <linux/ioprio.h>
+#include <linux/jiffies.h>
+#include <linux/lockdep.h>
+#include <linux/sched.h>
+
+#include "triage.h"
+
+/* A flow with no more tags than this asks for little: it waits for each answer. */
+#define TG_SPARSE_TAGS 2
+/* What sparse flows may have before the backlog gets a turn, in turns. */
+#define TG_SPARSE_TURNS 4
+
+/* Whose requests come now: a process; 0 for the kernel's threads (see tg_key()). */
+u32 tg_key_of_current(void)
+{
+	return current->flags & PF_KTHREAD ? 0 : current->tgid;
+}
+
+/* The kernel's own threads write for others: go by the cgroup that pays for it. */
+static u32 tg_key(const struct request *rq)
+{
+	const u32 key = tg_tag((struct request *)rq)->key;
+
+#ifdef CONFIG_BLK_CGROUP
+	if (!key && rq->bio && rq->bio->bi_blkg)
+		return hash_ptr(rq->bio->bi_blkg, 32);
+#endif
+	return key;
+}
+
+/*
+ * The flow of a submitter. Looks only: with none of its own, one that it may have,
+ * whose key and class then are another's.
+ */
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class class)
+{
+	const u32 set = hash_32(key ^ (u32)class << 30, ilog2(TG_FLOW_SETS));
+	struct tg_flow *ways = &shard->flows[set * TG_FLOW_WAYS];
+	struct tg_flow *found = NULL;
+	int i;
+
+	lockdep_assert_held(&shard->lock);
+
+	for (i = 0; i < TG_FLOW_WAYS; i++) {
+		if (ways[i].key == key && ways[i].class == class)
+			return &ways[i];
+		if (!found && list_empty(&ways[i].fifo))
+			found = &ways[i];
+	}
+	return found ?: &ways[key % TG_FLOW_WAYS];
+}
+
+static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_class class)
+{
+	struct tg_flow *flow = tg_flow_find(shard, key, class);
+
+	if ((flow->key != key || flow->class != class) && list_empty(&flow->fifo)) {
+		flow->key = key;
+		flow->class = class;
+		flow->deficit = 0;
+		flow->detector = (struct tg_detector){};
+	}
+	return flow;
+}
+
+static s64 tg_quantum(const struct tg_shard *shard)
+{
+	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+}
+
+/*
+ * A flow that had nothing queued comes first if it asks for little. A disk that goes
+ * back and forth between sequential flows does nothing else, so there they take turns.
+ */
+static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
+			      const struct request *rq)
+{
+	if (flow->class == PRIO_CLASS_LOW ||
+	    tg_tags_held(shard->tg, rq) > TG_SPARSE_TAGS)
+		return false;
+	return !shard->tg->rotational || !tg_detector_sequential(&flow->detector);
+}
+
+static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
+{
+	struct tg_class *class = &shard->classes[flow->class];
+
+	flow->sparse = sparse;
+	if (flow->deficit <= 0 || sparse)
+		flow->deficit = tg_quantum(shard);
+	if (sparse)
+		list_add_tail(&flow->turn, &class->sparse);
+	else if (shard->awaited == flow)
+		list_add(&flow->turn, &class->backlog);
+	else
+		list_add_tail(&flow->turn, &class->backlog);
+}
+
+/* Queue a new request. */
+void tg_flow_add(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+	const unsigned short ioprio = req_get_ioprio(rq);
+	struct tg_class *class;
+	struct tg_flow *flow;
+
+	lockdep_assert_held(&shard->lock);
+
+	tag->class = prio_classify(&shard->tg->tunables.bounds, ioprio);
+	class = &shard->classes[tag->class];
+	flow = tg_flow_get(shard, tg_key(rq), tag->class);
+	/* None has no level: what a process that never asked gets is 4. */
+	flow->level = IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE ?
+		      IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
+	tag->flow = flow - shard->flows;
+
+	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
+	if (list_empty(&flow->fifo))
+		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, rq));
+	tag->urgent = flow->sparse || tag->class == PRIO_CLASS_HIGH;
+
+	list_add_tail(&rq->queuelist, &flow->fifo);
+	tg_media_add(shard, flow, rq);
+	class->queued++;
+	class->inserted++;
+	WRITE_ONCE(shard->queued, shard->queued + 1);
+
+	if (tag->urgent)
+		tg_urgent_seen(shard->tg);
+	if (tag->urgent || shard->awaited == flow)
+		tg_unthrottle(shard);
+}
+
+/* The backlog's flow whose turn it is; those that have had theirs go to its end. */
+static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
+{
+	const s64 quantum = tg_quantum(shard);
+	struct tg_flow *flow;
+
+	for (;;) {
+		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
+		if (flow->deficit > 0)
+			return flow;
+		flow->deficit += quantum;
+		list_move_tail(&flow->turn, &class->backlog);
+	}
+}
+
+/*
+ * The next request of a class; NULL: none may go. @bulk: whether those of the backlog
+ * may.
+ */
+struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
+			     bool bulk, enum tg_reason *reason)
+{
+	const s64 quantum = tg_quantum(shard);
+	struct tg_flow *flow;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (list_empty(&class->backlog))
+		bulk = false;
+	if (!bulk)
+		class->sparse_had = 0;
+	while (!list_empty(&class->sparse) &&
+	       class->sparse_had <= TG_SPARSE_TURNS * quantum) {
+		flow = list_first_entry(&class->sparse, struct tg_flow, turn);
+		if (flow->deficit > 0) {
+			*reason = TG_SPARSE;
+			return tg_media_next(shard, flow, reason);
+		}
+		/* It asked for more than little after all. */
+		flow->sparse = false;
+		flow->deficit += quantum;
+		list_move_tail(&flow->turn, &class->backlog);
+	}
+	if (!bulk || tg_media_awaits(shard))
+		return NULL;
+	flow = tg_flow_turn(shard, class);
+	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;
+	return tg_media_next(shard, flow, reason);
+}
+
+/* Take a request that was chosen from its flow, which pays for it. */
+void tg_flow_take(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_flow *flow = &shard->flows[tg_tag(rq)->flow];
+	struct tg_class *class = &shard->classes[flow->class];
+	const u32 cost = tg_media_cost(shard, flow, rq);
+
+	lockdep_assert_held(&shard->lock);
+
+	tg_tag(rq)->cost = cost;
+	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
+					tg_quantum(shard));
+	if (flow->sparse)
+		class->sparse_had += cost;
+	else
+		class->sparse_had = 0;
+
+	list_del_init(&rq->queuelist);
+	tg_media_remove(shard, flow, rq);
+	class->queued--;
+	WRITE_ONCE(shard->queued, shard->queued - 1);
+	if (list_empty(&flow->fifo)) {
+		list_del_init(&flow->turn);
+		tg_media_emptied(shard, flow);
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What belongs together becomes one request: inside a flow, so inside a class.
+ *
+ * A submitter's plug has merged what came at once. Here a sequential flow's bio is
+ * tried on what of the flow still waits, which is something only if the device is
+ * busy; looking there then costs nobody's time.
+ */
+#include <linux/lockdep.h>
+
+#include "triage.h"
+
+/* Called for each bio before it gets a request. */
+bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct tg_data *tg = tg_of(q);
+	struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
+	const enum hctx_type type = bio_op(bio) == REQ_OP_READ ? HCTX_TYPE_READ :
+								 HCTX_TYPE_DEFAULT;
+	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
+	enum prio_class class;
+	struct tg_flow *flow;
+	bool merged = false;
+	u32 key;
+
+	if (!READ_ONCE(shard->queued) || !READ_ONCE(tg->tunables.merge))
+		return false;
+	key = tg_key_of_current();
+	if (!key || !spin_trylock(&shard->lock))
+		return false;
+	tg_drain(shard);
+	class = prio_classify(&tg->tunables.bounds, bio->bi_ioprio);
+	flow = tg_flow_find(shard, key, class);
+	if (flow->key == key && flow->class == class && !list_empty(&flow->fifo) &&
+	    tg_detector_sequential(&flow->detector))
+		merged = blk_bio_list_merge(q, &flow->fifo, bio, nr_segs);
+	if (merged) {
+		flow->detector.next = max_t(u64, flow->detector.next, bio_end_sector(bio));
+		shard->merged++;
+	}
+	tg_leave(shard);
+	return merged;
+}
+
+/* On a disk requests are sorted by where they begin, so only their end may grow. */
+bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
+{
+	return !tg_of(q)->rotational || bio->bi_iter.bi_sector >= blk_rq_pos(rq);
+}

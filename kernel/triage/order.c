@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which class is next. In strict order, but for two guarantees: no request waits
+ * longer than its class may, and a class that waits is given its share.
+ */
+#include <linux/jiffies.h>
+#include <linux/lockdep.h>
+
+#include "triage.h"
+
+static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class class)
+{
+	return msecs_to_jiffies(class == PRIO_CLASS_NORMAL ?
+				READ_ONCE(tg->tunables.aging_expire_normal) :
+				READ_ONCE(tg->tunables.aging_expire_low));
+}
+
+/* The request that is overdue by most, of flows on one list; else @found. */
+static struct request *tg_most_overdue(const struct list_head *flows,
+				       unsigned long expire, struct request *found,
+				       unsigned long *found_due)
+{
+	struct tg_flow *flow;
+
+	list_for_each_entry(flow, flows, turn) {
+		struct request *rq = tg_first(&flow->fifo);
+		unsigned long due = (unsigned long)rq->fifo_time + expire;
+
+		if (time_before(due, *found_due)) {
+			*found_due = due;
+			found = rq;
+		}
+	}
+	return found;
+}
+
+/* What has waited as long as it may. Looks at every flow, so once a tick is enough. */
+static struct request *tg_next_aged(struct tg_shard *shard)
+{
+	struct request *found = NULL;
+	unsigned long due = jiffies;
+	int class;
+
+	if (time_before(jiffies, shard->young_until))
+		return NULL;
+
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
+		const struct tg_class *c = &shard->classes[class];
+		const unsigned long expire = tg_aging_expire(shard->tg, class);
+
+		found = tg_most_overdue(&c->sparse, expire, found, &due);
+		found = tg_most_overdue(&c->backlog, expire, found, &due);
+	}
+	if (!found)
+		shard->young_until = jiffies + 1;
+	return found;
+}
+
+/* Of a class that is owed a whole turn. */
+static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
+{
+	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	int class;
+
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
+		struct tg_class *c = &shard->classes[class];
+
+		if (c->queued && c->owed > turn)
+			return tg_flow_next(shard, c, true, reason);
+	}
+	return NULL;
+}
+
+/* Keep the account of what classes are owed. */
+static void tg_settle(struct tg_shard *shard, enum prio_class served, u32 cost)
+{
+	const struct tg_tunables *tunables = &shard->tg->tunables;
+	int class;
+
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
+		struct tg_class *c = &shard->classes[class];
+
+		if (!c->queued)
+			c->owed = 0;
+		else if (class == served)
+			c->owed -= min_t(u64, c->owed, cost);
+		else
+			c->owed += tg_share_due(cost, class == PRIO_CLASS_NORMAL ?
+						READ_ONCE(tunables->share_normal) :
+						READ_ONCE(tunables->share_low));
+	}
+}
+
+/* The whole policy. */
+static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct request *rq;
+	bool bulk = true;
+	int class;
+
+	rq = tg_next_aged(shard);
+	if (rq) {
+		*reason = TG_AGED;
+		return rq;
+	}
+	rq = tg_next_reserved(shard, reason);
+	if (rq) {
+		*reason = TG_RESERVED;
+		return rq;
+	}
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		struct tg_class *c = &shard->classes[class];
+
+		if (!c->queued)
+			continue;
+		if (class != PRIO_CLASS_HIGH && bulk)
+			bulk = tg_bulk_may_go(shard);
+		rq = tg_flow_next(shard, c, bulk, reason);
+		if (rq)
+			return rq;
+	}
+	return NULL;
+}
+
+/* Take what is next from where it was queued; NULL: nothing may go. */
+struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct request *rq = tg_first(&shard->at_head);
+	struct tg_class *class;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (rq) {
+		*reason = TG_RETURNED;
+		list_del_init(&rq->queuelist);
+		WRITE_ONCE(shard->queued, shard->queued - 1);
+		tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
+	} else {
+		rq = tg_choose(shard, reason);
+		if (!rq)
+			return NULL;
+		tg_flow_take(shard, rq);
+		tg_settle(shard, tg_tag(rq)->class, tg_tag(rq)->cost);
+	}
+	class = &shard->classes[tg_tag(rq)->class];
+	class->dispatched++;
+	class->reasons[*reason]++;
+	return rq;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How much bulk is let into the device, and when it is woken.
+ *
+ * While somebody waits on latency, which is whenever an urgent request was seen in
+ * the last second, what others have in the device is limited by a budget (depth.h);
+ * else by nothing. A shard that may not send is woken by what comes back from the
+ * device, or by its watchdog.
+ */
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+
+#include "triage.h"
+
+/* Nobody waits on latency when no urgent request was seen for this long. */
+#define TG_QUIET_JIFFIES HZ
+/* A throttled shard looks again after this, whatever happens. */
+#define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
+/* A probe that is not answered ends; a disk first has to finish what it has. */
+#define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
+#define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
+/* What a write buffer holds goes on for so long after the last write. */
+#define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
+/* Bulk that was sent this long ago may still be felt. */
+#define TG_FELT_JIFFIES msecs_to_jiffies(100)
+/* Costs are learnt over windows of this, */
+#define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
+/* in which the device always had so much to do: a disk has one arm, flash many dies. */
+#define TG_BUSY_FLASH 8
+#define TG_BUSY_DISK 1
+
+static u64 tg_inside(const struct tg_gauge *gauge)
+{
+	return tg_gauge_inside(gauge) & TG_GAUGE_COST;
+}
+
+static u32 tg_count(const struct tg_gauge *gauge)
+{
+	return tg_gauge_inside(gauge) >> TG_GAUGE_SHIFT;
+}
+
+/* The cost of bulk that is in the device, in ns. */
+static u64 tg_bulk_inside(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_inside(&tg->shards[i].bulk);
+	return sum;
+}
+
+static u32 tg_urgent_inside(const struct tg_data *tg)
+{
+	u32 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_count(&tg->shards[i].urgent);
+	return sum;
+}
+
+/* Whether somebody waits on latency. */
+bool tg_pressed(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->pressed) &&
+	       time_before(jiffies, READ_ONCE(tg->urgent_at) + TG_QUIET_JIFFIES);
+}
+
+/* Somebody waits on latency now. */
+void tg_urgent_seen(struct tg_data *tg)
+{
+	if (READ_ONCE(tg->urgent_at) != jiffies)
+		WRITE_ONCE(tg->urgent_at, jiffies);
+	if (!READ_ONCE(tg->pressed))
+		WRITE_ONCE(tg->pressed, true);
+}
+
+/* What bulk may have in the device now, in ns of cost. */
+u64 tg_budget(const struct tg_data *tg)
+{
+	const unsigned int fixed = READ_ONCE(tg->tunables.budget_fixed);
+	const unsigned long quiet = jiffies - READ_ONCE(tg->urgent_at);
+
+	if (fixed)
+		return (u64)fixed * NSEC_PER_USEC;
+	return tg_depth_lingering(READ_ONCE(tg->depth.budget), jiffies_to_msecs(quiet));
+}
+
+static bool tg_bulk_fits(const struct tg_data *tg)
+{
+	const u64 inside = tg_bulk_inside(tg);
+	u64 budget;
+
+	if (READ_ONCE(tg->probing) && time_before(jiffies, READ_ONCE(tg->probe_until)))
+		return false;
+	/* A disk serves what is near first, and bulk could always be near. */
+	if (tg->rotational && tg_urgent_inside(tg))
+		return false;
+	/* One at a time is always let in, so that the device goes on. */
+	if (!inside)
+		return ktime_get_ns() >= READ_ONCE(tg->bulk_next_at);
+	budget = tg_budget(tg);
+	return inside < budget && budget >= READ_ONCE(tg->bulk_cost);
+}
+
+/* Whether the backlog may send a request. */
+bool tg_bulk_may_go(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+
+	if (likely(!READ_ONCE(tg->pressed)))
+		return true;
+	if (!tg_pressed(tg)) {
+		WRITE_ONCE(tg->pressed, false);
+		return true;
+	}
+	if (tg_bulk_fits(tg))
+		return true;
+	if (!READ_ONCE(tg->limited))
+		WRITE_ONCE(tg->limited, true);
+	return false;
+}
+
+/*
+ * Have a shard wait that has requests and may send none; its owner is who unthrottles
+ * it: what comes back, a new urgent request, or the watchdog.
+ *
+ * Return: false if it may send after all
+ */
+bool tg_throttle(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+	u64 wait = TG_WATCHDOG_NS;
+
+	lockdep_assert_held(&shard->lock);
+
+	tg_trace_hold(shard, tg_budget(tg), tg_bulk_inside(tg));
+	if (!test_and_set_bit(TG_THROTTLED, &shard->state))
+		atomic_inc(&tg->nr_throttled);
+	if (shard->awaited) {
+		wait = shard->awaited_until - min(shard->awaited_until, ktime_get_ns());
+	} else {
+		/* Pairs with the barrier in tg_back(). */
+		smp_mb__after_atomic();
+		if (tg_bulk_may_go(shard)) {
+			tg_unthrottle(shard);
+			return false;
+		}
+		if (!tg_bulk_inside(tg)) {
+			const u64 now = ktime_get_ns();
+			const u64 next = READ_ONCE(tg->bulk_next_at);
+
+			if (next > now)
+				wait = min_t(u64, wait, next - now);
+		}
+	}
+	if (wait < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
+		hrtimer_start(&shard->watchdog, ns_to_ktime(wait), HRTIMER_MODE_REL);
+	return true;
+}
+
+void tg_unthrottle(struct tg_shard *shard)
+{
+	if (test_bit(TG_THROTTLED, &shard->state) &&
+	    test_and_clear_bit(TG_THROTTLED, &shard->state))
+		atomic_dec(&shard->tg->nr_throttled);
+}
+
+static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
+{
+	struct tg_shard *shard = container_of(timer, struct tg_shard, watchdog);
+
+	tg_unthrottle(shard);
+	blk_mq_run_hw_queue(shard->hctx, true);
+	return HRTIMER_NORESTART;
+}
+
+/* Wake the shards that wait. Only those: running a hardware queue is not cheap. */
+static void tg_wake(struct tg_data *tg)
+{
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++) {
+		struct tg_shard *shard = &tg->shards[i];
+
+		if (!test_bit(TG_THROTTLED, &shard->state) || !tg_bulk_may_go(shard))
+			continue;
+		tg_unthrottle(shard);
+		blk_mq_run_hw_queue(shard->hctx, true);
+	}
+}
+
+/* Learn what requests cost, if the device was busy through a whole window. */
+static void tg_learn_costs(struct tg_data *tg)
+{
+	struct tg_work work = {}, now = {};
+	unsigned long flags;
+	u64 time, fewest = 0;
+	unsigned int i;
+	int op;
+
+	if (!spin_trylock_irqsave(&tg->control, flags))
+		return;
+	time = ktime_get_ns();
+	for (i = 0; i < tg->nr_shards; i++) {
+		struct tg_shard *shard = &tg->shards[i];
+
+		for (op = TG_READ; op < TG_OPS; op++) {
+			now.requests[op] += READ_ONCE(shard->work.requests[op]);
+			now.kib[op] += READ_ONCE(shard->work.kib[op]);
+		}
+		if (READ_ONCE(shard->fewest) != U32_MAX)
+			fewest += READ_ONCE(shard->fewest);
+		WRITE_ONCE(shard->fewest, U32_MAX);
+	}
+	for (op = TG_READ; op < TG_OPS; op++) {
+		work.requests[op] = now.requests[op] - tg->window_work.requests[op];
+		work.kib[op] = now.kib[op] - tg->window_work.kib[op];
+	}
+	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH))
+		tg_cost_learn(tg->costs, &work, time - tg->window_began);
+	tg->window_work = now;
+	tg->window_began = time;
+	WRITE_ONCE(tg->window_until, jiffies + TG_WINDOW_JIFFIES);
+	spin_unlock_irqrestore(&tg->control, flags);
+}
+
+/* Take note that a request goes to the device. */
+void tg_send(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_data *tg = shard->tg;
+	struct tg_tag *tag = tg_tag(rq);
+	struct tg_gauge *gauge = tag->urgent ? &shard->urgent : &shard->bulk;
+	const u32 inside = tg_count(&shard->bulk) + tg_count(&shard->urgent);
+
+	lockdep_assert_held(&shard->lock);
+
+	if (inside < shard->fewest)
+		shard->fewest = inside;
+	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
+	tag->in_flight = true;
+	tag->timed = tag->urgent;
+	if (tag->urgent) {
+		tag->clean = !tg_bulk_inside(tg);
+		tag->sent_at = ktime_get_ns();
+	} else if (READ_ONCE(tg->pressed)) {
+		const u64 gap = tg_depth_gap(tg_budget(tg), tg->bulk_cost, tag->cost);
+
+		if (gap)
+			WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() + gap);
+		WRITE_ONCE(tg->bulk_cost, tg->bulk_cost - tg->bulk_cost / 16 +
+					  tag->cost / 16);
+		WRITE_ONCE(tg->bulk_at, jiffies);
+		if (tg_op(rq) == TG_WRITE)
+			WRITE_ONCE(tg->written_at, jiffies);
+	}
+	if (time_after(jiffies, READ_ONCE(tg->window_until)))
+		tg_learn_costs(tg);
+}
+
+static void tg_probe_begin(struct tg_data *tg)
+{
+	lockdep_assert_held(&tg->control);
+
+	tg->depth.sampled = 0;
+	tg->probe_began = jiffies;
+	if (time_before(jiffies, READ_ONCE(tg->written_at) + TG_SETTLE_JIFFIES))
+		tg->probe_began += TG_SETTLE_JIFFIES;
+	WRITE_ONCE(tg->probe_until, tg->probe_began + (tg->rotational ?
+						       TG_PROBE_JIFFIES_DISK :
+						       TG_PROBE_JIFFIES_FLASH));
+	WRITE_ONCE(tg->probing, true);
+}
+
+static void tg_probe_end(struct tg_data *tg)
+{
+	lockdep_assert_held(&tg->control);
+
+	tg->probes++;
+	WRITE_ONCE(tg->probing, false);
+	tg->probe_next = jiffies + (jiffies - tg->probe_began + 1) *
+				   TG_DEPTH_PROBE_SPACING;
+}
+
+/*
+ * Learn from an urgent request: either what they take alone, or whether bulk is in
+ * their way.
+ */
+static void tg_learn_depth(struct tg_data *tg, bool clean, u64 latency)
+{
+	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
+	const bool felt = time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_FELT_JIFFIES);
+	struct tg_depth *depth = &tg->depth;
+	u64 target, least;
+
+	lockdep_assert_held(&tg->control);
+
+	if (tg->probing || !felt) {
+		if (clean && time_after_eq(jiffies, tg->probe_began) &&
+		    tg_depth_alone(depth, latency) && tg->probing)
+			tg_probe_end(tg);
+		else if (tg->probing && time_after(jiffies, tg->probe_until))
+			tg_probe_end(tg);
+		return;
+	}
+	if (!depth->known && !target_us) {
+		tg_probe_begin(tg);
+		return;
+	}
+	target = target_us ? (u64)target_us * NSEC_PER_USEC :
+		 tg_depth_target(depth, READ_ONCE(tg->tunables.latency_factor));
+	least = (u64)READ_ONCE(tg->bulk_cost) *
+		max(READ_ONCE(tg->tunables.share_low), 1u) / 100;
+	tg->judged++;
+	tg->late += latency > target;
+	tg_depth_judge(depth, latency > target, READ_ONCE(tg->limited), least);
+	WRITE_ONCE(tg->limited, false);
+	if (time_after(jiffies, tg->probe_next))
+		tg_probe_begin(tg);
+}
+
+/* A request is no longer in the device: done, or sent back. Called by anybody. */
+void tg_back(struct request *rq, u64 now)
+{
+	struct tg_tag *tag = tg_tag(rq);
+	struct tg_shard *shard = rq->mq_hctx->sched_data;
+	struct tg_data *tg = shard->tg;
+	unsigned long flags;
+
+	if (!tag->in_flight)
+		return;
+	tag->in_flight = false;
+	atomic64_add(TG_GAUGE_ONE + tag->cost,
+		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
+	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {
+		tg_urgent_seen(tg);
+		tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg),
+			       now - min(now, tag->sent_at));
+		spin_unlock_irqrestore(&tg->control, flags);
+	}
+	/* Pairs with the barrier in tg_throttle(). */
+	smp_mb__after_atomic();
+	if (unlikely(atomic_read(&tg->nr_throttled)))
+		tg_wake(tg);
+}
+
+void tg_pressure_init(struct tg_shard *shard)
+{
+	shard->fewest = U32_MAX;
+	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+}
+
+void tg_pressure_exit(struct tg_shard *shard)
+{
+	hrtimer_cancel(&shard->watchdog);
+	WARN_ON_ONCE(tg_gauge_inside(&shard->bulk));
+	WARN_ON_ONCE(tg_gauge_inside(&shard->urgent));
+}

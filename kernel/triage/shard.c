@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * From submitters to a dispatcher, without waiting for a lock.
+ *
+ * A submitter pushes requests on its shard's inbox. Whoever runs the hardware queue
+ * tries the shard's lock; who finds it taken leaves, as the one who has it will look
+ * at the inbox again before it rests.
+ */
+#include <linux/ioprio.h>
+#include <linux/jiffies.h>
+#include <linux/lockdep.h>
+
+#include <trace/events/block.h>
+
+#include "triage.h"
+
+static struct llist_node *tg_node(struct request *rq)
+{
+	/* Until a request is completed only its scheduler uses this one. */
+	return &rq->ipi_list;
+}
+
+/*
+ * Called for new requests, and again, at head, for those that the driver could not
+ * take (blk_mq_requeue_request()).
+ */
+void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+			blk_insert_t flags)
+{
+	struct tg_shard *shard = hctx->sched_data;
+	struct llist_node *newest = NULL, *oldest = NULL;
+	struct request *rq, *next;
+
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		list_del_init(&rq->queuelist);
+		rq->fifo_time = jiffies;
+		if (!iosched_was_prepared(rq))
+			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
+		trace_block_rq_insert(rq);
+		tg_node(rq)->next = newest;
+		newest = tg_node(rq);
+		if (!oldest)
+			oldest = newest;
+	}
+	if (!newest)
+		return;
+	if (flags & BLK_MQ_INSERT_AT_HEAD)
+		llist_add_batch(newest, oldest, &shard->returned);
+	else
+		llist_add_batch(newest, oldest, &shard->inbox);
+}
+
+/* Move what submitters have left to where it can be chosen from. */
+void tg_drain(struct tg_shard *shard)
+{
+	struct llist_node *list;
+	struct request *rq, *next;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (!llist_empty(&shard->returned)) {
+		list = llist_reverse_order(llist_del_all(&shard->returned));
+		llist_for_each_entry_safe(rq, next, list, ipi_list) {
+			struct tg_class *class;
+
+			tg_tag(rq)->class = prio_classify(&shard->tg->tunables.bounds,
+							  req_get_ioprio(rq));
+			tg_tag(rq)->urgent = tg_tag(rq)->class == PRIO_CLASS_HIGH;
+			class = &shard->classes[tg_tag(rq)->class];
+			class->inserted++;
+			list_add_tail(&rq->queuelist, &shard->at_head);
+			WRITE_ONCE(shard->queued, shard->queued + 1);
+		}
+		tg_unthrottle(shard);
+	}
+	if (!llist_empty(&shard->inbox)) {
+		list = llist_reverse_order(llist_del_all(&shard->inbox));
+		llist_for_each_entry_safe(rq, next, list, ipi_list)
+			tg_flow_add(shard, rq);
+	}
+}
+
+static bool tg_mail(const struct tg_shard *shard)
+{
+	return !llist_empty(&shard->inbox) || !llist_empty(&shard->returned);
+}
+
+/* Leave a shard's lock, after doing something else than dispatching. */
+void tg_leave(struct tg_shard *shard)
+{
+	spin_unlock(&shard->lock);
+	/* Pairs with the barrier in tg_enter(). */
+	smp_mb();
+	if (test_and_clear_bit(TG_MISSED, &shard->state))
+		blk_mq_run_hw_queue(shard->hctx, true);
+}
+
+static bool tg_enter(struct tg_shard *shard)
+{
+	if (spin_trylock(&shard->lock))
+		return true;
+	set_bit(TG_MISSED, &shard->state);
+	/* Pairs with the one in tg_leave(): either that sees the bit, or this succeeds. */
+	smp_mb__after_atomic();
+	return spin_trylock(&shard->lock);
+}
+
+struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct tg_shard *shard = hctx->sched_data;
+	enum tg_reason reason;
+	struct request *rq;
+	bool again;
+
+	do {
+		again = false;
+		if (!tg_enter(shard))
+			return NULL;
+		tg_drain(shard);
+		rq = tg_next(shard, &reason);
+		if (rq) {
+			tg_send(shard, rq);
+			tg_trace_dispatch(shard, rq, reason);
+		} else if (shard->queued) {
+			shard->hctx = hctx;
+			again = !tg_throttle(shard);
+		}
+		spin_unlock(&shard->lock);
+		if (rq)
+			return rq;
+		/* Who left something meanwhile may have found the lock taken. */
+		smp_mb();
+	} while (again || tg_mail(shard));
+	return NULL;
+}
+
+/*
+ * Called without the lock before every dispatch, and in interrupts. The kernel takes
+ * it badly (a delay of 3 ms, and all hardware queues run) when this promises and
+ * dispatch does not keep, so what has come while the shard is throttled is looked at
+ * here: only what is urgent ends it.
+ */
+bool tg_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct tg_shard *shard = hctx->sched_data;
+
+	if (!test_bit(TG_THROTTLED, &shard->state))
+		return READ_ONCE(shard->queued) || tg_mail(shard);
+	if (tg_mail(shard)) {
+		if (in_hardirq() || !spin_trylock(&shard->lock))
+			return true;
+		tg_drain(shard);
+		spin_unlock(&shard->lock);
+	}
+	return !test_bit(TG_THROTTLED, &shard->state);
+}

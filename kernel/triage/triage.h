@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * triage: what its parts share.
+ *
+ *	main.c		the elevator's operations
+ *	shard.c		from submitters to a dispatcher, without waiting for a lock
+ *	order.c		which class is next: returned, aged, owed, strict
+ *	flow.c		which flow of a class is next: sparse ones first, then by deficit
+ *	media.c		which request of a flow is next, on flash and on disks
+ *	pressure.c	how much bulk is let into the device, and when it is woken
+ *	tags.c		keeps scheduler tags free for flows that hold few
+ *	merge.c		what belongs together becomes one request
+ *	tunables.c	sysfs
+ *	inspect.c	debugfs and tracepoints
+ *
+ * and, free of kernel calls: cost.h, depth.h, detector.h, share.h.
+ */
+#ifndef TG_TRIAGE_H
+#define TG_TRIAGE_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/cache.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+
+#include "iosched.h"
+#include "prio-class.h"
+
+#include "cost.h"
+#include "depth.h"
+#include "detector.h"
+#include "share.h"
+
+/* Why a request was next. The names are in inspect.c. */
+enum tg_reason {
+	TG_RETURNED,	/* the driver had sent it back */
+	TG_AGED,	/* it has waited as long as its class may */
+	TG_RESERVED,	/* its class is owed */
+	TG_STRICT,	/* the only flow of the most urgent class that waits */
+	TG_SPARSE,	/* its flow asks for little */
+	TG_DEFICIT,	/* it is its flow's turn */
+	TG_EXPIRED,	/* a disk's head was elsewhere for too long */
+	TG_REASONS,
+};
+
+/**
+ * struct tg_tag - what is kept with a request, in its elv.priv
+ * @cost: what it was charged, in ns; from dispatch on
+ * @slot: of its submitter in struct tg_data's @slots
+ * @flow: of its shard's; from insertion to dispatch
+ * @class: enum prio_class
+ * @held: it counts in @slot
+ * @urgent: somebody waits for it: HIGH, or of a sparse flow
+ * @in_flight: it counts as in the device
+ * @timed: @sent_at is known
+ * @clean: there was no bulk in the device when it was sent
+ * @key: of its submitter; until insertion
+ * @sent_at: when it was dispatched, in ns
+ */
+struct tg_tag {
+	u32 cost;
+	u8 slot;
+	u8 flow;
+	u8 class:2;
+	u8 held:1;
+	u8 urgent:1;
+	u8 in_flight:1;
+	u8 timed:1;
+	u8 clean:1;
+	union {
+		u32 key;
+		u64 sent_at;
+	};
+};
+
+static inline struct tg_tag *tg_tag(struct request *rq)
+{
+	static_assert(sizeof(struct tg_tag) <= sizeof(rq->elv.priv));
+	return (struct tg_tag *)rq->elv.priv;
+}
+
+/* One submitter's requests of one class on one shard. Guarded by the shard's lock. */
+struct tg_flow {
+	struct list_head turn;		/* on a list of its class, while it has any */
+	struct list_head fifo;		/* oldest first */
+	struct rb_root sorted;		/* by sector, on rotational devices */
+	s64 deficit;			/* what is left of its turn, in ns of cost */
+	u32 key;
+	u8 class;
+	u8 level;
+	bool sparse;			/* on its class's list of these */
+	struct tg_detector detector;
+	sector_t position;		/* where its last request ended */
+};
+
+#define TG_FLOW_WAYS 4
+#define TG_FLOW_SETS 64
+#define TG_FLOWS (TG_FLOW_SETS * TG_FLOW_WAYS)
+
+/* Guarded by the shard's lock. inserted = dispatched + queued. */
+struct tg_class {
+	struct list_head sparse;	/* flows that ask for little */
+	struct list_head backlog;	/* the others, in the order of their turns */
+	unsigned int queued;
+	u64 owed;			/* of its guaranteed share, in ns of cost */
+	u64 sparse_had;			/* since the backlog's last turn, in ns of cost */
+	unsigned long inserted;
+	unsigned long dispatched;
+	unsigned long reasons[TG_REASONS];	/* parts of dispatched */
+};
+
+/*
+ * What is in the device: what was sent less what came back, each the sum of
+ * TG_GAUGE_ONE + cost over requests. So one addition counts both.
+ */
+struct tg_gauge {
+	u64 sent;			/* guarded by the shard's lock */
+	atomic64_t back;
+};
+
+#define TG_GAUGE_SHIFT 40
+#define TG_GAUGE_ONE (1ull << TG_GAUGE_SHIFT)
+#define TG_GAUGE_COST (TG_GAUGE_ONE - 1)
+
+static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
+{
+	return READ_ONCE(gauge->sent) - (u64)atomic64_read(&gauge->back);
+}
+
+/* Bits of a shard's state: */
+#define TG_MISSED 0	/* somebody found the lock taken, and left */
+#define TG_THROTTLED 1	/* what is queued may not go yet */
+
+/* One hardware queue's share of the scheduler, or all of it (struct tg_data). */
+struct tg_shard {
+	/* Filled by submitters, without a lock; the newest first. */
+	struct llist_head inbox;
+	struct llist_head returned;
+
+	/*
+	 * Guards all below. Taken with a try only, by who dispatches, who looks
+	 * whether there is work, and who merges, so that nobody ever waits for
+	 * it: see tg_leave(). Waited for by sysfs and debugfs alone. Never taken
+	 * by an interrupt, which therefore need not be off.
+	 */
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	struct tg_data *tg;
+	struct blk_mq_hw_ctx *hctx;	/* the one to run */
+	struct list_head at_head;	/* before all else, oldest first */
+	struct tg_class classes[PRIO_CLASS_COUNT];
+	unsigned int queued;		/* on at_head and in classes; read by anybody */
+	unsigned long state;		/* TG_MISSED, TG_THROTTLED; changed by anybody */
+	unsigned long young_until;	/* jiffies; nothing ages before */
+	struct tg_flow *awaited;	/* a disk stays with it for a moment */
+	u64 awaited_until;		/* ns */
+	struct tg_gauge bulk;
+	struct tg_gauge urgent;
+	struct tg_work work;		/* all it was given */
+	u32 fewest;			/* in the device, since the estimates were looked at */
+	struct hrtimer watchdog;	/* ends every state in which it is throttled */
+	u64 merged;
+	struct tg_flow flows[TG_FLOWS];
+};
+
+/* A submitter's tags; a line for each, as each has CPUs of its own. */
+struct tg_slot {
+	atomic_t held;
+} ____cacheline_aligned_in_smp;
+
+#define TG_SLOT_BITS 8
+
+/* Set in sysfs, read by anybody; each is one word, and any value of it is safe. */
+struct tg_tunables {
+	struct prio_bounds bounds;
+	unsigned int latency_factor;		/* hundredths */
+	unsigned int latency_target_us;		/* 0: by factor */
+	unsigned int budget_fixed;		/* us of cost; 0: by the controller */
+	unsigned int quantum;			/* us of cost */
+	unsigned int share_normal;		/* % */
+	unsigned int share_low;			/* % */
+	unsigned int aging_expire_normal;	/* ms */
+	unsigned int aging_expire_low;		/* ms */
+	unsigned int fifo_expire;		/* ms, rotational */
+	unsigned int anticipation;		/* us, rotational */
+	unsigned int merge;			/* 0, 1 */
+};
+
+/* What the scheduler knows of one device. */
+struct tg_data {
+	struct request_queue *queue;
+	struct tg_tunables tunables;
+	bool rotational;
+	unsigned int nr_shards;		/* 1: it sees all requests */
+	struct tg_shard *shards;
+
+	struct tg_cost costs[TG_OPS];	/* written under control, read by anybody */
+	unsigned int depth_full;	/* for who holds many tags; read by anybody */
+	unsigned int depth_pressed;	/* the same while somebody waits on latency */
+
+	/* When somebody last waited on latency, in jiffies; written and read by anybody. */
+	unsigned long urgent_at ____cacheline_aligned_in_smp;
+	unsigned long bulk_at;		/* when bulk was last sent, in jiffies */
+	unsigned long written_at;	/* the same, of writes */
+	bool pressed;			/* urgent_at has a meaning */
+	bool probing;			/* bulk is kept out; written under control */
+	bool limited;			/* bulk would have used more than it may */
+	u32 bulk_cost;			/* of a request, a moving average, in ns */
+	u64 bulk_next_at;		/* not before; ns */
+	atomic_t nr_throttled;		/* shards that wait to be woken */
+
+	/*
+	 * Guards what is learnt: depth, clean, and changes of costs. Taken with a try
+	 * only, also by interrupts: who finds it taken leaves a sample out.
+	 */
+	spinlock_t control;
+	struct tg_depth depth;
+	unsigned long probe_began;	/* jiffies; samples count from then on */
+	unsigned long probe_until;	/* jiffies */
+	unsigned long probe_next;	/* jiffies */
+	unsigned long probes;		/* how many there were */
+	unsigned long judged;		/* urgent requests that taught the controller */
+	unsigned long late;		/* of these, longer than the target */
+	unsigned long window_until;	/* jiffies; read by anybody */
+	u64 window_began;		/* ns */
+	struct tg_work window_work;	/* what shards had been given then */
+
+	struct tg_slot slots[1 << TG_SLOT_BITS];
+};
+
+static inline struct tg_data *tg_of(const struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
+
+static inline enum tg_op tg_op(const struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ ? TG_READ : TG_WRITE;
+}
+
+static inline struct request *tg_first(const struct list_head *list)
+{
+	return list_first_entry_or_null(list, struct request, queuelist);
+}
+
+/* shard.c */
+void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+			blk_insert_t flags);
+struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
+bool tg_has_work(struct blk_mq_hw_ctx *hctx);
+void tg_drain(struct tg_shard *shard);
+void tg_leave(struct tg_shard *shard);
+
+/* order.c */
+struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason);
+
+/* flow.c */
+u32 tg_key_of_current(void);
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class class);
+void tg_flow_add(struct tg_shard *shard, struct request *rq);
+struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
+			     bool bulk, enum tg_reason *reason);
+void tg_flow_take(struct tg_shard *shard, struct request *rq);
+
+/* media.c */
+void tg_media_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
+void tg_media_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
+struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
+			      enum tg_reason *reason);
+void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow);
+bool tg_media_awaits(struct tg_shard *shard);
+u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow, const struct request *rq);
+
+/* pressure.c */
+bool tg_bulk_may_go(struct tg_shard *shard);
+void tg_send(struct tg_shard *shard, struct request *rq);
+void tg_back(struct request *rq, u64 now);
+void tg_urgent_seen(struct tg_data *tg);
+bool tg_pressed(const struct tg_data *tg);
+u64 tg_budget(const struct tg_data *tg);
+bool tg_throttle(struct tg_shard *shard);
+void tg_unthrottle(struct tg_shard *shard);
+void tg_pressure_init(struct tg_shard *shard);
+void tg_pressure_exit(struct tg_shard *shard);
+
+/* tags.c */
+void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
+void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
+void tg_prepare_request(struct request *rq);
+unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq);
+void tg_tags_put(struct request *rq);
+
+/* merge.c */
+bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
+bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);
+
+/* tunables.c */
+extern const struct tg_tunables tg_defaults_flash, tg_defaults_disk;
+extern struct elv_fs_entry tg_attrs[];
+
+/* inspect.c */
+#ifdef CONFIG_BLK_DEBUG_FS
+extern const struct blk_mq_debugfs_attr tg_debugfs_attrs[];
+#endif
+void tg_trace_dispatch(struct tg_shard *shard, struct request *rq, enum tg_reason reason);
+void tg_trace_hold(struct tg_shard *shard, u64 budget, u64 inside);
+
+#endif

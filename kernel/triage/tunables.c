@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to what comes after
+ * it. One that is out of bounds is refused.
+ */
+#include <linux/kstrtox.h>
+#include <linux/sysfs.h>
+
+#include "triage.h"
+
+/* One tunable may bound another: classes want both thresholds, shares leave some. */
+#define TG_SHARES_MAX 90
+
+const struct tg_tunables tg_defaults_flash = {
+	.bounds = PRIO_BOUNDS_DEFAULT,
+	.latency_factor = 200,		/* a reader hardly notices twice as long */
+	.quantum = 200,			/* a few requests: turns come round soon */
+	.share_normal = 10,
+	.share_low = 5,
+	.aging_expire_normal = 1000,	/* a user's patience */
+	.aging_expire_low = 5000,	/* below what a kernel takes for a hang, 120 s */
+	.fifo_expire = 500,
+	.anticipation = 0,
+	.merge = 1,
+};
+
+const struct tg_tunables tg_defaults_disk = {
+	.bounds = PRIO_BOUNDS_DEFAULT,
+	.latency_factor = 200,
+	.quantum = 50000,		/* several seeks: most of a turn is transfer */
+	.share_normal = 10,
+	.share_low = 5,
+	.aging_expire_normal = 2000,
+	.aging_expire_low = 10000,
+	.fifo_expire = 500,
+	.anticipation = 2000,		/* a quarter of a seek */
+	.merge = 1,
+};
+
+struct tg_bounds {
+	unsigned int least;
+	unsigned int most;
+};
+
+static ssize_t tg_store(struct tg_data *tg, unsigned int *tunable, unsigned int *other,
+			const struct tg_bounds *bounds, const char *page, size_t count)
+{
+	unsigned int value;
+
+	if (kstrtouint(page, 10, &value) || value < bounds->least || value > bounds->most)
+		return -EINVAL;
+	if (other && value + READ_ONCE(*other) > TG_SHARES_MAX)
+		return -EINVAL;
+	WRITE_ONCE(*tunable, value);
+	return count;
+}
+
+/* The classes' two thresholds are judged together. */
+static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_t count)
+{
+	if (!prio_bounds_valid(&new))
+		return -EINVAL;
+	WRITE_ONCE(tg->tunables.bounds.be_high_max, new.be_high_max);
+	WRITE_ONCE(tg->tunables.bounds.be_low_min, new.be_low_min);
+	return count;
+}
+
+/*
+ * The core calls these one at a time for a device. What is shown is what a field of
+ * struct tg_tunables is.
+ */
+#define TG_SHOW(name, field)						\
+static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
+{									\
+	struct tg_data *tg = eq->elevator_data;				\
+									\
+	return sysfs_emit(page, "%u\n", READ_ONCE(tg->tunables.field));	\
+}
+
+#define TG_TUNABLE(name, least, most, other)				\
+TG_SHOW(name, name)							\
+static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
+				 const char *page, size_t count)	\
+{									\
+	static const struct tg_bounds bounds = { least, most };		\
+	struct tg_data *tg = eq->elevator_data;				\
+									\
+	return tg_store(tg, &tg->tunables.name, other, &bounds, page,	\
+			count);						\
+}
+
+TG_TUNABLE(latency_factor, 110, 10000, NULL);
+TG_TUNABLE(latency_target_us, 0, 10000000, NULL);
+TG_TUNABLE(budget_fixed, 0, 1000000, NULL);
+TG_TUNABLE(quantum, 10, 1000000, NULL);
+TG_TUNABLE(share_normal, 0, TG_SHARES_MAX, &tg->tunables.share_low);
+TG_TUNABLE(share_low, 0, TG_SHARES_MAX, &tg->tunables.share_normal);
+TG_TUNABLE(aging_expire_normal, 1, 60000, NULL);
+TG_TUNABLE(aging_expire_low, 1, 60000, NULL);
+TG_TUNABLE(fifo_expire, 1, 60000, NULL);
+TG_TUNABLE(anticipation, 0, 100000, NULL);
+TG_TUNABLE(merge, 0, 1, NULL);
+TG_SHOW(be_high_max, bounds.be_high_max);
+TG_SHOW(be_low_min, bounds.be_low_min);
+#undef TG_TUNABLE
+#undef TG_SHOW
+
+#define TG_THRESHOLD(name)						\
+static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
+				 const char *page, size_t count)	\
+{									\
+	struct tg_data *tg = eq->elevator_data;				\
+	struct prio_bounds new = tg->tunables.bounds;			\
+									\
+	if (kstrtouint(page, 10, &new.name))				\
+		return -EINVAL;						\
+	return tg_store_bounds(tg, new, count);				\
+}
+
+TG_THRESHOLD(be_high_max);
+TG_THRESHOLD(be_low_min);
+#undef TG_THRESHOLD
+
+#define TG_ATTR(name) __ATTR(name, 0644, tg_##name##_show, tg_##name##_store)
+struct elv_fs_entry tg_attrs[] = {
+	TG_ATTR(be_high_max),
+	TG_ATTR(be_low_min),
+	TG_ATTR(latency_factor),
+	TG_ATTR(latency_target_us),
+	TG_ATTR(budget_fixed),
+	TG_ATTR(quantum),
+	TG_ATTR(share_normal),
+	TG_ATTR(share_low),
+	TG_ATTR(aging_expire_normal),
+	TG_ATTR(aging_expire_low),
+	TG_ATTR(fifo_expire),
+	TG_ATTR(anticipation),
+	TG_ATTR(merge),
+	__ATTR_NULL
+};
+
+#undef TG_ATTR

@@ -104,21 +104,46 @@ static void op(struct request_queue *q)					\
 #endif
 
 /*
+ * iosched_probe_shallow_depth() - whether limit_depth() sets a limit for all tags
+ * @whole: true: for all; false: for each word of their bitmap
+ *
+ * It was for each word until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as
+ * documented" and what came with it), and in stable series until some day within
+ * them. Nothing in the interface tells, so a bitmap is asked.
+ *
+ * Return: 0, or -ENOMEM
+ */
+static inline int iosched_probe_shallow_depth(bool *whole)
+{
+	enum { BITS = 256, BITS_SHIFT = 6, LIMIT = 4 };
+	struct sbitmap_queue tags;
+	unsigned int taken = 0;
+	int ret;
+
+	ret = sbitmap_queue_init_node(&tags, BITS, BITS_SHIFT, false, GFP_KERNEL,
+				      NUMA_NO_NODE);
+	if (ret)
+		return ret;
+	sbitmap_queue_min_shallow_depth(&tags, LIMIT);
+	while (taken <= LIMIT && sbitmap_queue_get_shallow(&tags, LIMIT) >= 0)
+		taken++;
+	sbitmap_queue_free(&tags);
+	*whole = taken <= LIMIT;
+	return 0;
+}
+
+/*
  * iosched_shallow_depth() - what limit_depth() has to set for a part of all tags
  * @tags: a hardware context's sched_tags
  * @part: of 64
- *
- * Since 6.18 (the same change) it is for the whole bitmap, until then for each of
- * its words.
+ * @whole: what iosched_probe_shallow_depth() has found
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
-						 unsigned int part)
+						 unsigned int part, bool whole)
 {
-#ifdef IOSCHED_DEPTH_TAKES_HCTX
-	const unsigned int bits = 1U << tags->bitmap_tags.sb.shift;
-#else
-	const unsigned int bits = tags->bitmap_tags.sb.depth;
-#endif
+	const struct sbitmap *map = &tags->bitmap_tags.sb;
+	const unsigned int bits = whole ? map->depth : 1U << map->shift;
+
 	return max(bits * part / 64, 1U);
 }
 

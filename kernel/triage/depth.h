@@ -4,7 +4,7 @@
  *
  * What is inside a device can no longer be overtaken. So what bulk holds in there is
  * limited by a budget of cost, and the budget is found by trying: it is right when
- * one protected request in a hundred takes longer than the target.
+ * hardly any protected request takes longer than the target.
  *
  * The target is a multiple of what protected requests take when no bulk is in the
  * device. That depends on the device and on how many of themselves they meet, so it
@@ -19,11 +19,15 @@
 
 #include "pure.h"
 
-/* Which part of protected requests may take longer than the target: 1 in ... */
-#define TG_DEPTH_RARE 100
+/*
+ * Which part of protected requests may take longer than the target: 1 in ... Fewer
+ * than one in a hundred, so that the 99th percentile stays below it though the budget
+ * is never at rest.
+ */
+#define TG_DEPTH_RARE 150
 
 /*
- * A late request takes 1/16 of the budget, the 99 that are in time give it back:
+ * A late request takes 1/16 of the budget, the others give it back:
  * from far too much to enough in some 50 late ones, and at rest within 6 %.
  */
 #define TG_DEPTH_CUT_SHIFT 4
@@ -104,7 +108,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 }
 
 /**
- * tg_depth_target() - what one protected request in a hundred may exceed
+ * tg_depth_target() - what few protected requests may exceed
  * @depth: the controller, which knows what they take without bulk
  * @factor_pct: how many times as long they may take, in hundredths
  *

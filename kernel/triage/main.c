@@ -37,13 +37,17 @@ static void tg_shard_init(struct tg_shard *shard, struct tg_data *tg)
 static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct tg_data *tg;
+	bool whole_depth;
 	unsigned int i;
 
+	if (iosched_probe_shallow_depth(&whole_depth))
+		return -ENOMEM;
 	tg = kvzalloc_node(sizeof(*tg), GFP_KERNEL, q->node);
 	if (!tg)
 		return -ENOMEM;
 
 	tg->queue = q;
+	tg->whole_depth = whole_depth;
 	tg->rotational = !blk_queue_nonrot(q);
 	tg->tunables = tg->rotational ? tg_defaults_disk : tg_defaults_flash;
 	/* One head has one queue: all that a disk is asked for is seen together. */

@@ -24,6 +24,8 @@
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
 /* Bulk that was sent this long ago may still be felt. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
+/* Bulk waits for a gap behind an urgent request where fewer than this fit. */
+#define TG_GATED_REQUESTS 2
 /* Costs are learnt over windows of this, */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
 /* in which the device always had so much to do: a disk has one arm, flash many dies. */
@@ -88,21 +90,66 @@ u64 tg_budget(const struct tg_data *tg)
 	return tg_depth_lingering(READ_ONCE(tg->depth.budget), jiffies_to_msecs(quiet));
 }
 
+/*
+ * Whether bulk has to wait until an urgent request makes way for it. Where there is
+ * room for several this would only keep the device idle. A disk chooses by itself
+ * whom it serves first.
+ */
+static bool tg_gated(const struct tg_data *tg, u64 budget)
+{
+	return !tg->rotational && budget < TG_GATED_REQUESTS * READ_ONCE(tg->bulk_cost);
+}
+
+/*
+ * When bulk may go on though no urgent request made way for it; ns. One that is in
+ * the device is waited for, one that just left may be followed by another.
+ */
+static u64 tg_gate_opens_at(const struct tg_data *tg)
+{
+	const u64 alone = READ_ONCE(tg->depth.mean);
+
+	return tg_urgent_inside(tg) ? READ_ONCE(tg->granted_at) + 4 * alone :
+				      READ_ONCE(tg->urgent_back_at) + alone / 2;
+}
+
+/*
+ * What is sent right behind an urgent request cannot be in its way, and is out of the
+ * way of the next as soon as anything could be. So bulk is let in then: as much as
+ * its budget has room for. What was sent beyond is less the next time, so budgets
+ * below one request mean one now and then.
+ */
+static void tg_grant(struct tg_data *tg, u64 now)
+{
+	const u64 budget = tg_budget(tg);
+	const u64 inside = tg_bulk_inside(tg);
+	const s64 left = READ_ONCE(tg->granted);
+
+	WRITE_ONCE(tg->granted, min_t(s64, left, 0) +
+				(s64)(budget - min_t(u64, budget, inside)));
+	WRITE_ONCE(tg->granted_at, now);
+}
+
 static bool tg_bulk_fits(const struct tg_data *tg)
 {
 	const u64 inside = tg_bulk_inside(tg);
-	u64 budget;
+	const u64 budget = tg_budget(tg);
+	const u32 cost = READ_ONCE(tg->bulk_cost);
 
 	if (READ_ONCE(tg->probing) && time_before(jiffies, READ_ONCE(tg->probe_until)))
 		return false;
 	/* A disk serves what is near first, and bulk could always be near. */
 	if (tg->rotational && tg_urgent_inside(tg))
 		return false;
+	if (tg_gated(tg, budget)) {
+		if (READ_ONCE(tg->granted) > 0)
+			return true;
+		if (ktime_get_ns() < tg_gate_opens_at(tg))
+			return false;
+	}
 	/* One at a time is always let in, so that the device goes on. */
 	if (!inside)
 		return ktime_get_ns() >= READ_ONCE(tg->bulk_next_at);
-	budget = tg_budget(tg);
-	return inside < budget && budget >= READ_ONCE(tg->bulk_cost);
+	return inside + cost <= budget;
 }
 
 /* Whether the backlog may send a request. */
@@ -121,6 +168,19 @@ bool tg_bulk_may_go(struct tg_shard *shard)
 	if (!READ_ONCE(tg->limited))
 		WRITE_ONCE(tg->limited, true);
 	return false;
+}
+
+/* For how long bulk has to wait if nothing happens, in ns. */
+static u64 tg_wait(const struct tg_data *tg)
+{
+	const u64 now = ktime_get_ns();
+	u64 until = 0;
+
+	if (tg_gated(tg, tg_budget(tg)))
+		until = tg_gate_opens_at(tg);
+	if (!tg_bulk_inside(tg))
+		until = max(until, READ_ONCE(tg->bulk_next_at));
+	return until > now ? until - now : TG_WATCHDOG_NS;
 }
 
 /*
@@ -148,13 +208,7 @@ bool tg_throttle(struct tg_shard *shard)
 			tg_unthrottle(shard);
 			return false;
 		}
-		if (!tg_bulk_inside(tg)) {
-			const u64 now = ktime_get_ns();
-			const u64 next = READ_ONCE(tg->bulk_next_at);
-
-			if (next > now)
-				wait = min_t(u64, wait, next - now);
-		}
+		wait = min(wait, tg_wait(tg));
 	}
 	if (wait < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
 		hrtimer_start(&shard->watchdog, ns_to_ktime(wait), HRTIMER_MODE_REL);
@@ -245,11 +299,13 @@ void tg_send(struct tg_shard *shard, struct request *rq)
 	if (tag->urgent) {
 		tag->clean = !tg_bulk_inside(tg);
 		tag->sent_at = ktime_get_ns();
+		tg_grant(tg, tag->sent_at);
 	} else if (READ_ONCE(tg->pressed)) {
 		const u64 gap = tg_depth_gap(tg_budget(tg), tg->bulk_cost, tag->cost);
 
 		if (gap)
 			WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() + gap);
+		WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
 		WRITE_ONCE(tg->bulk_cost, tg->bulk_cost - tg->bulk_cost / 16 +
 					  tag->cost / 16);
 		WRITE_ONCE(tg->bulk_at, jiffies);
@@ -334,6 +390,8 @@ void tg_back(struct request *rq, u64 now)
 	tag->in_flight = false;
 	atomic64_add(TG_GAUGE_ONE + tag->cost,
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
+	if (tag->urgent && now)
+		WRITE_ONCE(tg->urgent_back_at, now);
 	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {
 		tg_urgent_seen(tg);
 		tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg),

@@ -45,10 +45,12 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	struct tg_data *tg = tg_of(hctx->queue);
-	const unsigned int pressed = iosched_shallow_depth(hctx->sched_tags,
-							   TG_TAGS_PRESSED);
+	const struct blk_mq_tags *tags = hctx->sched_tags;
+	const unsigned int pressed = iosched_shallow_depth(tags, TG_TAGS_PRESSED,
+							   tg->whole_depth);
 
-	WRITE_ONCE(tg->depth_full, iosched_shallow_depth(hctx->sched_tags, TG_TAGS_FULL));
+	WRITE_ONCE(tg->depth_full, iosched_shallow_depth(tags, TG_TAGS_FULL,
+							 tg->whole_depth));
 	WRITE_ONCE(tg->depth_pressed, pressed);
 	/* Else a wake-up could wait for more tags than can become free. */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, pressed);

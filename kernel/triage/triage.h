@@ -198,6 +198,7 @@ struct tg_data {
 	struct tg_shard *shards;
 
 	struct tg_cost costs[TG_OPS];	/* written under control, read by anybody */
+	bool whole_depth;		/* limits are for all tags of a hardware queue */
 	unsigned int depth_full;	/* for who holds many tags; read by anybody */
 	unsigned int depth_pressed;	/* the same while somebody waits on latency */
 
@@ -210,6 +211,9 @@ struct tg_data {
 	bool limited;			/* bulk would have used more than it may */
 	u32 bulk_cost;			/* of a request, a moving average, in ns */
 	u64 bulk_next_at;		/* not before; ns */
+	s64 granted;			/* cost that bulk may send now, in ns */
+	u64 granted_at;			/* when an urgent request last made way; ns */
+	u64 urgent_back_at;		/* when one last came back; ns */
 	atomic_t nr_throttled;		/* shards that wait to be woken */
 
 	/*

@@ -38,8 +38,12 @@
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
-/* Between probes, at least this many times as long as the last one took. */
-#define TG_DEPTH_PROBE_SPACING 256
+/*
+ * Between probes, how many times as long as the last one took: at first few, as the
+ * first may have been taken while jobs only began; then twice as many each time.
+ */
+#define TG_DEPTH_SPACING_FIRST 8
+#define TG_DEPTH_SPACING_LAST 256
 
 /* ns; below the least, a budget is a pace (tg_depth_gap()). */
 #define TG_DEPTH_FIRST 500000ull
@@ -52,6 +56,7 @@
  * @known: whether the estimates are
  * @mean: what protected requests take without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
+ * @spacing: from the last probe to the next, in times that the last one took
  * @sampled: how many of @samples there are
  * @samples: of this probe, in ns
  */
@@ -61,6 +66,7 @@ struct tg_depth {
 	bool known;
 	u64 mean;
 	u64 spread;
+	u32 spacing;
 	u32 sampled;
 	u64 samples[TG_DEPTH_PROBE_SAMPLES];
 };
@@ -105,6 +111,14 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 	depth->spread = depth->known ? tg_depth_follow(depth->spread, spread) : spread;
 	depth->known = true;
 	return true;
+}
+
+/* How many times as long as the probe that just ended took, the next has to wait. */
+static inline u32 tg_depth_spacing(struct tg_depth *depth)
+{
+	depth->spacing = clamp_t(u32, 2 * depth->spacing, TG_DEPTH_SPACING_FIRST,
+				 TG_DEPTH_SPACING_LAST);
+	return depth->spacing;
 }
 
 /**

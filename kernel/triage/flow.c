@@ -8,7 +8,6 @@
  * are taken it shares one: it then shares a turn, nothing worse.
  */
 #include <linux/hash.h>
-#include <linux/ioprio.h>
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
 #include <linux/sched.h>
@@ -110,18 +109,13 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 void tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
-	const unsigned short ioprio = req_get_ioprio(rq);
-	struct tg_class *class;
+	struct tg_class *class = &shard->classes[tag->class];
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
-	tag->class = prio_classify(&shard->tg->tunables.bounds, ioprio);
-	class = &shard->classes[tag->class];
 	flow = tg_flow_get(shard, tg_key(rq), tag->class);
-	/* None has no level: what a process that never asked gets is 4. */
-	flow->level = IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE ?
-		      IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
+	flow->level = tag->level;
 	tag->flow = flow - shard->flows;
 
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));

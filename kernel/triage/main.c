@@ -8,6 +8,7 @@
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
 
 #include "triage.h"
@@ -52,8 +53,8 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg->tunables = tg->rotational ? tg_defaults_disk : tg_defaults_flash;
 	/* One head has one queue: all that a disk is asked for is seen together. */
 	tg->nr_shards = tg->rotational ? 1 : q->nr_hw_queues;
-	tg->shards = kvcalloc_node(tg->nr_shards, sizeof(*tg->shards), GFP_KERNEL,
-				   q->node);
+	tg->shards = kvzalloc_node(array_size(tg->nr_shards, sizeof(*tg->shards)),
+				   GFP_KERNEL, q->node);
 	if (!tg->shards) {
 		kvfree(tg);
 		return -ENOMEM;

@@ -16,7 +16,7 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 }
 
 /* The request that is overdue by most, of flows on one list; else @found. */
-static struct request *tg_most_overdue(const struct list_head *flows,
+static struct request *tg_most_overdue(struct list_head *flows,
 				       unsigned long expire, struct request *found,
 				       unsigned long *found_due)
 {
@@ -45,7 +45,7 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 		return NULL;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		const struct tg_class *c = &shard->classes[class];
+		struct tg_class *c = &shard->classes[class];
 		const unsigned long expire = tg_aging_expire(shard->tg, class);
 
 		found = tg_most_overdue(&c->sparse, expire, found, &due);

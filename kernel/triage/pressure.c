@@ -73,8 +73,11 @@ bool tg_pressed(const struct tg_data *tg)
 /* Somebody waits on latency now. */
 void tg_urgent_seen(struct tg_data *tg)
 {
-	if (READ_ONCE(tg->urgent_at) != jiffies)
-		WRITE_ONCE(tg->urgent_at, jiffies);
+	const unsigned long now = jiffies;
+
+	/* Written once a tick: many CPUs read it. */
+	if (READ_ONCE(tg->urgent_at) != now)
+		WRITE_ONCE(tg->urgent_at, now);
 	if (!READ_ONCE(tg->pressed))
 		WRITE_ONCE(tg->pressed, true);
 }
@@ -295,7 +298,6 @@ void tg_send(struct tg_shard *shard, struct request *rq)
 		shard->fewest = inside;
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
 	tag->in_flight = true;
-	tag->timed = tag->urgent;
 	if (tag->urgent) {
 		tag->clean = !tg_bulk_inside(tg);
 		tag->sent_at = ktime_get_ns();
@@ -337,7 +339,7 @@ static void tg_probe_end(struct tg_data *tg)
 	tg->probes++;
 	WRITE_ONCE(tg->probing, false);
 	tg->probe_next = jiffies + (jiffies - tg->probe_began + 1) *
-				   TG_DEPTH_PROBE_SPACING;
+				   tg_depth_spacing(&tg->depth);
 }
 
 /*
@@ -392,7 +394,7 @@ void tg_back(struct request *rq, u64 now)
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
 	if (tag->urgent && now)
 		WRITE_ONCE(tg->urgent_back_at, now);
-	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {
+	if (tag->urgent && now && spin_trylock_irqsave(&tg->control, flags)) {
 		tg_urgent_seen(tg);
 		tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg),
 			       now - min(now, tag->sent_at));

@@ -20,6 +20,17 @@ static struct llist_node *tg_node(struct request *rq)
 	return &rq->ipi_list;
 }
 
+/* A request's class is decided once, here: rq->bio may change after it. */
+static void tg_classify(const struct tg_data *tg, struct request *rq)
+{
+	const unsigned short ioprio = req_get_ioprio(rq);
+
+	tg_tag(rq)->class = prio_classify(&tg->tunables.bounds, ioprio);
+	/* None has no level: what a process that never asked gets is 4. */
+	tg_tag(rq)->level = IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE ?
+			    IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
+}
+
 /*
  * Called for new requests, and again, at head, for those that the driver could not
  * take (blk_mq_requeue_request()).
@@ -36,6 +47,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		rq->fifo_time = jiffies;
 		if (!iosched_was_prepared(rq))
 			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
+		tg_classify(shard->tg, rq);
 		trace_block_rq_insert(rq);
 		tg_node(rq)->next = newest;
 		newest = tg_node(rq);
@@ -61,13 +73,8 @@ void tg_drain(struct tg_shard *shard)
 	if (!llist_empty(&shard->returned)) {
 		list = llist_reverse_order(llist_del_all(&shard->returned));
 		llist_for_each_entry_safe(rq, next, list, ipi_list) {
-			struct tg_class *class;
-
-			tg_tag(rq)->class = prio_classify(&shard->tg->tunables.bounds,
-							  req_get_ioprio(rq));
 			tg_tag(rq)->urgent = tg_tag(rq)->class == PRIO_CLASS_HIGH;
-			class = &shard->classes[tg_tag(rq)->class];
-			class->inserted++;
+			shard->classes[tg_tag(rq)->class].inserted++;
 			list_add_tail(&rq->queuelist, &shard->at_head);
 			WRITE_ONCE(shard->queued, shard->queued + 1);
 		}
@@ -87,22 +94,13 @@ static bool tg_mail(const struct tg_shard *shard)
 
 /* Leave a shard's lock, after doing something else than dispatching. */
 void tg_leave(struct tg_shard *shard)
+	__releases(&shard->lock)
 {
 	spin_unlock(&shard->lock);
-	/* Pairs with the barrier in tg_enter(). */
+	/* Pairs with the barrier in tg_dispatch_request(). */
 	smp_mb();
 	if (test_and_clear_bit(TG_MISSED, &shard->state))
 		blk_mq_run_hw_queue(shard->hctx, true);
-}
-
-static bool tg_enter(struct tg_shard *shard)
-{
-	if (spin_trylock(&shard->lock))
-		return true;
-	set_bit(TG_MISSED, &shard->state);
-	/* Pairs with the one in tg_leave(): either that sees the bit, or this succeeds. */
-	smp_mb__after_atomic();
-	return spin_trylock(&shard->lock);
 }
 
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
@@ -114,8 +112,13 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 
 	do {
 		again = false;
-		if (!tg_enter(shard))
-			return NULL;
+		if (!spin_trylock(&shard->lock)) {
+			set_bit(TG_MISSED, &shard->state);
+			/* Pairs with tg_leave(): it sees the bit, or this succeeds. */
+			smp_mb__after_atomic();
+			if (!spin_trylock(&shard->lock))
+				return NULL;
+		}
 		tg_drain(shard);
 		rq = tg_next(shard, &reason);
 		if (rq) {

@@ -46,14 +46,16 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	struct tg_data *tg = tg_of(hctx->queue);
 	const struct blk_mq_tags *tags = hctx->sched_tags;
-	const unsigned int pressed = iosched_shallow_depth(tags, TG_TAGS_PRESSED,
-							   tg->whole_depth);
 
 	WRITE_ONCE(tg->depth_full, iosched_shallow_depth(tags, TG_TAGS_FULL,
 							 tg->whole_depth));
-	WRITE_ONCE(tg->depth_pressed, pressed);
-	/* Else a wake-up could wait for more tags than can become free. */
-	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, pressed);
+	WRITE_ONCE(tg->depth_pressed, iosched_shallow_depth(tags, TG_TAGS_PRESSED,
+							    tg->whole_depth));
+	/*
+	 * Who waits for a tag is woken by each that becomes free, not by every eighth:
+	 * eight that wake together keep the CPU from who waits for an answer.
+	 */
+	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 }
 
 void tg_prepare_request(struct request *rq)

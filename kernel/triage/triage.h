@@ -19,6 +19,7 @@
 #define TG_TRIAGE_H
 
 #include <linux/atomic.h>
+#include <linux/bits.h>
 #include <linux/blk-mq.h>
 #include <linux/cache.h>
 #include <linux/hrtimer.h>
@@ -53,11 +54,11 @@ enum tg_reason {
  * @slot: of its submitter in struct tg_data's @slots
  * @flow: of its shard's; from insertion to dispatch
  * @class: enum prio_class
+ * @level: of its I/O priority, inside that class; 0 to 7
  * @held: it counts in @slot
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
- * @in_flight: it counts as in the device
- * @timed: @sent_at is known
  * @clean: there was no bulk in the device when it was sent
+ * @in_flight: it counts as in the device; apart, as completions write it
  * @key: of its submitter; until insertion
  * @sent_at: when it was dispatched, in ns
  */
@@ -66,11 +67,11 @@ struct tg_tag {
 	u8 slot;
 	u8 flow;
 	u8 class:2;
+	u8 level:3;
 	u8 held:1;
 	u8 urgent:1;
-	u8 in_flight:1;
-	u8 timed:1;
 	u8 clean:1;
+	u8 in_flight;
 	union {
 		u32 key;
 		u64 sent_at;
@@ -123,7 +124,7 @@ struct tg_gauge {
 };
 
 #define TG_GAUGE_SHIFT 40
-#define TG_GAUGE_ONE (1ull << TG_GAUGE_SHIFT)
+#define TG_GAUGE_ONE BIT_ULL(TG_GAUGE_SHIFT)
 #define TG_GAUGE_COST (TG_GAUGE_ONE - 1)
 
 static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
@@ -245,7 +246,7 @@ static inline enum tg_op tg_op(const struct request *rq)
 	return req_op(rq) == REQ_OP_READ ? TG_READ : TG_WRITE;
 }
 
-static inline struct request *tg_first(const struct list_head *list)
+static inline struct request *tg_first(struct list_head *list)
 {
 	return list_first_entry_or_null(list, struct request, queuelist);
 }
@@ -256,7 +257,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
 bool tg_has_work(struct blk_mq_hw_ctx *hctx);
 void tg_drain(struct tg_shard *shard);
-void tg_leave(struct tg_shard *shard);
+void tg_leave(struct tg_shard *shard) __releases(&shard->lock);
 
 /* order.c */
 struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason);

@@ -69,7 +69,7 @@ static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_
  * The core calls these one at a time for a device. What is shown is what a field of
  * struct tg_tunables is.
  */
-#define TG_SHOW(name, field)						\
+#define TG_SHOW_FIELD(name, field)					\
 static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 {									\
 	struct tg_data *tg = eq->elevator_data;				\
@@ -77,8 +77,24 @@ static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 	return sysfs_emit(page, "%u\n", READ_ONCE(tg->tunables.field));	\
 }
 
-#define TG_TUNABLE(name, least, most, other)				\
-TG_SHOW(name, name)							\
+#define TG_SHOW(name) TG_SHOW_FIELD(name, name)
+TG_SHOW(latency_factor);
+TG_SHOW(latency_target_us);
+TG_SHOW(budget_fixed);
+TG_SHOW(quantum);
+TG_SHOW(share_normal);
+TG_SHOW(share_low);
+TG_SHOW(aging_expire_normal);
+TG_SHOW(aging_expire_low);
+TG_SHOW(fifo_expire);
+TG_SHOW(anticipation);
+TG_SHOW(merge);
+TG_SHOW_FIELD(be_high_max, bounds.be_high_max);
+TG_SHOW_FIELD(be_low_min, bounds.be_low_min);
+#undef TG_SHOW
+#undef TG_SHOW_FIELD
+
+#define TG_STORE(name, least, most, other)				\
 static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
 				 const char *page, size_t count)	\
 {									\
@@ -89,21 +105,18 @@ static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
 			count);						\
 }
 
-TG_TUNABLE(latency_factor, 110, 10000, NULL);
-TG_TUNABLE(latency_target_us, 0, 10000000, NULL);
-TG_TUNABLE(budget_fixed, 0, 1000000, NULL);
-TG_TUNABLE(quantum, 10, 1000000, NULL);
-TG_TUNABLE(share_normal, 0, TG_SHARES_MAX, &tg->tunables.share_low);
-TG_TUNABLE(share_low, 0, TG_SHARES_MAX, &tg->tunables.share_normal);
-TG_TUNABLE(aging_expire_normal, 1, 60000, NULL);
-TG_TUNABLE(aging_expire_low, 1, 60000, NULL);
-TG_TUNABLE(fifo_expire, 1, 60000, NULL);
-TG_TUNABLE(anticipation, 0, 100000, NULL);
-TG_TUNABLE(merge, 0, 1, NULL);
-TG_SHOW(be_high_max, bounds.be_high_max);
-TG_SHOW(be_low_min, bounds.be_low_min);
-#undef TG_TUNABLE
-#undef TG_SHOW
+TG_STORE(latency_factor, 110, 10000, NULL);
+TG_STORE(latency_target_us, 0, 10000000, NULL);
+TG_STORE(budget_fixed, 0, 1000000, NULL);
+TG_STORE(quantum, 10, 1000000, NULL);
+TG_STORE(share_normal, 0, TG_SHARES_MAX, &tg->tunables.share_low);
+TG_STORE(share_low, 0, TG_SHARES_MAX, &tg->tunables.share_normal);
+TG_STORE(aging_expire_normal, 1, 60000, NULL);
+TG_STORE(aging_expire_low, 1, 60000, NULL);
+TG_STORE(fifo_expire, 1, 60000, NULL);
+TG_STORE(anticipation, 0, 100000, NULL);
+TG_STORE(merge, 0, 1, NULL);
+#undef TG_STORE
 
 #define TG_THRESHOLD(name)						\
 static ssize_t tg_##name##_store(struct elevator_queue *eq,		\

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "detector.h"
+#include "prio-adaptive/detector.h"
 
 #define GAP 64
 #define MAX 32

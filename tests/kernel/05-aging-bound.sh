@@ -12,9 +12,8 @@ TICK_MS=10		# the coarsest a kernel's clock tick is
 
 use_gatedisk
 needs_classes
-aging=$(aging_tunable)
-[ "$aging" ] || skip "$SCHEDULER has no aging time"
-echo $AGING_MS > "$aging" || fail "the aging time cannot be $AGING_MS ms"
+[ "$(aging_times)" ] || skip "$SCHEDULER has no aging time"
+set_aging $AGING_MS
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
 gate shut

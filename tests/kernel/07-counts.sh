@@ -40,7 +40,7 @@ wait_requests
 counts "after it opened" '0 0 0' '3 2 4' '0 0 0'
 
 # One HIGH, two NORMAL, three LOW, all of which wait for long.
-echo 50 > "$(tunable aging_expire)"
+set_aging 50
 gate shut
 put_requests <<-END
 	read 1000 4096 idle 0

@@ -138,9 +138,8 @@ expect "the place of its oldest part" '90000 12288|95000 4096|' \
 	"$(cut -d ' ' -f 4,5 "$GATE/log" | tr '\n' '|')"
 
 # And it ages like that: 350 ms old, where the other parts are 150 ms.
-aging=$(aging_tunable)
-if [ "$aging" ]; then
-	echo 300 > "$aging"
+if [ "$(aging_times)" ]; then
+	set_aging 300
 	begin_case
 	put_requests <<-END
 		read 110016 4096 idle 0

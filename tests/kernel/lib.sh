@@ -229,6 +229,21 @@ tunable() {
 	echo "/sys/block/$DEV/queue/iosched/$1"
 }
 
+# aging_times: the tunables that bound how long a lower class may wait, one a line.
+aging_times() {
+	for _name in aging_expire aging_expire_normal aging_expire_low \
+			prio_aging_expire; do
+		[ ! -e "$(tunable $_name)" ] || echo $_name
+	done
+}
+
+# set_aging MS: all of them.
+set_aging() {
+	for _name in $(aging_times); do
+		echo "$1" > "$(tunable "$_name")" || fail "$_name cannot be $1 ms"
+	done
+}
+
 # Classes HIGH, NORMAL and LOW by thresholds, as prio-basic has them.
 has_thresholds() {
 	[ -e "$(tunable be_high_max)" ] && [ -e "$(tunable be_low_min)" ]
@@ -255,13 +270,6 @@ needs_merging() {
 	[ -e "$(tunable front_merges)" ] ||
 		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ] ||
 		skip "$SCHEDULER does not say that it merges"
-}
-
-# The file of the time after which a lower class goes first; none if there is none.
-aging_tunable() {
-	for _name in aging_expire prio_aging_expire; do
-		[ ! -e "$(tunable $_name)" ] || tunable $_name
-	done
 }
 
 # rank CLASS LEVEL: which of its classes the scheduler says it puts a request

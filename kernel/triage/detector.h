@@ -9,40 +9,53 @@
 
 #include "pure.h"
 
-/* What readers skip, a file's metadata or a hole, is still one pass over the disk. */
-#define TG_DETECTOR_GAP 128	/* sectors */
+/*
+ * What readers skip, a file's metadata or a hole, is still one pass over the disk; so
+ * is one that runs backwards.
+ */
+#define TG_DETECTOR_GAP 512	/* sectors */
 /* So many requests change its mind. */
 #define TG_DETECTOR_SURE 4
 
 /**
- * struct tg_detector - what a flow's requests looked like
- * @next: the sector after its latest request
- * @score: above 0: sequential; within TG_DETECTOR_SURE of 0
+ * struct tg_detector - what a flow's requests looked like; all zero to begin with
+ * @next: the sector after its latest request; 0 before the first
+ * @score: above 0: sequential, below: random; within TG_DETECTOR_SURE of 0
  */
 struct tg_detector {
 	u64 next;
 	s8 score;
 };
 
-/* Whether a request at @sector goes on where the flow was. */
+/* Whether a request at @sector is where the flow was, or just beside it. */
 static inline bool tg_detector_follows(const struct tg_detector *detector, u64 sector)
 {
-	return sector >= detector->next && sector - detector->next <= TG_DETECTOR_GAP;
+	return sector <= detector->next + TG_DETECTOR_GAP &&
+	       detector->next <= sector + TG_DETECTOR_GAP;
 }
 
 /* Take note of a request of @sectors at @sector. */
 static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32 sectors)
 {
-	if (!tg_detector_follows(detector, sector))
+	if (!detector->next)
+		detector->score = 0; /* the first tells nothing */
+	else if (!tg_detector_follows(detector, sector))
 		detector->score = max_t(s8, detector->score - 1, -TG_DETECTOR_SURE);
 	else if (detector->score < TG_DETECTOR_SURE)
 		detector->score++;
 	detector->next = sector + sectors;
 }
 
+/* Not until it is known to be. */
 static inline bool tg_detector_sequential(const struct tg_detector *detector)
 {
 	return detector->score > 0;
+}
+
+/* Until it is known not to be. */
+static inline bool tg_detector_maybe_sequential(const struct tg_detector *detector)
+{
+	return detector->score >= 0;
 }
 
 #endif

@@ -111,7 +111,7 @@ static int tg_reasons_show(void *data, struct seq_file *m)
 	return 0;
 }
 
-static int tg_merged_show(void *data, struct seq_file *m)
+static int tg_bios_merged_show(void *data, struct seq_file *m)
 {
 	struct tg_data *tg = tg_of(data);
 	u64 merged = 0;
@@ -162,7 +162,7 @@ const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 	{ "dispatched", 0400, tg_dispatched_show },
 	{ "aged", 0400, tg_aged_show },
 	{ "reasons", 0400, tg_reasons_show },
-	{ "merged", 0400, tg_merged_show },
+	{ "bios_merged", 0400, tg_bios_merged_show },
 	{ "depth", 0400, tg_depth_show },
 	{ "costs", 0400, tg_costs_show },
 	{},

@@ -32,10 +32,10 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 	class = prio_classify(&tg->tunables.bounds, bio->bi_ioprio);
 	flow = tg_flow_find(shard, key, class);
 	if (flow->key == key && flow->class == class && !list_empty(&flow->fifo) &&
-	    tg_detector_sequential(&flow->detector))
+	    tg_detector_maybe_sequential(&flow->detector))
 		merged = blk_bio_list_merge(q, &flow->fifo, bio, nr_segs);
 	if (merged) {
-		flow->detector.next = max_t(u64, flow->detector.next, bio_end_sector(bio));
+		tg_detector_see(&flow->detector, bio->bi_iter.bi_sector, bio_sectors(bio));
 		shard->merged++;
 	}
 	tg_leave(shard);

@@ -20,6 +20,8 @@
 /* A probe that is not answered ends; a disk first has to finish what it has. */
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
+/* Who has been waiting on latency and has asked for nothing since this has paused. */
+#define TG_PAUSE_JIFFIES 2
 /* What a write buffer holds goes on for so long after the last write. */
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
 /* Bulk that was sent this long ago may still be felt. */
@@ -132,13 +134,22 @@ static void tg_grant(struct tg_data *tg, u64 now)
 	WRITE_ONCE(tg->granted_at, now);
 }
 
+/* Whether a probe keeps bulk out: not while those it waits for have paused. */
+static bool tg_probe_holds(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->probing) &&
+	       time_before(jiffies, READ_ONCE(tg->probe_until)) &&
+	       (tg_urgent_inside(tg) ||
+		time_before(jiffies, READ_ONCE(tg->urgent_at) + TG_PAUSE_JIFFIES));
+}
+
 static bool tg_bulk_fits(const struct tg_data *tg)
 {
 	const u64 inside = tg_bulk_inside(tg);
 	const u64 budget = tg_budget(tg);
 	const u32 cost = READ_ONCE(tg->bulk_cost);
 
-	if (READ_ONCE(tg->probing) && time_before(jiffies, READ_ONCE(tg->probe_until)))
+	if (tg_probe_holds(tg))
 		return false;
 	/* A disk serves what is near first, and bulk could always be near. */
 	if (tg->rotational && tg_urgent_inside(tg))

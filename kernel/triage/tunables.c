@@ -69,7 +69,7 @@ static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_
  * The core calls these one at a time for a device. What is shown is what a field of
  * struct tg_tunables is.
  */
-#define TG_SHOW_FIELD(name, field)					\
+#define TG_SHOW(name, field)					\
 static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 {									\
 	struct tg_data *tg = eq->elevator_data;				\
@@ -77,22 +77,20 @@ static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 	return sysfs_emit(page, "%u\n", READ_ONCE(tg->tunables.field));	\
 }
 
-#define TG_SHOW(name) TG_SHOW_FIELD(name, name)
-TG_SHOW(latency_factor);
-TG_SHOW(latency_target_us);
-TG_SHOW(budget_fixed);
-TG_SHOW(quantum);
-TG_SHOW(share_normal);
-TG_SHOW(share_low);
-TG_SHOW(aging_expire_normal);
-TG_SHOW(aging_expire_low);
-TG_SHOW(fifo_expire);
-TG_SHOW(anticipation);
-TG_SHOW(merge);
-TG_SHOW_FIELD(be_high_max, bounds.be_high_max);
-TG_SHOW_FIELD(be_low_min, bounds.be_low_min);
+TG_SHOW(latency_factor, latency_factor);
+TG_SHOW(latency_target_us, latency_target_us);
+TG_SHOW(budget_fixed, budget_fixed);
+TG_SHOW(quantum, quantum);
+TG_SHOW(share_normal, share_normal);
+TG_SHOW(share_low, share_low);
+TG_SHOW(aging_expire_normal, aging_expire_normal);
+TG_SHOW(aging_expire_low, aging_expire_low);
+TG_SHOW(fifo_expire, fifo_expire);
+TG_SHOW(anticipation, anticipation);
+TG_SHOW(merge, merge);
+TG_SHOW(be_high_max, bounds.be_high_max);
+TG_SHOW(be_low_min, bounds.be_low_min);
 #undef TG_SHOW
-#undef TG_SHOW_FIELD
 
 #define TG_STORE(name, least, most, other)				\
 static ssize_t tg_##name##_store(struct elevator_queue *eq,		\

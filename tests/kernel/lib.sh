@@ -264,11 +264,16 @@ needs_thresholds() {
 		skip "$SCHEDULER has no thresholds be_high_max, be_low_min"
 }
 
-# What is adjacent is merged: from the front too as mq-deadline says, or counted
+# Requests that come to be adjacent become one: mq-deadline says so, or it is counted
 # in a file of debugfs.
-needs_merging() {
+joins_requests() {
 	[ -e "$(tunable front_merges)" ] ||
-		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ] ||
+		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ]
+}
+
+# What is adjacent is merged, at least with a request that is there already.
+needs_merging() {
+	joins_requests || [ -e "/sys/kernel/debug/block/$DEV/sched/bios_merged" ] ||
 		skip "$SCHEDULER does not say that it merges"
 }
 

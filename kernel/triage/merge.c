@@ -23,7 +23,9 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 	bool merged = false;
 	u32 key;
 
-	if (!READ_ONCE(shard->queued) || !READ_ONCE(tg->tunables.merge))
+	if (!READ_ONCE(shard->queued) && llist_empty(&shard->inbox))
+		return false;
+	if (!READ_ONCE(tg->tunables.merge))
 		return false;
 	key = tg_key_of_current();
 	if (!key || !spin_trylock(&shard->lock))

@@ -28,6 +28,9 @@
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /* Bulk waits for a gap behind an urgent request where fewer than this fit. */
 #define TG_GATED_REQUESTS 2
+/* Urgent requests are timed, at most so many a tick: what is many is alike. */
+#define TG_SAMPLES_BULK 64
+#define TG_SAMPLES_ALONE 4
 /* Costs are learnt over windows of this, */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
 /* in which the device always had so much to do: a disk has one arm, flash many dies. */
@@ -93,6 +96,12 @@ u64 tg_budget(const struct tg_data *tg)
 	if (fixed)
 		return (u64)fixed * NSEC_PER_USEC;
 	return tg_depth_lingering(READ_ONCE(tg->depth.budget), jiffies_to_msecs(quiet));
+}
+
+/* Whether the budget is less than one request. */
+static bool tg_paced(const struct tg_data *tg)
+{
+	return tg_budget(tg) < READ_ONCE(tg->bulk_cost);
 }
 
 /*
@@ -162,7 +171,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	}
 	/* One at a time is always let in, so that the device goes on. */
 	if (!inside)
-		return ktime_get_ns() >= READ_ONCE(tg->bulk_next_at);
+		return !tg_paced(tg) || ktime_get_ns() >= READ_ONCE(tg->bulk_next_at);
 	return inside + cost <= budget;
 }
 
@@ -192,7 +201,7 @@ static u64 tg_wait(const struct tg_data *tg)
 
 	if (tg_gated(tg, tg_budget(tg)))
 		until = tg_gate_opens_at(tg);
-	if (!tg_bulk_inside(tg))
+	if (tg_paced(tg) && !tg_bulk_inside(tg))
 		until = max(until, READ_ONCE(tg->bulk_next_at));
 	return until > now ? until - now : TG_WATCHDOG_NS;
 }
@@ -295,6 +304,51 @@ static void tg_learn_costs(struct tg_data *tg)
 	spin_unlock_irqrestore(&tg->control, flags);
 }
 
+/* Whether another request may be timed in this tick. */
+static bool tg_sample(struct tg_shard *shard, bool bulk)
+{
+	const unsigned long now = jiffies;
+
+	if (shard->sampled_in != now) {
+		shard->sampled_in = now;
+		shard->samples = 0;
+	}
+	return shard->samples++ < (bulk ? TG_SAMPLES_BULK : TG_SAMPLES_ALONE);
+}
+
+/* Time an urgent request where that tells something, and let bulk in behind it. */
+static void tg_send_urgent(struct tg_shard *shard, struct tg_tag *tag)
+{
+	struct tg_data *tg = shard->tg;
+	const bool bulk = time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_QUIET_JIFFIES);
+	const bool gated = bulk && tg_gated(tg, tg_budget(tg));
+
+	tag->timed = tg_sample(shard, bulk) || gated;
+	if (!tag->timed)
+		return;
+	tag->clean = !tg_bulk_inside(tg);
+	tag->sent_at = ktime_get_ns();
+	if (gated)
+		tg_grant(tg, tag->sent_at);
+}
+
+/* Charge bulk for what it sends while somebody waits on latency. */
+static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool write)
+{
+	const u32 floor = READ_ONCE(tg->bulk_cost);
+	const unsigned long now = jiffies;
+
+	if (tg_paced(tg))
+		WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() +
+			   tg_depth_gap(tg_budget(tg), floor, tag->cost));
+	WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
+	WRITE_ONCE(tg->bulk_cost, floor - floor / 16 + tag->cost / 16);
+	if (READ_ONCE(tg->bulk_at) != now)
+		WRITE_ONCE(tg->bulk_at, now);
+	if (write && READ_ONCE(tg->written_at) != now)
+		WRITE_ONCE(tg->written_at, now);
+}
+
 /* Take note that a request goes to the device. */
 void tg_send(struct tg_shard *shard, struct request *rq)
 {
@@ -309,22 +363,10 @@ void tg_send(struct tg_shard *shard, struct request *rq)
 		shard->fewest = inside;
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
 	tag->in_flight = true;
-	if (tag->urgent) {
-		tag->clean = !tg_bulk_inside(tg);
-		tag->sent_at = ktime_get_ns();
-		tg_grant(tg, tag->sent_at);
-	} else if (READ_ONCE(tg->pressed)) {
-		const u64 gap = tg_depth_gap(tg_budget(tg), tg->bulk_cost, tag->cost);
-
-		if (gap)
-			WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() + gap);
-		WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
-		WRITE_ONCE(tg->bulk_cost, tg->bulk_cost - tg->bulk_cost / 16 +
-					  tag->cost / 16);
-		WRITE_ONCE(tg->bulk_at, jiffies);
-		if (tg_op(rq) == TG_WRITE)
-			WRITE_ONCE(tg->written_at, jiffies);
-	}
+	if (tag->urgent)
+		tg_send_urgent(shard, tag);
+	else if (READ_ONCE(tg->pressed))
+		tg_send_bulk(tg, tag, tg_op(rq) == TG_WRITE);
 	if (time_after(jiffies, READ_ONCE(tg->window_until)))
 		tg_learn_costs(tg);
 }
@@ -403,9 +445,9 @@ void tg_back(struct request *rq, u64 now)
 	tag->in_flight = false;
 	atomic64_add(TG_GAUGE_ONE + tag->cost,
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
-	if (tag->urgent && now)
+	if (tag->timed && now)
 		WRITE_ONCE(tg->urgent_back_at, now);
-	if (tag->urgent && now && spin_trylock_irqsave(&tg->control, flags)) {
+	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {
 		tg_urgent_seen(tg);
 		tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg),
 			       now - min(now, tag->sent_at));

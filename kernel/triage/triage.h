@@ -57,6 +57,7 @@ enum tg_reason {
  * @level: of its I/O priority, inside that class; 0 to 7
  * @held: it counts in @slot
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
+ * @timed: @sent_at is known, and @clean
  * @clean: there was no bulk in the device when it was sent
  * @in_flight: it counts as in the device; apart, as completions write it
  * @key: of its submitter; until insertion
@@ -71,7 +72,8 @@ struct tg_tag {
 	u8 held:1;
 	u8 urgent:1;
 	u8 clean:1;
-	u8 in_flight;
+	u8 timed:1;
+	u8 in_flight:1;
 	union {
 		u32 key;
 		u64 sent_at;
@@ -162,6 +164,8 @@ struct tg_shard {
 	struct tg_gauge urgent;
 	struct tg_work work;		/* all it was given */
 	u32 fewest;			/* in the device, since the estimates were looked at */
+	unsigned long sampled_in;	/* jiffies */
+	unsigned int samples;		/* urgent requests that were timed in that tick */
 	struct hrtimer watchdog;	/* ends every state in which it is throttled */
 	u64 merged;
 	struct tg_flow flows[TG_FLOWS];

@@ -14,16 +14,8 @@
 
 #include "triage.h"
 
-/* A flow with no more tags than this asks for little: it waits for each answer. */
-#define TG_SPARSE_TAGS 2
 /* What sparse flows may have before the backlog gets a turn, in turns. */
 #define TG_SPARSE_TURNS 4
-
-/* Whose requests come now: a process; 0 for the kernel's threads (see tg_key()). */
-u32 tg_key_of_current(void)
-{
-	return current->flags & PF_KTHREAD ? 0 : current->tgid;
-}
 
 /* The kernel's own threads write for others: go by the cgroup that pays for it. */
 static u32 tg_key(const struct request *rq)

@@ -24,10 +24,9 @@ static dev_t tg_dev(const struct tg_data *tg)
 
 void tg_trace_dispatch(struct tg_shard *shard, struct request *rq, enum tg_reason reason)
 {
-	if (trace_triage_dispatch_enabled())
-		trace_triage_dispatch(tg_dev(shard->tg), blk_rq_pos(rq), blk_rq_bytes(rq),
-				      tg_tag(rq)->class, tg_reason_names[reason],
-				      tg_tag(rq)->cost);
+	trace_triage_dispatch(tg_dev(shard->tg), blk_rq_pos(rq), blk_rq_bytes(rq),
+			      tg_tag(rq)->class, tg_reason_names[reason],
+			      tg_tag(rq)->cost);
 }
 
 void tg_trace_hold(struct tg_shard *shard, u64 budget, u64 inside)

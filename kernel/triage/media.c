@@ -10,18 +10,16 @@
 
 #include "triage.h"
 
-void tg_media_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
+void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
-	if (shard->tg->rotational)
-		elv_rb_add(&flow->sorted, rq);
+	elv_rb_add(&flow->sorted, rq);
 	if (shard->awaited == flow)
 		shard->awaited_until = 0;
 }
 
-void tg_media_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
+void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
-	if (shard->tg->rotational)
-		elv_rb_del(&flow->sorted, rq);
+	elv_rb_del(&flow->sorted, rq);
 	flow->position = blk_rq_pos(rq) + blk_rq_sectors(rq);
 }
 
@@ -44,15 +42,12 @@ static struct request *tg_media_after(const struct rb_root *sorted, sector_t sec
 	return found ?: rb_entry(rb_first(sorted), struct request, rb_node);
 }
 
-/* The request that is next in a flow that has some. */
-struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
+struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			      enum tg_reason *reason)
 {
 	struct request *oldest = tg_first(&flow->fifo);
 	const unsigned int expire = READ_ONCE(shard->tg->tunables.fifo_expire);
 
-	if (!shard->tg->rotational)
-		return oldest;
 	if (time_after(jiffies, (unsigned long)oldest->fifo_time +
 				msecs_to_jiffies(expire))) {
 		*reason = TG_EXPIRED;
@@ -61,41 +56,21 @@ struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_media_after(&flow->sorted, flow->position);
 }
 
-/* Called when a flow's last request has been taken. */
-void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow)
+void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	const unsigned int patience = READ_ONCE(shard->tg->tunables.anticipation);
 
-	if (!shard->tg->rotational || !patience || flow->sparse || flow->deficit <= 0 ||
+	if (!patience || flow->sparse || flow->deficit <= 0 ||
 	    !tg_detector_sequential(&flow->detector))
 		return;
 	shard->awaited = flow;
 	shard->awaited_until = ktime_get_ns() + (u64)patience * NSEC_PER_USEC;
 }
 
-/* Whether the disk should stay where it is until a flow's next request comes. */
-bool tg_media_awaits(struct tg_shard *shard)
+bool tg_disk_awaits(struct tg_shard *shard)
 {
-	if (!shard->awaited)
-		return false;
 	if (ktime_get_ns() < shard->awaited_until)
 		return true;
 	shard->awaited = NULL;
 	return false;
-}
-
-/* What a request costs that is taken from a flow; NULL: from none. In ns. */
-u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow, const struct request *rq)
-{
-	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
-	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
-	const bool pays_base = !shard->tg->rotational || !flow ||
-			       blk_rq_pos(rq) != flow->position;
-	const u32 bytes = moves_data ? blk_rq_bytes(rq) : 0;
-
-	lockdep_assert_held(&shard->lock);
-
-	shard->work.requests[tg_op(rq)] += pays_base;
-	shard->work.kib[tg_op(rq)] += bytes >> 10;
-	return tg_cost_of(cost, bytes, pays_base);
 }

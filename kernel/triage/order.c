@@ -114,7 +114,7 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 		if (!c->queued)
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
-			bulk = tg_bulk_may_go(shard);
+			bulk = tg_bulk_may_go(shard->tg);
 		rq = tg_flow_next(shard, c, bulk, reason);
 		if (rq)
 			return rq;

@@ -75,18 +75,6 @@ bool tg_pressed(const struct tg_data *tg)
 	       time_before(jiffies, READ_ONCE(tg->urgent_at) + TG_QUIET_JIFFIES);
 }
 
-/* Somebody waits on latency now. */
-void tg_urgent_seen(struct tg_data *tg)
-{
-	const unsigned long now = jiffies;
-
-	/* Written once a tick: many CPUs read it. */
-	if (READ_ONCE(tg->urgent_at) != now)
-		WRITE_ONCE(tg->urgent_at, now);
-	if (!READ_ONCE(tg->pressed))
-		WRITE_ONCE(tg->pressed, true);
-}
-
 /* What bulk may have in the device now, in ns of cost. */
 u64 tg_budget(const struct tg_data *tg)
 {
@@ -175,13 +163,9 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	return inside + cost <= budget;
 }
 
-/* Whether the backlog may send a request. */
-bool tg_bulk_may_go(struct tg_shard *shard)
+/* Whether the backlog may send a request while somebody may wait on latency. */
+bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
-	struct tg_data *tg = shard->tg;
-
-	if (likely(!READ_ONCE(tg->pressed)))
-		return true;
 	if (!tg_pressed(tg)) {
 		WRITE_ONCE(tg->pressed, false);
 		return true;
@@ -227,7 +211,7 @@ bool tg_throttle(struct tg_shard *shard)
 	} else {
 		/* Pairs with the barrier in tg_back(). */
 		smp_mb__after_atomic();
-		if (tg_bulk_may_go(shard)) {
+		if (tg_bulk_may_go(shard->tg)) {
 			tg_unthrottle(shard);
 			return false;
 		}
@@ -236,13 +220,6 @@ bool tg_throttle(struct tg_shard *shard)
 	if (wait < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
 		hrtimer_start(&shard->watchdog, ns_to_ktime(wait), HRTIMER_MODE_REL);
 	return true;
-}
-
-void tg_unthrottle(struct tg_shard *shard)
-{
-	if (test_bit(TG_THROTTLED, &shard->state) &&
-	    test_and_clear_bit(TG_THROTTLED, &shard->state))
-		atomic_dec(&shard->tg->nr_throttled);
 }
 
 static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
@@ -262,7 +239,7 @@ static void tg_wake(struct tg_data *tg)
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_shard *shard = &tg->shards[i];
 
-		if (!test_bit(TG_THROTTLED, &shard->state) || !tg_bulk_may_go(shard))
+		if (!test_bit(TG_THROTTLED, &shard->state) || !tg_bulk_may_go(tg))
 			continue;
 		tg_unthrottle(shard);
 		blk_mq_run_hw_queue(shard->hctx, true);

@@ -12,6 +12,7 @@
 
 #include <trace/events/block.h>
 
+#include "trace.h"
 #include "triage.h"
 
 static struct llist_node *tg_node(struct request *rq)
@@ -62,6 +63,16 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		llist_add_batch(newest, oldest, &shard->inbox);
 }
 
+/* Queue what submitters have left, the newest first. */
+static void tg_sort(struct tg_shard *shard, struct llist_node *list)
+{
+	struct request *rq, *next;
+
+	list = llist_reverse_order(list);
+	llist_for_each_entry_safe(rq, next, list, ipi_list)
+		tg_flow_add(shard, rq);
+}
+
 /* Move what submitters have left to where it can be chosen from. */
 void tg_drain(struct tg_shard *shard)
 {
@@ -80,16 +91,46 @@ void tg_drain(struct tg_shard *shard)
 		}
 		tg_unthrottle(shard);
 	}
-	if (!llist_empty(&shard->inbox)) {
-		list = llist_reverse_order(llist_del_all(&shard->inbox));
-		llist_for_each_entry_safe(rq, next, list, ipi_list)
-			tg_flow_add(shard, rq);
-	}
+	if (!llist_empty(&shard->inbox))
+		tg_sort(shard, llist_del_all(&shard->inbox));
 }
 
 static bool tg_mail(const struct tg_shard *shard)
 {
 	return !llist_empty(&shard->inbox) || !llist_empty(&shard->returned);
+}
+
+/*
+ * The only request there is, if it may go: nobody waits, so there is nothing to choose
+ * and nobody to account to. On flash most requests of a device that keeps up are such.
+ */
+static struct request *tg_only(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+	struct llist_node *list = READ_ONCE(shard->inbox.first);
+	struct tg_class *class;
+	struct request *rq;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (!list || READ_ONCE(list->next) || shard->queued || tg->rotational ||
+	    !llist_empty(&shard->returned))
+		return NULL;
+	list = llist_del_all(&shard->inbox);
+	rq = llist_entry(list, struct request, ipi_list);
+	if (list->next || (!tg_is_urgent(tg, rq) && !tg_bulk_may_go(tg))) {
+		tg_sort(shard, list);
+		return NULL;
+	}
+	tg_tag(rq)->urgent = tg_is_urgent(tg, rq);
+	if (tg_tag(rq)->urgent)
+		tg_urgent_seen(tg);
+	tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
+	class = &shard->classes[tg_tag(rq)->class];
+	class->inserted++;
+	class->dispatched++;
+	class->reasons[TG_STRICT]++;
+	return rq;
 }
 
 /* Leave a shard's lock, after doing something else than dispatching. */
@@ -119,11 +160,16 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 			if (!spin_trylock(&shard->lock))
 				return NULL;
 		}
-		tg_drain(shard);
-		rq = tg_next(shard, &reason);
+		reason = TG_STRICT;
+		rq = tg_only(shard);
+		if (!rq) {
+			tg_drain(shard);
+			rq = tg_next(shard, &reason);
+		}
 		if (rq) {
 			tg_send(shard, rq);
-			tg_trace_dispatch(shard, rq, reason);
+			if (trace_triage_dispatch_enabled())
+				tg_trace_dispatch(shard, rq, reason);
 		} else if (shard->queued) {
 			shard->hctx = hctx;
 			again = !tg_throttle(shard);

@@ -66,18 +66,3 @@ void tg_prepare_request(struct request *rq)
 	*tg_tag(rq) = (struct tg_tag){ .key = key, .slot = slot, .held = true };
 	atomic_inc(&tg_of(rq->q)->slots[slot].held);
 }
-
-/* Tags of the request's submitter, this one included. */
-unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq)
-{
-	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held);
-}
-
-void tg_tags_put(struct request *rq)
-{
-	struct tg_tag *tag = tg_tag(rq);
-
-	if (tag->held)
-		atomic_dec(&tg_of(rq->q)->slots[tag->slot].held);
-	tag->held = false;
-}

@@ -26,6 +26,7 @@
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/rbtree.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 
 #include "iosched.h"
@@ -255,6 +256,12 @@ static inline struct request *tg_first(struct list_head *list)
 	return list_first_entry_or_null(list, struct request, queuelist);
 }
 
+/* Whose requests come now: a process; 0 for the kernel's threads (see tg_key()). */
+static inline u32 tg_key_of_current(void)
+{
+	return current->flags & PF_KTHREAD ? 0 : current->tgid;
+}
+
 /* shard.c */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags);
@@ -267,40 +274,138 @@ void tg_leave(struct tg_shard *shard) __releases(&shard->lock);
 struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason);
 
 /* flow.c */
-u32 tg_key_of_current(void);
 struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class class);
 void tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason);
 void tg_flow_take(struct tg_shard *shard, struct request *rq);
 
-/* media.c */
-void tg_media_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
-void tg_media_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
-struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
-			      enum tg_reason *reason);
-void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow);
-bool tg_media_awaits(struct tg_shard *shard);
-u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow, const struct request *rq);
+/* media.c: on flash a flow is a queue, and there is nothing to do. */
+void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
+void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
+struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
+			     enum tg_reason *reason);
+void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow);
+bool tg_disk_awaits(struct tg_shard *shard);
+
+static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
+				struct request *rq)
+{
+	if (shard->tg->rotational)
+		tg_disk_add(shard, flow, rq);
+}
+
+static inline void tg_media_remove(struct tg_shard *shard, struct tg_flow *flow,
+				   struct request *rq)
+{
+	if (shard->tg->rotational)
+		tg_disk_remove(shard, flow, rq);
+}
+
+/* The request that is next in a flow that has some. */
+static inline struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
+					    enum tg_reason *reason)
+{
+	if (shard->tg->rotational)
+		return tg_disk_next(shard, flow, reason);
+	return tg_first(&flow->fifo);
+}
+
+/* Called when a flow's last request has been taken. */
+static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow)
+{
+	if (shard->tg->rotational)
+		tg_disk_emptied(shard, flow);
+}
+
+/* Whether the disk should stay where it is until a flow's next request comes. */
+static inline bool tg_media_awaits(struct tg_shard *shard)
+{
+	return shard->awaited && tg_disk_awaits(shard);
+}
+
+/* What a request costs that is taken from a flow; NULL: from none. In ns. */
+static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow, const struct request *rq)
+{
+	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
+	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
+	const bool pays_base = !shard->tg->rotational || !flow ||
+			       blk_rq_pos(rq) != flow->position;
+	const u32 bytes = moves_data ? blk_rq_bytes(rq) : 0;
+
+	lockdep_assert_held(&shard->lock);
+
+	shard->work.requests[tg_op(rq)] += pays_base;
+	shard->work.kib[tg_op(rq)] += bytes >> 10;
+	return tg_cost_of(cost, bytes, pays_base);
+}
 
 /* pressure.c */
-bool tg_bulk_may_go(struct tg_shard *shard);
+bool tg_bulk_may_go_pressed(struct tg_data *tg);
 void tg_send(struct tg_shard *shard, struct request *rq);
 void tg_back(struct request *rq, u64 now);
-void tg_urgent_seen(struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 u64 tg_budget(const struct tg_data *tg);
 bool tg_throttle(struct tg_shard *shard);
-void tg_unthrottle(struct tg_shard *shard);
 void tg_pressure_init(struct tg_shard *shard);
 void tg_pressure_exit(struct tg_shard *shard);
+
+/* Somebody waits on latency now. */
+static inline void tg_urgent_seen(struct tg_data *tg)
+{
+	const unsigned long now = jiffies;
+
+	/* Written once a tick: many CPUs read it. */
+	if (READ_ONCE(tg->urgent_at) != now)
+		WRITE_ONCE(tg->urgent_at, now);
+	if (!READ_ONCE(tg->pressed))
+		WRITE_ONCE(tg->pressed, true);
+}
+
+static inline void tg_unthrottle(struct tg_shard *shard)
+{
+	if (test_bit(TG_THROTTLED, &shard->state) &&
+	    test_and_clear_bit(TG_THROTTLED, &shard->state))
+		atomic_dec(&shard->tg->nr_throttled);
+}
+
+/* Whether the backlog may send a request. */
+static inline bool tg_bulk_may_go(struct tg_data *tg)
+{
+	return likely(!READ_ONCE(tg->pressed)) || tg_bulk_may_go_pressed(tg);
+}
 
 /* tags.c */
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
-unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq);
-void tg_tags_put(struct request *rq);
+
+/* Tags of the request's submitter, this one included. */
+static inline unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq)
+{
+	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held);
+}
+
+static inline void tg_tags_put(struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	if (tag->held)
+		atomic_dec(&tg_of(rq->q)->slots[tag->slot].held);
+	tag->held = false;
+}
+
+/* A flow with no more tags than this asks for little: it waits for each answer. */
+#define TG_SPARSE_TAGS 2
+
+/* Whether somebody waits for a new request. */
+static inline bool tg_is_urgent(const struct tg_data *tg, const struct request *rq)
+{
+	const enum prio_class class = tg_tag((struct request *)rq)->class;
+
+	return class == PRIO_CLASS_HIGH ||
+	       (class == PRIO_CLASS_NORMAL && tg_tags_held(tg, rq) <= TG_SPARSE_TAGS);
+}
 
 /* merge.c */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);

@@ -7,8 +7,12 @@
  * busy; looking there then costs nobody's time.
  */
 #include <linux/lockdep.h>
+#include <linux/sizes.h>
 
 #include "triage.h"
+
+/* What requests may grow to while somebody waits on latency, in sectors. */
+#define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
 /* Called for each bio before it gets a request. */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
@@ -44,8 +48,16 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 	return merged;
 }
 
-/* On a disk requests are sorted by where they begin, so only their end may grow. */
+/*
+ * On a disk requests are sorted by where they begin, so only their end may grow. On
+ * flash nothing is won by length while somebody waits on latency, and a long request
+ * is in the way for long.
+ */
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
-	return !tg_of(q)->rotational || bio->bi_iter.bi_sector >= blk_rq_pos(rq);
+	const struct tg_data *tg = tg_of(q);
+
+	if (tg->rotational)
+		return bio->bi_iter.bi_sector >= blk_rq_pos(rq);
+	return !tg_pressed(tg) || blk_rq_sectors(rq) + bio_sectors(bio) <= TG_MERGED_MAX;
 }

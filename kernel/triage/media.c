@@ -43,7 +43,7 @@ static struct request *tg_media_after(const struct rb_root *sorted, sector_t sec
 }
 
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
-			      enum tg_reason *reason)
+			     enum tg_reason *reason)
 {
 	struct request *oldest = tg_first(&flow->fifo);
 	const unsigned int expire = READ_ONCE(shard->tg->tunables.fifo_expire);

@@ -325,7 +325,8 @@ static inline bool tg_media_awaits(struct tg_shard *shard)
 }
 
 /* What a request costs that is taken from a flow; NULL: from none. In ns. */
-static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow, const struct request *rq)
+static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
+				const struct request *rq)
 {
 	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
 	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;

@@ -45,7 +45,7 @@ def test_command(command: str, copy: Path) -> None:
 def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
     (report,) = (copy / "results").glob("mixed-priority-*/report.html")
     text = report.read_text()
-    for scheduler in ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive"):
+    for scheduler in ("none", *modules.KERNELS_OWN, *modules.own_schedulers()):
         assert scheduler in text
 
 
@@ -54,14 +54,14 @@ def test_the_scheduler_on_a_real_machine(tmp_path: Path) -> None:
     lines = [line.replace("sdX", "nullb0") for line in commands("sh real-machine")]
     assert any("insmod" in line for line in lines)
     kernel = kernels.find(kernels.DEFAULT_SERIES)
-    module = "prio-basic-iosched.ko"
+    module = "triage-iosched.ko"
     script = "\n".join(
         [
             "#!/bin/sh -ex",
             "modprobe null_blk",
             "mkdir /backup /data && echo precious > /data/file",
             *lines[:2],
-            "grep '.prio-basic.' /sys/block/nullb0/queue/scheduler > out/chosen",
+            "grep '.triage.' /sys/block/nullb0/queue/scheduler > out/chosen",
             *lines[2:],
             "cat /sys/block/nullb0/queue/scheduler >> out/chosen",
             "tar -tf /backup/all.tar >> out/chosen",
@@ -76,6 +76,6 @@ def test_the_scheduler_on_a_real_machine(tmp_path: Path) -> None:
     outcome = asyncio.run(machines.boot(machine, guest.base(kernel), job, tmp_path))
     assert outcome.status == 0, (tmp_path / "console.log").read_text()
     chosen, after, *archived = (outcome.folder / "chosen").read_text().splitlines()
-    assert "[prio-basic]" in chosen
+    assert "[triage]" in chosen
     assert "[mq-deadline]" in after
     assert "data/file" in archived

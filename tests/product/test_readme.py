@@ -45,7 +45,7 @@ def test_command(command: str, copy: Path) -> None:
 def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
     (report,) = (copy / "results").glob("mixed-priority-*/report.html")
     text = report.read_text()
-    for scheduler in ("none", *modules.KERNELS_OWN, *modules.own_schedulers()):
+    for scheduler in (*modules.KERNELS_OWN, *modules.own_schedulers()):
         assert scheduler in text
 
 

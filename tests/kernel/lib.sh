@@ -9,12 +9,19 @@ TEST_DIR=$(cd "${0%/*}" && pwd)
 SUBMIT=$TEST_DIR/tools/submit
 TEST_TMP=$(mktemp -d)
 NULL_BLK=/sys/kernel/config/nullb/nullb0
+MODELDISK=/sys/kernel/config/modeldisk/md0
+
+# What looks for bugs makes everything slower: there, loads and waits are longer.
+SLOW=1
+[ ! -e /proc/lockdep ] || SLOW=3
 
 # What a healthy kernel never says.
 BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
 BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
-BAD_LOG="$BAD_LOG|list_(add|del) corruption|I/O error|blk_update_request"
+BAD_LOG="$BAD_LOG|list_(add|del) corruption|kmemleak: [0-9]+ new|ODEBUG|EXT4-fs error"
+# A test whose device fails requests on purpose empties this.
+IO_ERRORS="I/O error|blk_update_request"
 
 # -- How a test ends -----------------------------------------------------------
 
@@ -35,7 +42,7 @@ expect() {
 
 # wait_until SECONDS WHAT COMMAND...: poll until COMMAND succeeds.
 wait_until() {
-	_tries=$(($1 * 20))
+	_tries=$(($1 * 20 * SLOW))
 	_what=$2
 	shift 2
 	until "$@"; do
@@ -54,7 +61,7 @@ _finish() {
 	if [ $_status = 0 ] || [ $_status = 77 ]; then
 		( _clean_up ) || _status=1
 	fi
-	if _kernel_log | grep -E "$BAD_LOG"; then
+	if _kernel_log | grep -E "$BAD_LOG${IO_ERRORS:+|$IO_ERRORS}"; then
 		echo "FAIL: the kernel complains, see above"
 		_status=1
 	fi
@@ -66,12 +73,36 @@ _finish() {
 _clean_up() {
 	[ -z "${GATE:-}" ] || gate open
 	wait_requests
-	[ -z "${DEV:-}" ] || choose_scheduler none
-	[ ! -d "$NULL_BLK" ] || rmdir "$NULL_BLK" || fail "null_blk is in use"
-	for _module in gatedisk null_blk $(scheduler_module); do
+	if [ -n "${DEV:-}" ]; then
+		counts_balance
+		choose_scheduler none
+	fi
+	for _folder in "$NULL_BLK" "$MODELDISK"; do
+		[ ! -d "$_folder" ] || rmdir "$_folder" || fail "$DEV is in use"
+	done
+	for _module in gatedisk null_blk modeldisk $(scheduler_module); do
 		[ ! -e "/sys/module/$_module/refcnt" ] || rmmod "$_module" ||
 			fail "$_module cannot be unloaded"
 	done
+}
+
+# outstanding: requests that $DEV and its scheduler have, by the tags in use.
+outstanding() {
+	cat /sys/kernel/debug/block/$DEV/hctx*/sched_tags \
+		/sys/kernel/debug/block/$DEV/hctx*/tags 2> /dev/null |
+		awk -F = '$1 == "busy" { n += $2 } END { print n + 0 }'
+}
+
+nothing_outstanding() {
+	[ "$(outstanding)" = 0 ]
+}
+
+# counts_balance: with nothing submitted, nothing may be with the device or queued.
+counts_balance() {
+	wait_until 10 "no request is outstanding" nothing_outstanding
+	_queued=/sys/kernel/debug/block/$DEV/sched/queued
+	[ ! -e "$_queued" ] ||
+		expect "requests that $SCHEDULER counts as queued" '' "$(tr -d '0 \n' < "$_queued")"
 }
 
 # The kernel log since the test began.
@@ -130,6 +161,27 @@ use_memory_disk() {
 	choose_scheduler "$SCHEDULER"
 }
 
+# use_modeldisk SETTING=VALUE...: a modelled drive (a PROFILE of modeldisk's) with a
+# write cache, which stores what is written, under the scheduler. Rates of faults
+# may be set later: echo N > $MODELDISK/error_ppm
+use_modeldisk() {
+	modprobe modeldisk || fail "modeldisk cannot be loaded"
+	DEV=md0
+	mkdir $MODELDISK || fail "modeldisk makes no device"
+	for _pair in profile="${PROFILE:-flash}" size=64 memory_backed=1 hw_queues="$(nproc)" "$@"; do
+		echo "${_pair#*=}" > "$MODELDISK/${_pair%%=*}" || fail "$_pair refused"
+	done
+	echo 1 > $MODELDISK/power || fail "modeldisk does not start"
+	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
+	choose_scheduler "$SCHEDULER"
+}
+
+# device_count NAME: a figure of modeldisk's own.
+device_count() {
+	awk -v name="$1" '$1 == name { print $2 }' \
+		/sys/kernel/debug/modeldisk/$DEV/stats
+}
+
 # gate open|hold|shut: see kernel/gatedisk/README.md.
 gate() {
 	echo "$1" > "$GATE/gate" || fail "the gate does not $1"
@@ -156,7 +208,7 @@ put_requests() {
 wait_requests() {
 	for _done in "$TEST_TMP"/*.done; do
 		[ -e "$_done" ] || continue
-		wait_until 30 "all requests are done" grep -q '^status' "$_done"
+		wait_until "${LONGEST_WAIT:-30}" "all requests are done" grep -q '^status' "$_done"
 		grep -q '^status 0' "$_done" ||
 			fail "a request failed: $(cat "$_done")"
 	done
@@ -174,7 +226,7 @@ start_verified_load() {
 		verify_fatal=1
 		size=16m
 		time_based
-		runtime=$1
+		runtime=$(($1 * SLOW))
 		[small]
 		rw=randwrite
 		ioengine=libaio

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: nr_requests and each of the scheduler's tunables can be changed under
+#         load; no request is lost and no data is wrong.
+# Needs: null_blk, fio
+# Machine: sim
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+# change FILE VALUE: whether the scheduler takes it or refuses it is its own affair.
+change() {
+	echo "$2" > "$1" 2> /dev/null || :
+}
+
+use_memory_disk
+tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
+start_verified_load 2
+rounds=0
+while load_runs; do
+	for requests in 4 256 33 1024 64; do
+		change /sys/block/$DEV/queue/nr_requests $requests
+		sleep 0.02
+	done
+	for name in $tunables; do
+		[ -w "$(tunable "$name")" ] || continue
+		value=$(cat "$(tunable "$name")" 2> /dev/null) || continue
+		for other in 0 1 7 100 4294967296 nonsense; do
+			change "$(tunable "$name")" $other
+		done
+		sleep 0.01
+		change "$(tunable "$name")" "$value"
+	done
+	rounds=$((rounds + 1))
+done
+wait_verified_load
+echo "$rounds rounds of nr_requests and: $(echo $tunables)"
+[ $rounds -ge 2 ] || fail "only $rounds rounds"

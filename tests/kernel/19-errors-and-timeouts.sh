@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: requests that fail, and requests that the device never answers, end, each
+#         with an error, and hold up no other; afterwards all is as before.
+# Needs: modeldisk, fio
+# Machine: sim
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+IO_ERRORS=
+LONGEST_WAIT=60
+use_modeldisk timeout_ms=500
+cat > "$TEST_TMP/jobs" <<-END
+	[global]
+	filename=/dev/$DEV
+	direct=1
+	size=16m
+	continue_on_error=all
+	time_based
+	runtime=$((3 * SLOW))
+	[high]
+	rw=randrw
+	ioengine=io_uring
+	iodepth=16
+	bs=4k
+	prioclass=1
+	[low]
+	offset=16m
+	rw=randrw
+	ioengine=libaio
+	iodepth=16
+	bsrange=4k-64k
+	prioclass=3
+END
+: > "$TEST_TMP/faulty.done"
+{
+	# That there are errors is no error, that it does not end would be one.
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 || :
+	echo "status 0"
+} >> "$TEST_TMP/faulty.done" 2>&1 &
+running() {
+	! grep -q "^status" "$TEST_TMP/faulty.done"
+}
+while running; do
+	echo 20000 > $MODELDISK/error_ppm
+	sleep 0.3
+	echo 2000 > $MODELDISK/stall_ppm
+	sleep 0.3
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	echo 0 > $MODELDISK/error_ppm
+	echo 0 > $MODELDISK/stall_ppm
+	sleep 0.1
+done
+wait_requests
+counts_balance
+echo "$(device_count errors) errors, $(device_count stalls) requests without answer"
+[ "$(device_count errors)" -gt 0 ] || fail "no errors"
+[ "$(device_count stalls)" -gt 0 ] || fail "the device has answered all"
+
+start_verified_load 1
+wait_verified_load

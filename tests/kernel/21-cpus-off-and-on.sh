@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: CPUs go off and on under load; no request is lost, none stays with a CPU
+#         that has gone, and no data is wrong.
+# Needs: null_blk, fio, CPUs that can go off
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+cpus=$(ls -d /sys/devices/system/cpu/cpu[1-9]*)
+[ -e "${cpus%%
+*}/online" ] || skip "no CPU can go off"
+use_memory_disk
+start_verified_load 4
+changes=0
+while load_runs; do
+	for cpu in $cpus; do
+		for state in 0 1; do
+			echo $state > "$cpu/online" || fail "$cpu does not go $state"
+			changes=$((changes + 1))
+			sleep 0.05
+		done
+	done
+done
+wait_verified_load
+echo "$changes changes"
+[ $changes -ge 6 ] || fail "only $changes changes"

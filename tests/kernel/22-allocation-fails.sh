@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: choosing the scheduler fails cleanly wherever an allocation in it fails, and
+#         no request or memory is lost by that, under load.
+# Needs: null_blk, fio; a kernel with fault injection (/proc/self/fail-nth)
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+[ "$SCHEDULER" != none ] || skip "without a scheduler there is nothing to choose"
+[ -e /proc/self/fail-nth ] || skip "the kernel cannot make allocations fail"
+for kind in failslab fail_page_alloc; do
+	echo N > /sys/kernel/debug/$kind/ignore-gfp-wait
+	echo 0 > /sys/kernel/debug/$kind/verbose
+done
+echo 0 > /sys/kernel/debug/fail_page_alloc/min-order
+use_memory_disk
+start_verified_load 5
+
+# choose_failing N: choose the scheduler while the Nth allocation of whoever does so
+# fails. Where one fails that can be done without, the choice succeeds all the same.
+# Says what is left of N: more than 0 if there were not as many allocations.
+choose_failing() {
+	sh -c '
+		exec 2> /dev/null 3> "$0" 4<> /proc/self/fail-nth
+		echo $1 >&4
+		echo "$2" >&3
+		read left <&4
+		echo $left
+	' "/sys/block/$DEV/queue/scheduler" "$1" "$SCHEDULER"
+}
+
+n=0
+refused=0
+while
+	choose_scheduler none
+	n=$((n + 1))
+	[ "$(choose_failing $n)" = 0 ]
+do
+	[ $n -lt 1000 ] || fail "after $n allocations there are still more"
+	case " $(cat /sys/block/$DEV/queue/scheduler) " in
+	*" [$SCHEDULER] "*) ;;
+	*) refused=$((refused + 1)) ;;
+	esac
+done
+echo "$((n - 1)) allocations, $refused of which it cannot be chosen without"
+[ $refused -ge 1 ] || fail "no allocation was missed"
+choose_scheduler "$SCHEDULER"
+wait_verified_load

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: no request of a lower class waits longer than the scheduler states, whatever
+#         mix of higher classes keeps the device busy.
+# Needs: gatedisk, fio
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+AGING_MS=300
+SERVICE_MS=2		# one request at a time
+RUN_S=3
+TICK_MS=10		# the coarsest a kernel's clock tick is
+
+use_gatedisk
+echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
+
+# What it states is how long a request waits before its age counts.
+bound=
+for name in aging_expire prio_aging_expire; do
+	[ ! -e "$(tunable $name)" ] || bound=$AGING_MS
+	[ ! -e "$(tunable $name)" ] || echo $AGING_MS > "$(tunable $name)"
+done
+
+# job NAME PRIOCLASS DEPTH: a line of fio's.
+job() {
+	echo "[$1]"
+	echo "prioclass=$2"
+	[ "$2" != 2 ] || echo "prio=4"	# as of a process that never said
+	echo "iodepth=$3"
+}
+
+# longest CLASS: in ms, of the run that was last.
+longest() {
+	awk -F ';' -v job="$1" '$3 == job { print int($39 / 1000) }' "$TEST_TMP/report"
+}
+
+# mix RT-DEPTH BE-DEPTH IDLE-DEPTH
+mix() {
+	{
+		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=4k \
+			ioengine=libaio time_based runtime=$RUN_S
+		[ "$1" = 0 ] || job rt 1 "$1"
+		[ "$2" = 0 ] || job be 2 "$2"
+		[ "$3" = 0 ] || job idle 3 "$3"
+	} > "$TEST_TMP/jobs"
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	# Those that are due together are served one by one.
+	latest=$((${bound:-0} + ($1 + $2 + $3) * SERVICE_MS + 2 * TICK_MS))
+	said=
+	for class in rt be idle; do
+		ms=$(longest $class)
+		[ "$ms" ] || continue
+		said="$said $class $ms ms,"
+		[ -z "$bound" ] || [ "$ms" -le $latest ] || failed="$failed; $class $ms ms instead of $latest, beside $1 rt, $2 be, $3 idle"
+	done
+	echo "measured: longest wait, $1 rt + $2 be + $3 idle at once:${said%,}"
+}
+
+failed=
+mix 32 0 1
+mix 32 1 1
+mix 0 32 1
+mix 32 32 2
+[ -z "$failed" ] || fail "waited too long: ${failed#; }"

@@ -28,7 +28,6 @@ READY = "triage: ready"
 FIO_STARTS = "triage: fio starts"
 DONE = "triage: done"
 _KVM_PROBE_S = 30.0
-_BOOT_LIMIT_S = 120.0
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
@@ -75,6 +74,7 @@ class Job:
     seed: int = 1
     memory_mb: int = 512
     time_limit_s: float = 600.0
+    boot_limit_s: float = 120.0
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ async def boot(machine: Machine, base: guest.Base, job: Job, folder: Path) -> Ou
     try:
         guest.with_job(base, job.files, job.modules, initramfs, folder)
         command = _command(machine, base.kernel, job, initramfs, console, results)
-        started, complaint = await _run(command, console, job.time_limit_s)
+        started, complaint = await _run(command, console, job)
         status = _unpack(results, out)
     finally:
         initramfs.unlink(missing_ok=True)
@@ -211,8 +211,8 @@ def _escaped(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 
-async def _run(command: list[str], console: Path, limit_s: float) -> tuple[float | None, str]:
-    """Run QEMU to its end or its time limit; a kernel has a shorter one to boot in.
+async def _run(command: list[str], console: Path, job: Job) -> tuple[float | None, str]:
+    """Run QEMU to its end or the job's time limit; a kernel has a shorter one to boot in.
 
     Returns the seconds to fio's start (None if it never did) and what QEMU complained of.
     """
@@ -234,7 +234,8 @@ async def _run(command: list[str], console: Path, limit_s: float) -> tuple[float
                 break  # all it had to send is here; it need not shut down
             if started is None and FIO_STARTS in said:
                 started = elapsed
-            limit = limit_s if READY in said else min(limit_s, _BOOT_LIMIT_S)
+            ready = READY in said
+            limit = job.time_limit_s if ready else min(job.time_limit_s, job.boot_limit_s)
             if elapsed > limit:
                 process.kill()
                 await communicate

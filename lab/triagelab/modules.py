@@ -52,38 +52,39 @@ def require_built_for(module: Path, kernel: Kernel) -> None:
         )
 
 
-def build(kernel: Kernel) -> Path:
-    """Build every module under kernel/ for `kernel`; returns the folder with the .ko files."""
-    _make(kernel)
-    return _output(kernel)
+def build(kernel: Kernel, source: Path = SOURCE, output: Path | None = None) -> Path:
+    """Build every module under `source` for `kernel`; returns the folder with the .ko files."""
+    output = output or _output(kernel)
+    _make(kernel, source, output)
+    return output
 
 
 def check(kernel: Kernel) -> str:
     """Compile with all warnings, sparse and checkpatch; what they said, an error if they minded."""
     tools.require([tools.SPARSE, tools.PERL])
-    return _make(kernel, "check", f"CHECKPATCH={kernels.checkpatch()}")
+    checker = f"CHECKPATCH={kernels.checkpatch()}"
+    return _make(kernel, SOURCE, _output(kernel), "check", checker)
 
 
 def _output(kernel: Kernel) -> Path:
     return BUILD / kernel.release
 
 
-def _make(kernel: Kernel, *arguments: str) -> str:
-    """Call kernel/Makefile for `kernel`; returns what it printed."""
+def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
+    """Call `source`/Makefile for `kernel`; returns what it printed."""
     if kernel.headers is None or not kernel.headers.is_dir():
         raise LabError(
             f"no headers for kernel {kernel.release} to build modules against. "
             f"Install with: sudo apt-get install linux-headers-{kernel.release}"
         )
     tools.require(tools.BUILD)
-    output = _output(kernel)
-    for path in (SOURCE, kernel.headers):
+    for path in (source, kernel.headers):
         if len(str(path).split()) > 1:
             raise LabError(f"{path}: make cannot build modules in a folder whose path has a space")
     command = [
         tools.path(tools.MAKE),
         "-C",
-        str(SOURCE),
+        str(source),
         f"KDIR={kernel.headers}",
         f"VMLINUX={kernel.elf}",
         f"O={output}",

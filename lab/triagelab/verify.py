@@ -25,9 +25,10 @@ from triagelab.kernels import Kernel
 CHECKS = modules.SOURCE.parent / "tests/kernel"
 
 _SKIPPED = 77
-#: Seconds of the guest's time that one check may take; ours that a guest may.
+#: Seconds of the guest's time that one check may take; ours that a guest and its boot may.
 _CHECK_LIMIT_S = 300
-_GUEST_LIMIT_S = 1200.0
+_GUEST_LIMIT_S = 1800.0
+_BOOT_LIMIT_S = 600.0
 #: A debug kernel keeps a shadow of all memory and a record of each piece of it.
 _MEMORY_MB = 1024
 
@@ -218,7 +219,13 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
             "tools/submit": submit,
         }
         files |= {check.script.name: check.script for check in left}
-        job = machines.Job(files, wanted.modules, memory_mb=_MEMORY_MB, time_limit_s=_GUEST_LIMIT_S)
+        job = machines.Job(
+            files,
+            wanted.modules,
+            memory_mb=_MEMORY_MB,
+            time_limit_s=_GUEST_LIMIT_S,
+            boot_limit_s=_BOOT_LIMIT_S,
+        )
         begin = time.monotonic()
         try:
             await machines.boot(machine, base, job, folder)

@@ -19,7 +19,7 @@ SLOW=1
 BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
 BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
-BAD_LOG="$BAD_LOG|list_(add|del) corruption|kmemleak: [0-9]+ new|ODEBUG|EXT4-fs error"
+BAD_LOG="$BAD_LOG|list_(add|del) corruption|ODEBUG|EXT4-fs error"
 # A test whose device fails requests on purpose empties this.
 IO_ERRORS="I/O error|blk_update_request"
 

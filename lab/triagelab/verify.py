@@ -232,8 +232,10 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
         except machines.BootError:
             raise
         except LabError as error:
-            return _of_a_dead_guest(wanted.place, left, folder, error, time.monotonic() - begin)
-        return _results(wanted.place, left, folder / "out")
+            return results_of_a_dead_guest(
+                wanted.place, left, folder, error, time.monotonic() - begin
+            )
+        return results_of(wanted.place, left, folder / "out")
 
     return boots
 
@@ -254,7 +256,7 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
         """
 
 
-def _results(place: Place, wanted: Iterable[Check], out: Path) -> list[Result]:
+def results_of(place: Place, wanted: Iterable[Check], out: Path) -> list[Result]:
     """The results of the checks that a guest got to."""
     found = []
     for check in wanted:
@@ -269,7 +271,7 @@ def _results(place: Place, wanted: Iterable[Check], out: Path) -> list[Result]:
     return found
 
 
-def _of_a_dead_guest(
+def results_of_a_dead_guest(
     place: Place, wanted: Sequence[Check], folder: Path, error: LabError, seconds: float
 ) -> list[Result]:
     """By its console: what had ended before, and the check that it died in."""

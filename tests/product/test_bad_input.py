@@ -42,12 +42,16 @@ def job(tmp_path: Path) -> Path:
         (["run", "mixed-priority", "--module", "/no/x.ko"], "NAME-iosched.ko"),
         (["run", "/no/job.fio"], "no job file"),
         (["report", "/no/such"], "no run directory"),
+        (["verify", "kybr"], "did you mean 'kyber'"),
+        (["verify", "kyber", "--check", "02-clas-order"], "did you mean '02-class-order'"),
+        (["verify", "kyber", "--kernel", "runing", "--debug"], "unknown kernel 'runing-debug'"),
+        (["verify", "x", "--module", "/no/y-iosched.ko"], "no such file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_request_that_makes_no_sense(tmp_path: Path, arguments: list[str], message: str) -> None:
     out = tmp_path / "out"
-    more = ["--out", out] if arguments[0] == "run" else []
+    more = ["--out", out] if arguments[0] in ("run", "verify") else []
     done = triage(*arguments, *more)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not out.exists()

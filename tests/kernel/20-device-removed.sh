@@ -16,9 +16,9 @@ backlog() {
 PROFILE=hdd
 for fault in stall_ppm=0 stall_ppm=50000 resource_ppm=300000; do
 	use_modeldisk timeout_ms=500 depth=8 $fault
-	# Without a scheduler there is no room for more than the device takes.
-	enough=8
-	! echo 128 2> /dev/null > /sys/block/$DEV/queue/nr_requests || enough=40
+	allow_backlog 128
+	enough=40
+	[ "$SCHEDULER" != none ] || enough=8
 	: > "$TEST_TMP/load.done"
 	{
 		fio --filename=/dev/$DEV --direct=1 --time_based --runtime=60 --minimal \

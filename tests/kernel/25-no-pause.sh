@@ -8,6 +8,7 @@
 
 # A scheduler may wait for better ones to come, but not for long.
 LONGEST_PAUSE_MS=1000
+[ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
 use_gatedisk depth=2
 
 # longest: between a submission and its completion, ms, of all requests so far.

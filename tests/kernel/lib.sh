@@ -130,14 +130,19 @@ use_gatedisk() {
 	GATE=/sys/kernel/debug/gatedisk
 	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
 	choose_scheduler "$SCHEDULER"
-	if [ "$SCHEDULER" != none ]; then
-		# Twice, as late 6.12 kernels tell the scheduler the number that
-		# was set before: bfq would take one write at a time.
-		echo 255 > /sys/block/$DEV/queue/nr_requests
-		echo 256 > /sys/block/$DEV/queue/nr_requests
-		expect "requests $SCHEDULER has room for" 256 \
-			"$(cat /sys/block/$DEV/queue/nr_requests)"
-	fi
+	allow_backlog 256
+}
+
+# allow_backlog REQUESTS: with the scheduler; without one there is room for no
+# more than the device takes.
+allow_backlog() {
+	[ "$SCHEDULER" != none ] || return 0
+	# Twice, as late 6.12 kernels tell the scheduler the number that was set
+	# before: bfq would take one write at a time.
+	echo $(($1 - 1)) > /sys/block/$DEV/queue/nr_requests
+	echo "$1" > /sys/block/$DEV/queue/nr_requests
+	expect "requests $SCHEDULER has room for" "$1" \
+		"$(cat /sys/block/$DEV/queue/nr_requests)"
 }
 
 # use_memory_disk [SERVICE_NS]: null_blk that stores what is written, under the
@@ -262,13 +267,14 @@ load_runs() {
 	! grep -q "^status" "$TEST_TMP/load.done"
 }
 
-# wait_verified_load: every job must have read back what it wrote.
+# wait_verified_load: of what was written most must have been read back; not of
+# each job, because a scheduler may give a low class next to nothing.
 wait_verified_load() {
 	wait_requests
 	awk -F ';' '
-		NF > 46 { print $3 ": " $6 " of " $47 " KiB verified" }
-		NF > 46 && $6 > 0 && $6 > $47 / 2 { verified++ }
-		END { exit verified != 3 }
+		NF > 46 { print $3 ": " $6 " of " $47 " KiB verified"; jobs++ }
+		{ verified += $6; written += $47 }
+		END { exit jobs != 3 || verified == 0 || verified < written / 2 }
 	' "$TEST_TMP/load.report" || fail "fio has verified too little"
 }
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Each check can fail: the bugs in seeded/, put into copies of our schedulers, are each caught.
 
-A patch says which check must catch it, and where. All that are selected are built by one make
-for each kernel, then run first, guests side by side; then each test reads its own result.
+A patch says which check must catch it, where, and what the check then says. All that are
+selected are built by one make for each kernel, then run first, guests side by side; then each
+test reads its own result.
 """
 
 import re
@@ -22,11 +23,12 @@ PATCH = tools.Tool("patch", "patch")
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug of a scheduler's, as a patch, and what must catch it."""
+    """A bug of a scheduler's, as a patch, and what must catch it, saying what (a pattern)."""
 
     patch: Path
     scheduler: str
     check: str
+    says: str
     kernel: str
     place: verify.Place
 
@@ -38,11 +40,13 @@ def bugs() -> Iterable[Bug]:
     for patch in sorted(SEEDED.glob("*.patch")):
         text = patch.read_text()
         caught = re.search(r"^Caught-by: (\S+) (debug )?(sim|vm)(\d)$", text, re.M)
+        says = re.search(r"^Says: (.+)$", text, re.M)
         touched = set(re.findall(r"^\+\+\+ b/kernel/([^/]+)/", text, re.M))
-        assert caught and len(touched) == 1, patch
+        assert caught and says and len(touched) == 1, patch
         check, debug, machine, cpus = caught.groups()
         kernel = kernels.DEFAULT_SERIES + (kernels.DEBUG if debug else "")
-        yield Bug(patch, touched.pop(), check, kernel, verify.Place(machine, int(cpus)))
+        place = verify.Place(machine, int(cpus))
+        yield Bug(patch, touched.pop(), check, says[1], kernel, place)
 
 
 def build(kernel: kernels.Kernel, seeded: Iterable[Bug], folder: Path) -> dict[Bug, Path]:
@@ -103,7 +107,8 @@ def results(
 def test_caught(bug: Bug, results: dict[Bug, verify.Result]) -> None:
     result = results[bug]
     print(result.log)
-    assert result.state == "fail", f"{bug.check} finds nothing wrong:\n{result.log}"
+    assert result.state == "fail", f"{bug.check} finds nothing wrong"
+    assert re.search(bug.says, result.log), f"{bug.check} finds something else wrong"
 
 
 def test_there_is_a_bug_for_each_kind_of_mistake() -> None:

@@ -109,7 +109,7 @@ def _sim(cpus: int) -> Machine:
         "-icount", "shift=0,align=off,sleep=off",
         "-rtc", "base=2026-01-01,clock=vm",
         "-cpu", "max,-rdrand,-rdseed",
-        "-smp", str(cpus),
+        "-smp", _smp(cpus),
     )  # fmt: skip
     arguments = ["nokaslr", "norandmaps", "random.trust_cpu=off", "mitigations=off"]
     if cpus == 1:
@@ -127,8 +127,15 @@ def _vm(kernel: Kernel, cpus: int) -> Machine:
     else:
         qemu = ("-accel", "tcg,thread=multi", "-cpu", "max")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
-    qemu = (*qemu, "-smp", str(cpus))
+    qemu = (*qemu, "-smp", _smp(cpus))
     return Machine("vm", cpus, qemu, ("mitigations=off",), {}, 1, description)
+
+
+def _smp(cpus: int) -> str:
+    """QEMU's CPUs, each a package of its own: the MP table has no others, nor hence a kernel
+    without ACPI, as the debug kernel is.
+    """
+    return f"{cpus},sockets={cpus}"
 
 
 def _kvm(kernel: Kernel) -> tuple[bool, str]:

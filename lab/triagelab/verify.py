@@ -244,6 +244,8 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
     """A guest's job. What it says on the console is what a guest that dies leaves."""
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
+        # With a lock never let go nothing might run that could tell.
+        echo 1 > /proc/sys/kernel/softlockup_panic
         for script in {" ".join(check.script.name for check in wanted)}; do
             echo "check $script begins"
             begun=$(cut -d ' ' -f 1 /proc/uptime)

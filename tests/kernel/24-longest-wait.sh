@@ -8,7 +8,7 @@
 
 AGING_MS=300
 SERVICE_MS=2		# one request at a time
-RUN_S=3
+RUN_S=1			# three times the aging time: long enough to starve
 TICK_MS=10		# the coarsest a kernel's clock tick is
 
 use_gatedisk

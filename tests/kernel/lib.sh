@@ -61,8 +61,12 @@ _finish() {
 	if [ $_status = 0 ] || [ $_status = 77 ]; then
 		( _clean_up ) || _status=1
 	fi
-	if _kernel_log | grep -E "$BAD_LOG${IO_ERRORS:+|$IO_ERRORS}"; then
+	if _kernel_log | grep -m 20 -E "$BAD_LOG${IO_ERRORS:+|$IO_ERRORS}"; then
 		echo "FAIL: the kernel complains, see above"
+		_status=1
+	fi
+	if grep -q 'debug_locks: *0' /proc/lockdep_stats 2> /dev/null; then
+		echo "FAIL: the kernel no longer looks at locks"
 		_status=1
 	fi
 	rm -rf "$TEST_TMP"
@@ -105,9 +109,15 @@ counts_balance() {
 		expect "requests that $SCHEDULER counts as queued" '' "$(tr -d '0 \n' < "$_queued")"
 }
 
-# The kernel log since the test began.
+# The kernel log since the test began; all there is, if it said so much since then
+# that the beginning has gone.
 _kernel_log() {
-	dmesg | awk -v mark="$_MARK" 'on; index($0, mark) { on = 1 }'
+	dmesg > "$TEST_TMP/dmesg"
+	awk -v mark="$_MARK" '
+		index($0, mark) { begins = NR }
+		{ line[NR] = $0 }
+		END { for (i = begins + 1; i <= NR; i++) print line[i] }
+	' "$TEST_TMP/dmesg"
 }
 
 # -- Devices -------------------------------------------------------------------

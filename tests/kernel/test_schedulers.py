@@ -27,12 +27,38 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
+#: Checks of faults and changes under load: `./triage verify` runs them everywhere, these tests
+#: a selection that takes minutes.
+FAULTS = "15"
+#: On 6.12 each once: those that are about several CPUs or take long on `sim` there.
+IN_REAL_TIME = ("16", "17", "19", "21", "22")
+#: On other series, where our schedulers use other interfaces: the way back from a device.
+OTHER_SERIES = ("18", "20", "25")
+#: On the debug kernel, in real time.
+UNDER_DEBUG = ("08", "14", "15", "20", "22")
+
+
+def series_of(check: verify.Check, place: verify.Place) -> Iterator[str]:
+    """The kernels on which our schedulers go through a check in a place."""
+    number = check.name[:2]
+    in_real_time = place.machine == "vm"
+    if number < FAULTS:
+        yield from [kernels.DEFAULT_SERIES] if in_real_time else kernels.SERIES
+    elif in_real_time == (number in IN_REAL_TIME):
+        yield kernels.DEFAULT_SERIES
+    if number in OTHER_SERIES and not in_real_time:
+        yield from (series for series in kernels.SERIES if series != kernels.DEFAULT_SERIES)
+    if number in UNDER_DEBUG and in_real_time:
+        yield kernels.DEFAULT_SERIES + kernels.DEBUG
+
+
 def cases() -> Iterator[Case]:
-    """Our schedulers on both kernels; the kernel's own on the default one show what is general."""
+    """Our schedulers on all kernels; the kernel's own on the default one show what is general."""
     for check in verify.checks():
         for place in check.places:
-            for series in kernels.SERIES if place.machine == "sim" else [kernels.DEFAULT_SERIES]:
-                others = modules.KERNELS_OWN if series == kernels.DEFAULT_SERIES else ()
+            for series in series_of(check, place):
+                general = series == kernels.DEFAULT_SERIES and check.name < FAULTS
+                others = modules.KERNELS_OWN if general else ()
                 for scheduler in (*modules.own_schedulers(), *others):
                     yield Case(check, scheduler, place, series)
 

@@ -31,7 +31,7 @@ cat > "$TEST_TMP/load.fio" <<-END
 	verify_backlog=64
 	verify_fatal=1
 	time_based
-	runtime=3
+	runtime=$((3 * SLOW))
 	[forwards]
 	rw=write
 	prioclass=2

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What tests of triage's pure parts share. */
+#ifndef EXPECT_H
+#define EXPECT_H
+
+#include <stdio.h>
+
+#include "userspace.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
+static int failed;
+
+/* Both bounds are allowed. */
+static inline void expect_between(const char *what, double got, double least, double most)
+{
+	if (got >= least && got <= most)
+		return;
+	fprintf(stderr, "%s: got %.10g, expected %.10g to %.10g\n", what, got, least, most);
+	failed = 1;
+}
+
+static inline void expect_near(const char *what, double got, double wanted, double part)
+{
+	expect_between(what, got, wanted * (1 - part), wanted * (1 + part));
+}
+
+static inline void expect(const char *what, double got, double wanted)
+{
+	expect_between(what, got, wanted, wanted);
+}
+
+/* Xorshift: the same numbers in every run. */
+static inline u64 any(void)
+{
+	static u64 state = 88172645463325252ull;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Both bounds occur. */
+static inline u64 any_between(u64 least, u64 most)
+{
+	return least + any() % (most - least + 1);
+}
+
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: which flows triage takes for sequential, and how soon it changes its mind.
+ * Run with: make -C kernel unit
+ */
+#include "expect.h"
+#include "triage/detector.h"
+
+#define LENGTH 256	/* sectors */
+#define FAR (1ull << 30)
+
+enum mind { RANDOM, NEUTRAL, SEQUENTIAL };
+
+static enum mind mind(const struct tg_detector *d)
+{
+	if (tg_detector_sequential(d))
+		return SEQUENTIAL;
+	return tg_detector_maybe_sequential(d) ? NEUTRAL : RANDOM;
+}
+
+static struct tg_detector at(u64 sector)
+{
+	struct tg_detector d = {};
+
+	tg_detector_see(&d, sector, LENGTH);
+	return d;
+}
+
+/* Requests that begin @gap sectors after the end of the one before. */
+static void see_after(struct tg_detector *d, s64 gap, int times)
+{
+	while (times--)
+		tg_detector_see(d, d->next + gap, LENGTH);
+}
+
+static void test_first(void)
+{
+	const u64 sectors[] = { 0, 1, TG_DETECTOR_GAP + 1, FAR };
+	struct tg_detector d = { .score = -1 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(sectors); i++) {
+		d = at(sectors[i]);
+		expect("mind after the first", mind(&d), NEUTRAL);
+		expect("where it ended", d.next, sectors[i] + LENGTH);
+	}
+}
+
+/* The largest gap that is sequential, forward and back, and the next larger. */
+static void test_gap(void)
+{
+	static const struct {
+		s64 gap;
+		enum mind mind;
+	} cases[] = {
+		{ 0, SEQUENTIAL }, { TG_DETECTOR_GAP, SEQUENTIAL },
+		{ TG_DETECTOR_GAP + 1, RANDOM }, { 1ll << 40, RANDOM },
+		{ -LENGTH, SEQUENTIAL }, { -TG_DETECTOR_GAP, SEQUENTIAL },
+		{ -TG_DETECTOR_GAP - 1, RANDOM }, { -(1ll << 20), RANDOM },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct tg_detector d = at(FAR);
+
+		see_after(&d, cases[i].gap, 1);
+		expect("mind after a gap", mind(&d), cases[i].mind);
+	}
+}
+
+/* What is behind sector 0 must not wrap. */
+static void test_near_zero(void)
+{
+	struct tg_detector d = at(0);
+
+	tg_detector_see(&d, 0, LENGTH);
+	expect("mind at sector 0 again", mind(&d), SEQUENTIAL);
+	d = at(0);
+	tg_detector_see(&d, FAR, LENGTH);
+	expect("mind far from sector 0", mind(&d), RANDOM);
+	d = at(FAR);
+	tg_detector_see(&d, 0, LENGTH);
+	expect("mind at sector 0 from far", mind(&d), RANDOM);
+}
+
+static void test_patterns(void)
+{
+	struct tg_detector d = at(FAR);
+	int i;
+
+	see_after(&d, 0, 100);
+	expect("mind, forwards", mind(&d), SEQUENTIAL);
+	d = at(FAR);
+	see_after(&d, -2 * LENGTH, 100);
+	expect("mind, backwards", mind(&d), SEQUENTIAL);
+
+	d = at(FAR);
+	for (i = 0; i < 100; i++)
+		tg_detector_see(&d, any_between(0, FAR), LENGTH);
+	expect("mind, at random", mind(&d), RANDOM);
+
+	/* Two passes through one flow take the disk to and fro. */
+	d = at(FAR);
+	for (i = 0; i < 100; i++)
+		tg_detector_see(&d, FAR * (1 + i % 2) + (u64)i / 2 * LENGTH, LENGTH);
+	expect("mind, two interleaved", mind(&d), RANDOM);
+
+	/* A file's metadata now and then. */
+	d = at(FAR);
+	for (i = 0; i < 100; i++)
+		see_after(&d, i % 10 ? 0 : 1 << 20, 1);
+	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
+}
+
+/* However long it was of one kind, so many of the other change its mind. */
+static void test_change(void)
+{
+	struct tg_detector d = at(FAR);
+
+	see_after(&d, 0, 1000);
+	see_after(&d, 1 << 20, TG_DETECTOR_SURE - 1);
+	expect("still sequential", mind(&d), SEQUENTIAL);
+	see_after(&d, 1 << 20, 1);
+	expect("no longer sequential", mind(&d), NEUTRAL);
+
+	see_after(&d, 1 << 20, 1000);
+	see_after(&d, 0, TG_DETECTOR_SURE - 1);
+	expect("still random", mind(&d), RANDOM);
+	see_after(&d, 0, 1);
+	expect("no longer random", mind(&d), NEUTRAL);
+}
+
+int main(void)
+{
+	test_first();
+	test_gap();
+	test_near_zero();
+	test_patterns();
+	test_change();
+	if (!failed)
+		puts("triage detector: every pattern is recognized, every change is noticed");
+	return failed;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: that triage's flows get parts of a device in proportion to their weights,
+ * and classes what they are guaranteed, whatever the sizes of requests. Run with:
+ * make -C kernel unit
+ */
+#include "expect.h"
+#include "triage/share.h"
+
+#define QUANTUM 200000u
+
+static void test_charge(void)
+{
+	u8 level;
+
+	expect("of who never asked", tg_share_charge(0, 1000, 4, QUANTUM), -1000);
+	expect("of what is left", tg_share_charge(5000, 1000, 4, QUANTUM), 4000);
+	for (level = 0; level < TG_LEVELS; level++)
+		expect_between("weighted charge",
+			       -tg_share_charge(0, 1000000, level, U32_MAX) * (TG_LEVELS - level),
+			       4000000 - TG_LEVELS, 4000000);
+}
+
+static void test_debt(void)
+{
+	const s64 least = -(s64)QUANTUM * TG_DEBT_MAX;
+	s64 deficit = QUANTUM;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		deficit = tg_share_charge(deficit, any(), any_between(0, 7), QUANTUM);
+		expect_between("debt", deficit, least, QUANTUM);
+	}
+	expect("a huge request", tg_share_charge(0, U32_MAX, 7, QUANTUM), least);
+	expect("a huge quantum", tg_share_charge(0, U32_MAX, 7, U32_MAX), -4. * U32_MAX);
+}
+
+/* Never more than is due, and less by what is lost in rounding alone. */
+static void test_due(void)
+{
+	u32 percent;
+	int i;
+
+	for (percent = 0; percent < 100; percent++) {
+		u64 others = 0, due = 0;
+
+		for (i = 0; i < 1000; i++) {
+			const u32 cost = any() >> any_between(32, 50);
+
+			others += cost;
+			due += tg_share_due(cost, percent);
+		}
+		expect_between("due", due, others * (percent / (100. - percent)) - 1000,
+			       others * (percent / (100. - percent)));
+		expect_near("part of all", due, (due + others) * percent / 100., .001);
+	}
+	expect("most that is due", tg_share_due(U32_MAX, 99), 99. * U32_MAX);
+}
+
+struct flow {
+	u8 level;
+	u32 least;	/* cost of its requests */
+	u32 most;
+	s64 deficit;
+	u64 served;
+};
+
+/* Deficit round robin over flows that always have requests, as in flow.c. */
+static void serve(struct flow *flows, u32 count, u64 until)
+{
+	struct flow *flow = flows;
+	u64 served = 0;
+
+	while (served < until) {
+		while (flow->deficit > 0) {
+			const u32 cost = any_between(flow->least, flow->most);
+
+			flow->deficit = tg_share_charge(flow->deficit, cost, flow->level, QUANTUM);
+			flow->served += cost;
+			served += cost;
+		}
+		flow->deficit += QUANTUM;
+		flow = flow + 1 < flows + count ? flow + 1 : flows;
+	}
+}
+
+static void test_equal(void)
+{
+	struct flow flows[] = {
+		{ .level = 4, .least = 500, .most = 500 },
+		{ .level = 4, .least = 5000, .most = 6000 },
+		{ .level = 4, .least = 20000, .most = 1000000 },
+		{ .level = 4, .least = 3000000, .most = 3000000 },
+		/* Small ones for the most part. */
+		{ .level = 4, .least = 1000, .most = 8000 },
+	};
+	const u64 each = 2000000000;
+	u32 i;
+
+	serve(flows, ARRAY_SIZE(flows), each * ARRAY_SIZE(flows));
+	for (i = 0; i < ARRAY_SIZE(flows); i++)
+		expect_near("part of an equal", flows[i].served, each, .01);
+}
+
+static void test_weighted(void)
+{
+	/* Large requests for the heavy ones, then for the light ones. */
+	const u32 costs[][2] = { { 1000000, 5000 }, { 5000, 1000000 }, { 80000, 80000 } };
+	const u64 each = 500000000;
+	u32 i;
+	u8 level;
+
+	for (i = 0; i < ARRAY_SIZE(costs); i++) {
+		struct flow flows[TG_LEVELS] = {};
+
+		for (level = 0; level < TG_LEVELS; level++) {
+			const u32 cost = costs[i][level >= TG_LEVELS / 2];
+
+			flows[level] = (struct flow){ level, cost / 2, cost, 0, 0 };
+		}
+		serve(flows, TG_LEVELS, each * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8));
+		for (level = 0; level < TG_LEVELS; level++)
+			expect_near("part by weight", flows[level].served,
+				    (TG_LEVELS - level) * each, .05);
+	}
+}
+
+int main(void)
+{
+	test_charge();
+	test_debt();
+	test_due();
+	test_equal();
+	test_weighted();
+	if (!failed)
+		puts("triage share: everybody gets his part, whatever the sizes");
+	return failed;
+}

@@ -64,10 +64,10 @@ static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_ba
 	return clamp_t(u64, ns, TG_COST_MIN, U32_MAX);
 }
 
-static inline u32 tg_cost_moved(u32 value, u64 part, u64 whole, s64 error)
+static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 error)
 {
 	/* A quarter of the way, in proportion to the part it had in the error. */
-	const s64 step = (s64)value * error / 1024 *
+	const s64 step = (s64)scale * error / 1024 *
 			 (s64)div64_u64(part * 1024, whole) / 4096;
 
 	return clamp_t(s64, value + step, TG_COST_MIN, TG_COST_MAX);
@@ -79,31 +79,38 @@ static inline u32 tg_cost_moved(u32 value, u64 part, u64 whole, s64 error)
  * @work: what it was given
  * @elapsed: the time it took, in ns
  *
- * Each of the four numbers is moved by a factor, in proportion to its part in the
- * sum (exponentiated gradient descent), so none ever becomes negative, and what
- * did not occur stays as it was.
+ * Each of the four numbers is moved in proportion to itself and to its part in the
+ * sum (exponentiated gradient descent), so those of a disk are learnt as soon as
+ * those of flash, and what did not occur stays as it was. What is next to nothing
+ * would stay so for ever, and so is moved like more: a base like 4 KiB, and a slope
+ * like one by which 1 MiB takes as long as the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work *work, u64 elapsed)
 {
-	u64 base[TG_OPS], length[TG_OPS], sum = 0;
+	u64 base[TG_OPS], slope[TG_OPS], sum = 0, whole = 0, off;
 	s64 error;
 	int op;
 
 	for (op = TG_READ; op < TG_OPS; op++) {
-		base[op] = work->requests[op] * costs[op].base;
-		length[op] = work->kib[op] * costs[op].per_kib;
-		sum += base[op] + length[op];
+		base[op] = max_t(u64, costs[op].base, 4ull * costs[op].per_kib);
+		slope[op] = max_t(u64, costs[op].per_kib, costs[op].base / 1024);
+		sum += work->requests[op] * costs[op].base +
+		       work->kib[op] * costs[op].per_kib;
+		whole += work->requests[op] * base[op] + work->kib[op] * slope[op];
 	}
-	if (!sum)
+	if (!whole)
 		return;
 
 	/* Relative, in 1/1024; one strange window must not spoil much. */
-	error = clamp_t(s64, (s64)div64_u64(elapsed * 1024, sum) - 1024, -512, 1024);
+	off = max_t(u64, elapsed, sum) - min_t(u64, elapsed, sum);
+	off = div64_u64(min_t(u64, off, 2 * whole) * 1024, whole);
+	error = elapsed < sum ? -min_t(s64, off, 512) : min_t(s64, off, 1024);
 	for (op = TG_READ; op < TG_OPS; op++) {
-		costs[op].base = tg_cost_moved(costs[op].base, base[op], sum, error);
-		costs[op].per_kib = tg_cost_moved(costs[op].per_kib, length[op],
-						  sum, error);
+		costs[op].base = tg_cost_moved(costs[op].base, base[op],
+					       work->requests[op] * base[op], whole, error);
+		costs[op].per_kib = tg_cost_moved(costs[op].per_kib, slope[op],
+						  work->kib[op] * slope[op], whole, error);
 	}
 }
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: what requests cost triage, and that the costs of a device are learnt from
+ * windows of any mixture, from any guess, and never leave their bounds. Run with:
+ * make -C kernel unit
+ */
+#include "expect.h"
+#include "triage/cost.h"
+
+#define WINDOW 50000000ull	/* ns */
+#define WINDOWS 2400		/* two minutes */
+
+static void test_one(void)
+{
+	const struct tg_cost cost = { .base = 5000, .per_kib = 300 };
+	const struct tg_cost most = { .base = TG_COST_MAX, .per_kib = TG_COST_MAX };
+	const struct tg_cost nothing = {};
+	u32 bytes, last = 0;
+
+	expect("4 KiB", tg_cost_of(&cost, 4096, true), 6200);
+	expect("4 KiB where the head is", tg_cost_of(&cost, 4096, false), 1200);
+	expect("a flush", tg_cost_of(&cost, 0, true), 5000);
+	expect("least", tg_cost_of(&nothing, 0, false), TG_COST_MIN);
+	expect("most", tg_cost_of(&most, U32_MAX, true), U32_MAX);
+
+	for (bytes = 0; bytes < 4 << 20; bytes += 512) {
+		expect_between("more bytes", tg_cost_of(&cost, bytes, true), last, U32_MAX);
+		last = tg_cost_of(&cost, bytes, true);
+	}
+}
+
+static u64 work_took(const struct tg_cost costs[TG_OPS], const struct tg_work *work)
+{
+	u64 ns = 0;
+	int op;
+
+	for (op = TG_READ; op < TG_OPS; op++)
+		ns += work->requests[op] * costs[op].base + work->kib[op] * costs[op].per_kib;
+	return ns;
+}
+
+/* A window in which few jobs ran, each with a size and an operation of its own. */
+static struct tg_work any_window(const struct tg_cost costs[TG_OPS])
+{
+	struct tg_work work = {};
+	const u64 kib[] = { 4ull << any_between(0, 8), 4ull << any_between(0, 8) };
+	const int op[] = { any_between(TG_READ, TG_WRITE), any_between(TG_READ, TG_WRITE) };
+	const u32 first = any_between(0, 100);
+
+	while (work_took(costs, &work) < WINDOW) {
+		const int job = any_between(1, 100) > first;
+
+		work.requests[op[job]]++;
+		work.kib[op[job]] += kib[job];
+	}
+	return work;
+}
+
+static u32 bounded(double ns)
+{
+	return ns < TG_COST_MIN ? TG_COST_MIN : ns > TG_COST_MAX ? TG_COST_MAX : ns;
+}
+
+/* @noise: by how much windows are off, in % */
+static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, double within)
+{
+	struct tg_cost costs[TG_OPS];
+	int op, i;
+
+	for (op = TG_READ; op < TG_OPS; op++)
+		costs[op] = (struct tg_cost){ .base = bounded(device[op].base * guess),
+					      .per_kib = bounded(device[op].per_kib * guess) };
+	for (i = 0; i < WINDOWS; i++) {
+		const struct tg_work work = any_window(device);
+		const u64 took = work_took(device, &work);
+
+		tg_cost_learn(costs, &work, took * any_between(100 - noise, 100 + noise) / 100);
+	}
+	for (op = TG_READ; op < TG_OPS; op++) {
+		expect_near(op ? "write base" : "read base", costs[op].base,
+			    device[op].base, within);
+		expect_near(op ? "write slope" : "read slope", costs[op].per_kib,
+			    device[op].per_kib, within);
+	}
+}
+
+static void test_learning(void)
+{
+	static const struct tg_cost devices[][TG_OPS] = {
+		{ { 20000, 1000 }, { 20000, 1000 } },	/* the guess */
+		{ { 1500, 150 }, { 4000, 250 } },	/* fast flash */
+		{ { 8000, 1900 }, { 40000, 2200 } },	/* SATA */
+		{ { 8000000, 6000 }, { 4000000, 6500 } },	/* a disk */
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(devices); i++) {
+		learn(devices[i], 1, 0, .1);
+		learn(devices[i], .01, 0, .1);
+		learn(devices[i], 100, 0, .1);
+		learn(devices[i], 1, 10, .25);
+	}
+}
+
+/* Nobody is blamed for a window in which he was not. */
+static void test_absent(void)
+{
+	const struct tg_cost guess = TG_COST_GUESS;
+	struct tg_cost costs[TG_OPS] = { guess, guess };
+
+	tg_cost_learn(costs, &(struct tg_work){}, WINDOW);
+	expect("base, nothing", costs[TG_READ].base, guess.base);
+
+	tg_cost_learn(costs, &(struct tg_work){ .kib[TG_WRITE] = 4096 }, WINDOW);
+	expect("read base, writes only", costs[TG_READ].base, guess.base);
+	expect("read slope, writes only", costs[TG_READ].per_kib, guess.per_kib);
+	expect("write base, none paid it", costs[TG_WRITE].base, guess.base);
+	expect_between("write slope", costs[TG_WRITE].per_kib, guess.per_kib + 1, TG_COST_MAX);
+}
+
+/* A number that is anywhere from 0 to 2^bits - 1, small ones as often as large. */
+static u64 any_size(u32 bits)
+{
+	return any() >> any_between(64 - bits, 63);
+}
+
+static void test_bounds(void)
+{
+	struct tg_cost costs[TG_OPS] = { TG_COST_GUESS, TG_COST_GUESS };
+	int i, op;
+
+	for (i = 0; i < 200000; i++) {
+		const struct tg_work work = {
+			.requests = { any_size(32), any_size(32) },
+			.kib = { any_size(32), any_size(32) },
+		};
+		const struct tg_cost before = costs[TG_READ];
+
+		tg_cost_learn(costs, &work, any_size(64));
+		for (op = TG_READ; op < TG_OPS; op++) {
+			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
+			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
+		}
+		/* One strange window spoils a quarter of what it is moved by, no more. */
+		expect_between("more base", costs[TG_READ].base, 0, before.base +
+			       .25 * max_t(double, before.base, 4. * before.per_kib));
+		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +
+			       .25 * max_t(double, before.per_kib, before.base / 1024));
+	}
+}
+
+int main(void)
+{
+	test_one();
+	test_learning();
+	test_absent();
+	test_bounds();
+	if (!failed)
+		puts("triage cost: what a device takes is learnt, and nothing else");
+	return failed;
+}

@@ -31,8 +31,6 @@
  * from far too much to enough in some 50 late ones, and at rest within 6 %.
  */
 #define TG_DEPTH_CUT_SHIFT 4
-/* Until the first is late, each that is in time adds as much as a late one takes. */
-#define TG_DEPTH_FIRST_SHIFT 4
 
 /* What a probe takes, and how far the estimates follow it, up and down. */
 #define TG_DEPTH_PROBE_SAMPLES 16
@@ -52,6 +50,7 @@
 /**
  * struct tg_depth - the controller's state; all zero to begin with
  * @budget: cost that bulk may have in the device, in ns; 0 before the first use
+ * @rest: what is still to be given back to it, in ns / (TG_DEPTH_RARE - 1)
  * @missed: whether a request was ever late
  * @known: whether the estimates are
  * @mean: what protected requests take without bulk in the device, in ns
@@ -62,6 +61,7 @@
  */
 struct tg_depth {
 	u64 budget;
+	u64 rest;
 	bool missed;
 	bool known;
 	u64 mean;
@@ -144,19 +144,25 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
  * @least: the budget at which bulk just goes on, in ns
  *
  * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic
- * approximation of a quantile).
+ * approximation of a quantile): also at a pace, where what one request gives back is
+ * less than 1 ns. Until the first is late, it is as much as a late one takes.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
 {
-	const u64 step = depth->budget >> TG_DEPTH_CUT_SHIFT;
+	const u64 step = max_t(u64, depth->budget >> TG_DEPTH_CUT_SHIFT, 1);
+	u64 back;
 
 	if (late) {
 		depth->missed = true;
-		depth->budget -= step;
+		depth->budget -= min_t(u64, step, depth->budget);
+	} else if (limited && !depth->missed) {
+		depth->budget += step;
 	} else if (limited) {
-		depth->budget += depth->missed ?
-				 div64_u64(step, TG_DEPTH_RARE - 1) + 1 : step;
+		depth->rest += step;
+		back = div64_u64(depth->rest, TG_DEPTH_RARE - 1);
+		depth->rest -= back * (TG_DEPTH_RARE - 1);
+		depth->budget += back;
 	}
 	depth->budget = clamp_t(u64, depth->budget, least, TG_DEPTH_MAX);
 }

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: that triage's controller finds how much bulk a device may hold so that
+ * requests on which somebody waits are late as rarely as is stated, against a model of
+ * a flash device, from any beginning; and its arithmetic. Run with: make -C kernel unit
+ */
+#include "expect.h"
+#include "triage/depth.h"
+
+#define LEAST 80ull	/* ns: 1 % of a small request of bulk, the least there is */
+
+static struct tg_depth begun(void)
+{
+	return (struct tg_depth){ .budget = TG_DEPTH_FIRST };
+}
+
+/* A probe in which half of the requests took @mean - @off, half @mean + @off. */
+static void probe(struct tg_depth *depth, u64 mean, u64 off)
+{
+	u32 i;
+
+	for (i = 1; i <= TG_DEPTH_PROBE_SAMPLES; i++)
+		expect("end of the probe", tg_depth_alone(depth, i % 2 ? mean - off : mean + off),
+		       i == TG_DEPTH_PROBE_SAMPLES);
+}
+
+static void test_alone(void)
+{
+	struct tg_depth depth = begun();
+
+	expect("known at first", depth.known, false);
+	probe(&depth, 80000, 8000);
+	expect("known", depth.known, true);
+	expect("mean", depth.mean, 80000);
+	expect("spread", depth.spread, 8000);
+	expect("target", tg_depth_target(&depth, 200), 208000);
+
+	probe(&depth, 160000, 16000);
+	expect("mean, slower", depth.mean, 90000);
+	expect("spread, wider", depth.spread, 9000);
+	probe(&depth, 50000, 1000);
+	expect("mean, quicker", depth.mean, 70000);
+	expect("spread, narrower", depth.spread, 5000);
+}
+
+static void test_spacing(void)
+{
+	struct tg_depth depth = begun();
+	u32 wanted;
+
+	for (wanted = TG_DEPTH_SPACING_FIRST; wanted < TG_DEPTH_SPACING_LAST; wanted *= 2)
+		expect("spacing", tg_depth_spacing(&depth), wanted);
+	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
+	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
+}
+
+static void test_bounds(void)
+{
+	const u64 leasts[] = { 0, 1, 15, LEAST, 5000000 };
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(leasts); i++) {
+		struct tg_depth depth = begun();
+		u64 rarely = 1;
+
+		for (j = 0; j < 100000; j++) {
+			if (j % 1000 == 0)
+				rarely = any_between(1, 1000);
+			tg_depth_judge(&depth, any() % rarely == 0, any() % 4, leasts[i]);
+			expect_between("budget", depth.budget, leasts[i], TG_DEPTH_MAX);
+		}
+		for (j = 0; j < 10000; j++)
+			tg_depth_judge(&depth, true, true, leasts[i]);
+		expect("budget, all late", depth.budget, leasts[i]);
+		for (j = 0; j < 10000; j++)
+			tg_depth_judge(&depth, false, false, leasts[i]);
+		expect("budget, none limited", depth.budget, leasts[i]);
+		for (j = 0; j < 200000; j++)
+			tg_depth_judge(&depth, false, true, leasts[i]);
+		expect("budget, none late", depth.budget, TG_DEPTH_MAX);
+	}
+}
+
+/* What one late request takes the others give back, however small the budget is. */
+static void test_rest(void)
+{
+	const u64 budgets[] = { 100, 1000, 10000, 1000000, TG_DEPTH_MAX / 2 };
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct tg_depth depth = { .budget = budgets[i], .missed = true };
+
+		for (j = 0; j < 3 * TG_DEPTH_RARE; j++)
+			tg_depth_judge(&depth, j % TG_DEPTH_RARE == 0, true, 1);
+		expect_near("budget at rest", depth.budget, budgets[i], .05);
+	}
+}
+
+/*
+ * The model: 16 dies, each a queue, all behind one bus. A job reads from any die, one
+ * request at a time, and is protected; bulk has as many requests as fit.
+ */
+#define DIES 16
+#define BUS DIES
+#define DIE_NS 80000
+#define BUS_NS_PER_KIB 500
+#define BULK_MAX 255
+
+struct request {
+	u64 sent_at;
+	u64 cost;	/* 0: protected */
+	u32 kib;
+};
+
+struct server {
+	struct request queue[BULK_MAX + 1];
+	u32 first;
+	u32 count;
+	u64 done_at;
+};
+
+struct device {
+	struct server servers[DIES + 1];
+	u64 now;
+	u64 inside;	/* cost of bulk */
+	u32 bulk;	/* requests of it */
+	u64 bulk_next_at;
+};
+
+static void server_start(struct device *dev, struct server *server)
+{
+	const u32 kib = server->queue[server->first].kib;
+
+	server->done_at = dev->now + (server == &dev->servers[BUS] ? kib * BUS_NS_PER_KIB :
+								      DIE_NS);
+}
+
+static void server_add(struct device *dev, struct server *server, struct request rq)
+{
+	server->queue[(server->first + server->count) % ARRAY_SIZE(server->queue)] = rq;
+	if (!server->count++)
+		server_start(dev, server);
+}
+
+static struct request server_take(struct device *dev, struct server *server)
+{
+	const struct request rq = server->queue[server->first];
+
+	server->first = (server->first + 1) % ARRAY_SIZE(server->queue);
+	if (--server->count)
+		server_start(dev, server);
+	return rq;
+}
+
+static void send(struct device *dev, u32 kib, u64 cost)
+{
+	server_add(dev, &dev->servers[any_between(0, DIES - 1)],
+		   (struct request){ dev->now, cost, kib });
+}
+
+/* Send what the budget has room for, as pressure.c does. Return: whether it is limited. */
+static bool send_bulk(struct device *dev, u64 budget, u32 kib)
+{
+	const u64 cost = max_t(u64, DIE_NS / DIES, kib * BUS_NS_PER_KIB);
+
+	while (dev->bulk < BULK_MAX) {
+		if (dev->inside ? dev->inside + cost > budget : dev->now < dev->bulk_next_at)
+			return true;
+		send(dev, kib, cost);
+		dev->inside += cost;
+		dev->bulk++;
+		dev->bulk_next_at = dev->now + tg_depth_gap(budget, cost, cost);
+	}
+	return false;
+}
+
+/* Whatever happens next. Return: the latency, if it was that a protected request ended. */
+static u64 device_step(struct device *dev)
+{
+	struct server *next = NULL, *server;
+	struct request rq;
+
+	for (server = dev->servers; server <= &dev->servers[BUS]; server++) {
+		if (server->count && (!next || server->done_at < next->done_at))
+			next = server;
+	}
+	if (!dev->inside && dev->now < dev->bulk_next_at && dev->bulk_next_at < next->done_at) {
+		dev->now = dev->bulk_next_at;
+		return 0;
+	}
+	dev->now = next->done_at;
+	rq = server_take(dev, next);
+	if (next != &dev->servers[BUS]) {
+		server_add(dev, &dev->servers[BUS], rq);
+		return 0;
+	}
+	dev->inside -= rq.cost;
+	dev->bulk -= !!rq.cost;
+	return rq.cost ? 0 : dev->now - rq.sent_at;
+}
+
+struct outcome {
+	double late;	/* part of requests */
+	double p99;	/* part of the target */
+	double budget;	/* mean */
+};
+
+#define SETTLING 20000
+#define MEASURED 30000
+#define BUCKETS 400	/* of 1 % of the target */
+
+/* So many protected requests, each sent when the last one is answered. */
+static struct outcome run(struct tg_depth *depth, u32 factor_pct, u32 kib, u32 requests)
+{
+	struct device dev = {};
+	struct outcome outcome = {};
+	u32 buckets[BUCKETS] = {};
+	u32 done = 0, above = 0, bucket = BUCKETS;
+	u64 latency;
+
+	send(&dev, 4, 0);
+	while (done < requests) {
+		const bool limited = depth->known && send_bulk(&dev, depth->budget, kib);
+		u64 target;
+
+		latency = device_step(&dev);
+		if (!latency)
+			continue;
+		send(&dev, 4, 0);
+		if (!depth->known) {
+			tg_depth_alone(depth, latency);
+			continue;
+		}
+		target = tg_depth_target(depth, factor_pct);
+		tg_depth_judge(depth, latency > target, limited, LEAST);
+		done++;
+		outcome.late += (latency > target) / (double)requests;
+		outcome.budget += depth->budget / (double)requests;
+		buckets[min_t(u64, latency * 100 / target, BUCKETS - 1)]++;
+	}
+	while (above * 100 < requests)
+		above += buckets[--bucket];
+	outcome.p99 = (bucket + 1) / 100.;
+	return outcome;
+}
+
+static const double wanted = 1. / TG_DEPTH_RARE;
+
+static void expect_rest(const struct outcome *outcome)
+{
+	expect_between("late", outcome->late, wanted / 1.5, wanted * 1.5);
+	expect_between("99th percentile in targets", outcome->p99, .75, 1.25);
+}
+
+static void test_rest_by_factor(void)
+{
+	const u32 factors[] = { 150, 200, 400, 800 };
+	double last = 0;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(factors); i++) {
+		struct tg_depth depth = begun();
+		struct outcome outcome;
+
+		run(&depth, factors[i], 16, SETTLING);
+		outcome = run(&depth, factors[i], 16, MEASURED);
+		expect_rest(&outcome);
+		expect_between("budget by factor", outcome.budget, last + 1, TG_DEPTH_MAX);
+		last = outcome.budget;
+	}
+}
+
+static void test_rest_from_far(void)
+{
+	struct tg_depth depth = begun();
+	struct outcome outcome, settled;
+
+	run(&depth, 400, 16, SETTLING);
+	settled = run(&depth, 400, 16, MEASURED);
+
+	depth.budget = settled.budget * 100;
+	outcome = run(&depth, 400, 16, SETTLING);
+	expect_between("late from far too much", outcome.late * SETTLING, 50,
+		       50 + 3 * wanted * SETTLING);
+	outcome = run(&depth, 400, 16, MEASURED);
+	expect_rest(&outcome);
+	expect_near("budget from far too much", outcome.budget, settled.budget, .1);
+
+	depth.budget = settled.budget / 100;
+	run(&depth, 400, 16, SETTLING);
+	outcome = run(&depth, 400, 16, MEASURED);
+	expect_rest(&outcome);
+	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
+}
+
+/* At first nothing was late yet, and one that is in time counts as much as one late. */
+static void test_first(void)
+{
+	struct tg_depth depth = begun();
+
+	depth.budget = LEAST;
+	run(&depth, 400, 16, 500);
+	expect("late at last", depth.missed, true);
+}
+
+static void test_larger_bulk(void)
+{
+	struct tg_depth depth = begun();
+	struct outcome outcome;
+
+	run(&depth, 400, 16, SETTLING);
+	outcome = run(&depth, 400, 64, 4000);
+	expect_between("late while it recovers", outcome.late * 4000, 0, 100);
+	outcome = run(&depth, 400, 64, MEASURED);
+	expect_rest(&outcome);
+}
+
+static void test_gap(void)
+{
+	u32 percent;
+
+	expect("gap, one fits", tg_depth_gap(10000, 10000, 5000), 0);
+	for (percent = 1; percent < 100; percent++) {
+		const u64 budget = 10000 * percent / 100;
+
+		expect_near("pace", 10000. / tg_depth_gap(budget, 10000, 10000),
+			    percent / 100., .001);
+		expect_near("pace of large ones", 70000. / tg_depth_gap(budget, 10000, 70000),
+			    percent / 100., .001);
+	}
+	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
+}
+
+static void test_lingering(void)
+{
+	u64 last = 0;
+	u32 ms;
+
+	for (ms = 0; ms < 16 * 20; ms++)
+		expect("lingering", tg_depth_lingering(1000, ms), 1000 << ms / 16);
+	for (ms = 0; ms < 2000; ms++) {
+		const u64 now = tg_depth_lingering(TG_DEPTH_MAX, ms);
+
+		expect_between("longer", now, last, U64_MAX >> 8);
+		last = now;
+	}
+	expect("for ever", tg_depth_lingering(TG_DEPTH_MAX, U32_MAX), last);
+}
+
+int main(void)
+{
+	test_alone();
+	test_spacing();
+	test_bounds();
+	test_rest();
+	test_rest_by_factor();
+	test_rest_from_far();
+	test_first();
+	test_larger_bulk();
+	test_gap();
+	test_lingering();
+	if (!failed)
+		puts("triage depth: as few are late as is stated, from anywhere");
+	return failed;
+}

@@ -31,6 +31,9 @@
 /* Urgent requests are timed, at most so many a tick: what is many is alike. */
 #define TG_SAMPLES_BULK 64
 #define TG_SAMPLES_ALONE 4
+/* Bulk that could not send for so long is let in. */
+#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
+#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 /* Costs are learnt over windows of this, */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
 /* in which the device always had so much to do: a disk has one arm, flash many dies. */
@@ -148,6 +151,11 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 
 	if (tg_probe_holds(tg))
 		return false;
+	/* What the device never answers must not count for ever. */
+	if (time_after(jiffies, READ_ONCE(tg->bulk_at) + (tg->rotational ?
+							  TG_PATIENCE_DISK :
+							  TG_PATIENCE_FLASH)))
+		return true;
 	/* A disk serves what is near first, and bulk could always be near. */
 	if (tg->rotational && tg_urgent_inside(tg))
 		return false;

@@ -58,5 +58,5 @@ echo "$(device_count errors) errors, $(device_count stalls) requests without ans
 [ "$(device_count errors)" -gt 0 ] || fail "no errors"
 [ "$(device_count stalls)" -gt 0 ] || fail "the device has answered all"
 
-start_verified_load 1
+start_verified_load 3
 wait_verified_load

@@ -6,7 +6,7 @@ each test reads its own result.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,41 +27,39 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: Checks of faults and changes under load: `./triage verify` runs them everywhere, these tests
-#: a selection that takes minutes.
+#: Checks of faults and changes under load: `./triage verify` runs every check everywhere, these
+#: tests a selection that takes minutes.
 FAULTS = "15"
-#: On 6.12 each once: those that are about several CPUs or take long on `sim` there.
-IN_REAL_TIME = ("16", "17", "19", "21", "22")
-#: On other series, where our schedulers use other interfaces: the way back from a device.
-OTHER_SERIES = ("18", "20", "25")
-#: On the debug kernel, in real time.
+#: In real time, on 6.12: those that are about several CPUs.
+IN_REAL_TIME = ("08", "14", "17", "21")
+#: On other series, where our schedulers use other interfaces: the way in and back from a device.
+OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "18", "20", "25")
+#: On the debug kernel, in real time, and by whom.
 UNDER_DEBUG = ("08", "20")
+DEBUGGED = ("prio-adaptive", "triage")
 #: The kernel's own that show what is general; `./triage verify` takes every one.
 OTHERS = ("none", "mq-deadline")
-
-
-def series_of(check: verify.Check, place: verify.Place) -> Iterator[str]:
-    """The kernels on which our schedulers go through a check in a place."""
-    number = check.name[:2]
-    in_real_time = place.machine == "vm"
-    if number < FAULTS:
-        yield from [kernels.DEFAULT_SERIES] if in_real_time else kernels.SERIES
-    elif in_real_time == (number in IN_REAL_TIME):
-        yield kernels.DEFAULT_SERIES
-    if number in OTHER_SERIES and not in_real_time:
-        yield from (series for series in kernels.SERIES if series != kernels.DEFAULT_SERIES)
-    if number in UNDER_DEBUG and in_real_time:
-        yield kernels.DEFAULT_SERIES + kernels.DEBUG
+#: Left to real time.
+NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
 
 def cases() -> Iterator[Case]:
-    """Our schedulers on all kernels; the kernel's own on the default one show what is general."""
+    """Which scheduler goes through which check, and where."""
+    default, ours = kernels.DEFAULT_SERIES, modules.own_schedulers()
     for check in verify.checks():
+        number = check.name[:2]
         for place in check.places:
-            for series in series_of(check, place):
-                exact = series == kernels.DEFAULT_SERIES and place.machine == "sim"
-                others = OTHERS if exact and check.name < FAULTS else ()
-                for scheduler in (*modules.own_schedulers(), *others):
+            wanted: list[tuple[str, Iterable[str]]] = []
+            if place.machine == "sim" and number not in NOT_ON_SIM:
+                wanted.append((default, (*ours, *(OTHERS if number < FAULTS else ()))))
+                if number in OTHER_SERIES:
+                    wanted += [(series, ours) for series in kernels.SERIES if series != default]
+            if place.machine == "vm" and number in IN_REAL_TIME:
+                wanted.append((default, ours))
+            if place.machine == "vm" and number in UNDER_DEBUG:
+                wanted.append((default + kernels.DEBUG, DEBUGGED))
+            for series, schedulers in wanted:
+                for scheduler in schedulers:
                     yield Case(check, scheduler, place, series)
 
 

@@ -14,7 +14,7 @@ change() {
 
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
-start_verified_load 4
+start_verified_load 6
 rounds=0
 while load_runs; do
 	for requests in 4 256 33 1024 64; do
@@ -34,4 +34,4 @@ while load_runs; do
 done
 wait_verified_load
 echo "$rounds rounds of nr_requests and: $(echo $tunables)"
-[ $rounds -ge 1 ] || fail "not one round"
+[ $rounds -ge 2 ] || fail "only $rounds rounds"

@@ -16,10 +16,10 @@ echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
 # What it states is how long a request waits before its age counts.
 bound=
-for name in aging_expire prio_aging_expire; do
-	[ ! -e "$(tunable $name)" ] || bound=$AGING_MS
-	[ ! -e "$(tunable $name)" ] || echo $AGING_MS > "$(tunable $name)"
-done
+if [ "$(aging_times)" ]; then
+	bound=$AGING_MS
+	set_aging $AGING_MS
+fi
 
 # job NAME PRIOCLASS DEPTH: a line of fio's.
 job() {

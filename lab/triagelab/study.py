@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The study: what is measured of which experiment, and the pages that show it."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triagelab import experiments
+from triagelab.errors import LabError
+from triagelab.experiments import Experiment
+from triagelab.settings import Value
+
+FILE = experiments.FOLDER / "study.toml"
+
+_OF_A_MEASURE = {"experiment", "schedulers", "repeats", "vary"}
+_OF_A_PAGE = {"name", "question", "reproduces", "measures", "charts"}
+_OF_A_CHART = {"kind", "measure", "job", "metric", "x", "y", "scheduler", "at"}
+
+#: What each kind of chart needs to be told besides its measure.
+KINDS: Mapping[str, frozenset[str]] = {
+    "protection": frozenset(),
+    "bars": frozenset({"metric"}),
+    "cdf": frozenset({"job"}),
+    "lines": frozenset({"metric", "x"}),
+    "heat": frozenset({"job", "x"}),
+    "grid": frozenset({"metric", "x", "y", "scheduler"}),
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of an experiment, in a folder called `name`.
+
+    schedulers  None: the experiment's
+    repeats     None: the experiment's
+    vary        values in place of the experiment's
+    """
+
+    name: str
+    experiment: str
+    schedulers: tuple[str, ...] | None = None
+    repeats: int | None = None
+    vary: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    def found(self) -> Experiment:
+        """The experiment, with this measure's values."""
+        return experiments.find(self.experiment, self.vary)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that a page shows.
+
+    job   None: a metric of the whole run
+    at    the values of what varies, where not all of them are shown
+    """
+
+    kind: str
+    measure: str
+    job: str | None = None
+    metric: str | None = None
+    x: str | None = None
+    y: str | None = None
+    scheduler: str | None = None
+    at: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A question, what answers it, and which published figure or promise it is about."""
+
+    name: str
+    question: str
+    measures: tuple[str, ...]
+    charts: tuple[Chart, ...]
+    reproduces: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """All measures, in their order, and all pages."""
+
+    measures: tuple[Measure, ...]
+    pages: tuple[Page, ...]
+
+
+def load(path: Path = FILE, *, quick: bool = False) -> Study:
+    """The study of a file; `quick` leaves out what it says to leave out."""
+    try:
+        given = tomllib.loads(path.read_text())
+        _only(given, {"measure", "page"}, "the file")
+        found = [_measure(name, values, quick) for name, values in given["measure"].items()]
+        pages = tuple(_page(values, set(given["measure"])) for values in given["page"])
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise LabError(f"{path}: {error}") from error
+    return Study(tuple(measure for measure in found if measure), pages)
+
+
+def _measure(name: str, given: Mapping[str, Any], quick: bool) -> Measure | None:
+    where = f"measure {name}"
+    _only(given, _OF_A_MEASURE | {"quick"}, where)
+    values = {key: value for key, value in given.items() if key != "quick"}
+    if quick:
+        changes = given.get("quick", {})
+        if changes is False:
+            return None
+        _only(changes, _OF_A_MEASURE - {"experiment"}, f"{where}, quick")
+        values |= changes
+    schedulers = values.get("schedulers")
+    return Measure(
+        name,
+        values.get("experiment", name),
+        tuple(schedulers) if schedulers else None,
+        values.get("repeats"),
+        {key: tuple(of) for key, of in values.get("vary", {}).items()},
+    )
+
+
+def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
+    where = f"page {given['name']}"
+    _only(given, _OF_A_PAGE, where)
+    page = Page(
+        given["name"],
+        given["question"],
+        tuple(given["measures"]),
+        tuple(_chart(values, where) for values in given.get("charts", [])),
+        given.get("reproduces"),
+    )
+    for name in (*page.measures, *(chart.measure for chart in page.charts)):
+        if name not in measures:
+            raise ValueError(f"{where}: there is no [measure.{name}]")
+    return page
+
+
+def _chart(given: Mapping[str, Any], where: str) -> Chart:
+    _only(given, _OF_A_CHART, f"a chart of {where}")
+    kind = given["kind"]
+    if kind not in KINDS:
+        raise ValueError(f"{where}: no kind of chart is '{kind}'; there are {', '.join(KINDS)}")
+    if missing := KINDS[kind] - given.keys():
+        raise ValueError(f"{where}: a chart of {kind} needs {', '.join(sorted(missing))}")
+    return Chart(**given)
+
+
+def _only(given: Mapping[str, Any], known: set[str], where: str) -> None:
+    if wrong := set(given) - known:
+        raise ValueError(
+            f"{where}: not known: {', '.join(sorted(wrong))}; there are {', '.join(sorted(known))}"
+        )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The study: ours is about what there is, a file that makes no sense is told so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from triagelab import experiments, findings, study
+from triagelab.errors import LabError
+from triagelab.experiments import Experiment
+from triagelab.fiofile import FioFile
+
+WHOLE = study.load()
+CHARTS = [chart for page in WHOLE.pages for chart in page.charts]
+
+TOML = """\
+[measure.a]
+experiment = "bursts"
+repeats = 3
+vary = { pause_us = [1, 2] }
+quick = { repeats = 1, vary = { pause_us = [2] } }
+[measure.bursts]
+quick = false
+[[page]]
+name = "p"
+question = "Why?"
+measures = ["a", "bursts"]
+charts = [{ kind = "bars", measure = "a", metric = "iops" }]
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[dict[str, Experiment]]:
+    """Each measure's experiment; fio has been asked about all of them in test_experiments.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FioFile, "check", lambda file: None)
+        yield {measure.name: measure.found() for measure in WHOLE.measures}
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return path
+
+
+def test_quick_takes_what_it_says_and_leaves_out_the_rest(tmp_path: Path) -> None:
+    path = written(tmp_path, TOML)
+    whole, quick = study.load(path), study.load(path, quick=True)
+    assert [(m.name, m.experiment, m.repeats) for m in whole.measures] == [
+        ("a", "bursts", 3), ("bursts", "bursts", None)
+    ]  # fmt: skip
+    assert [(m.name, m.repeats, dict(m.vary)) for m in quick.measures] == [
+        ("a", 1, {"pause_us": (2,)})
+    ]
+    assert quick.pages == whole.pages
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "told"),
+    [
+        ("repeats", "repeat", "measure a: not known: repeat;"),
+        ('measures = ["a"', 'measures = ["b"', "page p: there is no [measure.b]"),
+        ('measure = "a"', 'measure = "b"', "page p: there is no [measure.b]"),
+        ('kind = "bars"', 'kind = "bar"', "no kind of chart is 'bar'; there are protection, "),
+        (', metric = "iops"', "", "a chart of bars needs metric"),
+        ("question", "ask", "page p: not known: ask;"),
+        ("[[page]]", "[page", "study.toml"),
+    ],
+)
+def test_what_makes_no_sense_is_told(tmp_path: Path, was: str, becomes: str, told: str) -> None:
+    assert was in TOML
+    with pytest.raises(LabError) as error:
+        study.load(written(tmp_path, TOML.replace(was, becomes)))
+    assert told in str(error.value)
+
+
+def test_pages_have_names_of_their_own_and_show_what_is_measured() -> None:
+    measured = {measure.name for measure in WHOLE.measures}
+    names = [page.name for page in WHOLE.pages]
+    assert len(set(names)) == len(names)
+    shown = {name for page in WHOLE.pages for name in page.measures}
+    assert shown == measured, "each measure is on a page, and each page's is measured"
+    for page in WHOLE.pages:
+        assert page.question.endswith("?")
+        assert {chart.measure for chart in page.charts} <= set(page.measures)
+
+
+@pytest.mark.parametrize("measure", study.load(quick=True).measures, ids=lambda m: m.name)
+def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Experiment]) -> None:
+    """So that a chart means the same in both."""
+    points = found[measure.name].points
+    assert all(point in points for point in measure.found().points)
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.kind}-{c.measure}")
+def test_a_chart_is_of_points_that_are_measured(
+    chart: study.Chart, found: dict[str, Experiment]
+) -> None:
+    experiment = found[chart.measure]
+    points = [point for point in experiment.points if chart.at.items() <= point.items()]
+    assert points, "no point has these values"
+    along = {chart.x, chart.y} - {None}
+    rest = [{key: value for key, value in p.items() if key not in along} for p in points]
+    assert all(point == rest[0] for point in rest), "`at` leaves more than one point"
+    assert all(name in points[0] for name in along)
+    jobs = {job.name for point in points for job in experiment.workload_at(point).jobs}
+    assert chart.job is None or chart.job in jobs
+    assert chart.metric is None or chart.metric in findings.NAMES
+    assert chart.scheduler is None or chart.scheduler in experiments.all_schedulers()
+    if chart.kind == "protection":
+        assert experiment.protected and experiment.background

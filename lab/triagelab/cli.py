@@ -518,9 +518,9 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
     try:
         with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
             results = execute.execute(
-                left,
+                [(run, out / "runs" / run.id) for run in left],
                 setup.base,
-                out,
+                execute.here,
                 lambda result: step(result.run.id, "failed" if result.reason else "done"),
             )
     except execute.StoppedError:

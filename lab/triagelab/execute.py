@@ -6,10 +6,11 @@ measured stays, and going on repeats nothing.
 """
 
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,35 +36,50 @@ class Result:
     boot_s: float | None
 
 
+#: A run and the folder that it leaves.
+Task = tuple[Run, Path]
+CarryOut = Callable[[Run, Path], Awaitable[Result]]
+#: Where runs are carried out, made ready for them.
+Executor = Callable[[Sequence[Run], Base], contextlib.AbstractAsyncContextManager[CarryOut]]
+
+
 def is_done(folder: Path) -> bool:
     """Whether the run in `folder` has finished."""
     record = folder / "run.json"
     return record.exists() and json.loads(record.read_text())["status"] == "done"
 
 
+@contextlib.asynccontextmanager
+async def here(runs: Sequence[Run], base: Base) -> AsyncIterator[CarryOut]:
+    """This computer: as many runs side by side as do not change each other's figures."""
+    places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
+
+    async def when_there_is_a_place(run: Run, folder: Path) -> Result:
+        async with places:
+            return await carry_out(run, base, folder)
+
+    yield when_there_is_a_place
+
+
 def execute(
-    runs: Sequence[Run],
-    base: Base,
-    out: Path,
-    finished: Callable[[Result], None],
+    tasks: Sequence[Task], base: Base, executor: Executor, finished: Callable[[Result], None]
 ) -> list[Result]:
-    """Carry out `runs` under `out`/runs, telling `finished` of each as it ends.
+    """Carry out `tasks`, telling `finished` of each as it ends.
 
     Raises StoppedError when told to stop, and BootError when the kernel does not boot at all.
     """
 
     async def everything() -> list[Result]:
-        places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
+        async with executor([run for run, _ in tasks], base) as carry_out_there:
 
-        async def one(run: Run) -> Result:
-            async with places:
-                result = await _carry_out(run, base, out / "runs" / run.id)
+            async def one(task: Task) -> Result:
+                result = await carry_out_there(*task)
                 finished(result)
                 return result
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(run)) for run in runs]
-        return [task.result() for task in tasks]
+            async with asyncio.TaskGroup() as group:
+                waiting = [group.create_task(one(task)) for task in tasks]
+        return [task.result() for task in waiting]
 
     return interruptible(everything)
 
@@ -91,7 +107,8 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise group.exceptions[0] from None
 
 
-async def _carry_out(run: Run, base: Base, folder: Path) -> Result:
+async def carry_out(run: Run, base: Base, folder: Path) -> Result:
+    """Boot and measure; `folder` then holds what came back, and run.json, written last."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reason, started = None, None

@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import shlex
@@ -352,13 +353,13 @@ def _setup(
     available = extra | _built(kernel, schedulers, on[0])
     if on[0].module not in available and not guest.has_module(kernel, on[0].module):
         raise RequestError(f"kernel {kernel.release} has no {on[0].module}, which {device} needs")
+    with_cpus = functools.cache(lambda cpus: machines.make(machine, kernel, cpus))
     setup = plan.Setup(
         experiment=experiment,
         schedulers=schedulers,
         repeats=repeats,
-        base=guest.base(kernel),
         points=[
-            plan.Point(where, machines.make(machine, kernel, at.cpus), found, at.tunables)
+            plan.Point(where, with_cpus(at.cpus), found, at.tunables)
             for where, at, found in zip(experiment.points, chosen, on, strict=True)
         ],
         modules=available,
@@ -479,7 +480,7 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
             "parts": {name: asdict(part) for name, part in device.parts.items()},
         },
         "kernel": release,
-        "qemu": tools.qemu_version(),
+        "qemu": machine.determines.get("qemu"),
         "fio": tools.fio_version(),
         "schedulers": list(setup.schedulers),
         "protected": experiment.protected,
@@ -519,7 +520,6 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
         with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
             results = execute.execute(
                 [(run, out / "runs" / run.id) for run in left],
-                setup.base,
                 execute.here,
                 lambda result: step(result.run.id, "failed" if result.reason else "done"),
             )

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triagelab.errors import LabError
-from triagelab.guest import Base
-from triagelab.machines import BootError, GuestError, Outcome, boot, last_lines
+from triagelab.machines import BootError, GuestError, Outcome, last_lines
 from triagelab.plan import Run
 
 T = TypeVar("T")
@@ -40,7 +39,7 @@ class Result:
 Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
 #: Where runs are carried out, made ready for them.
-Executor = Callable[[Sequence[Run], Base], contextlib.AbstractAsyncContextManager[CarryOut]]
+Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
 
 
 def is_done(folder: Path) -> bool:
@@ -50,19 +49,19 @@ def is_done(folder: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def here(runs: Sequence[Run], base: Base) -> AsyncIterator[CarryOut]:
+async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
     """This computer: as many runs side by side as do not change each other's figures."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
         async with places:
-            return await carry_out(run, base, folder)
+            return await carry_out(run, folder)
 
     yield when_there_is_a_place
 
 
 def execute(
-    tasks: Sequence[Task], base: Base, executor: Executor, finished: Callable[[Result], None]
+    tasks: Sequence[Task], executor: Executor, finished: Callable[[Result], None]
 ) -> list[Result]:
     """Carry out `tasks`, telling `finished` of each as it ends.
 
@@ -70,7 +69,7 @@ def execute(
     """
 
     async def everything() -> list[Result]:
-        async with executor([run for run, _ in tasks], base) as carry_out_there:
+        async with executor([run for run, _ in tasks]) as carry_out_there:
 
             async def one(task: Task) -> Result:
                 result = await carry_out_there(*task)
@@ -107,13 +106,13 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise group.exceptions[0] from None
 
 
-async def carry_out(run: Run, base: Base, folder: Path) -> Result:
-    """Boot and measure; `folder` then holds what came back, and run.json, written last."""
+async def carry_out(run: Run, folder: Path) -> Result:
+    """Measure; `folder` then holds what came back, and run.json, written last."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reason, started = None, None
     try:
-        outcome = await boot(run.machine, base, run.job, folder)
+        outcome = await run.machine.run(run.job, folder)
         started = outcome.fio_started_s
         reason = _complaint(outcome, folder)
     except BootError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines that boot a kernel with a job and give its files back.
+"""Machines that run a job and give its files back.
 
 sim  QEMU with instruction counting: one instruction is one nanosecond of virtual time,
      idle time is skipped, and nothing of the computer gets in, so a run can be
@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from triagelab import cache, guest, programs, tools
 from triagelab.errors import LabError, unknown
@@ -42,32 +43,8 @@ class BootError(GuestError):
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What a job is run on.
-
-    qemu         QEMU's options for accelerator, clock and CPUs
-    arguments    kernel arguments that go with them
-    environment  QEMU's environment variables, besides the inherited ones
-    at_once      how many may run side by side without changing each other's figures
-    """
-
-    name: str
-    cpus: int
-    qemu: tuple[str, ...]
-    arguments: tuple[str, ...]
-    environment: Mapping[str, str]
-    at_once: int
-    description: str
-
-    @property
-    def counts_locks(self) -> bool:
-        """Whether CPUs run at the same time, and so wait for each other."""
-        return self.name == "vm" and self.cpus > 1
-
-
-@dataclass(frozen=True)
 class Job:
-    """Files for /job, where `run` is executed, and modules of ours that it may load."""
+    """Files for a folder in which `run` is executed, and modules of ours that it may load."""
 
     files: Mapping[str, Path | str]
     modules: tuple[Path, ...] = ()
@@ -79,11 +56,100 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back: /job/out unpacked into `folder`, and run's exit status."""
+    """What came back: the job's `out` as `folder`, and run's exit status."""
 
     status: int
     folder: Path
     fio_started_s: float | None
+
+
+class Machine(Protocol):
+    """What a job is run on."""
+
+    @property
+    def name(self) -> str:
+        """What --machine calls it."""
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs it has."""
+
+    @property
+    def description(self) -> str:
+        """What it is, for the report."""
+
+    @property
+    def at_once(self) -> int:
+        """How many may run side by side without changing each other's figures."""
+
+    @property
+    def counts_locks(self) -> bool:
+        """Whether it can count how often CPUs wait for each other."""
+
+    @property
+    def determines(self) -> Mapping[str, Any]:
+        """All of it that determines what a job measures."""
+
+    async def run(self, job: Job, folder: Path) -> Outcome:
+        """Run the job; its console log and what it leaves are in `folder` afterwards."""
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A machine that boots a kernel.
+
+    base         what it boots into
+    qemu         QEMU's options for accelerator, clock and CPUs
+    arguments    kernel arguments that go with them
+    environment  QEMU's environment variables, besides the inherited ones
+    """
+
+    name: str
+    base: guest.Base
+    cpus: int
+    qemu: tuple[str, ...]
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    at_once: int
+    description: str
+
+    @property
+    def counts_locks(self) -> bool:
+        """Where CPUs run at the same time, and so wait for each other."""
+        return self.name == "vm" and self.cpus > 1
+
+    @property
+    def determines(self) -> Mapping[str, Any]:
+        """All of it that determines what a job measures."""
+        return {
+            "base": self.base.key,
+            "qemu": tools.qemu_version(),
+            "machine": [*self.qemu, *self.arguments],
+        }
+
+    async def run(self, job: Job, folder: Path) -> Outcome:
+        """Boot with `job`; what it leaves comes back in `folder`/out.
+
+        `folder`/console.log is the guest's console. Whatever ends this, QEMU has ended too.
+        Raises BootError if the job was never started, GuestError if it did not end.
+        """
+        console, results, out = folder / "console.log", folder / "results.tar", folder / "out"
+        initramfs = folder / "initramfs.cpio"
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in (console, results):
+            stale.unlink(missing_ok=True)
+        shutil.rmtree(out, ignore_errors=True)
+        try:
+            guest.with_job(self.base, job.files, job.modules, initramfs, folder)
+            command = _command(self, job, initramfs, console, results)
+            started, complaint = await _run(command, console, job)
+            status = _unpack(results, out)
+        finally:
+            initramfs.unlink(missing_ok=True)
+            results.unlink(missing_ok=True)
+        if status is None:
+            raise _died(console, complaint)
+        return Outcome(status, out, started)
 
 
 def cores() -> int:
@@ -91,16 +157,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def make(name: str, kernel: Kernel, cpus: int | None = None) -> Machine:
+def make(name: str, kernel: Kernel, cpus: int | None = None) -> Qemu:
     """The machine called `name`; `vm` finds out whether KVM really works."""
+    base = guest.base(kernel)
     if name == "sim":
-        return _sim(cpus or 1)
+        return _sim(base, cpus or 1)
     if name == "vm":
-        return _vm(kernel, cpus or 2)
+        return _vm(base, cpus or 2)
     raise unknown("machine", name, ["sim", "vm"])
 
 
-def _sim(cpus: int) -> Machine:
+def _sim(base: guest.Base, cpus: int) -> Qemu:
     # Each of these is needed: without one of them figures move by 5 to 20 %.
     qemu = (
         # lockstep.c knows QEMU's threads by their names.
@@ -117,18 +184,18 @@ def _sim(cpus: int) -> Machine:
         arguments.append("nolapic_timer")
     lockstep = {"LD_PRELOAD": str(programs.shared(Path(__file__).parent / "lockstep.c"))}
     description = "QEMU, instruction counting"
-    return Machine("sim", cpus, qemu, tuple(arguments), lockstep, cores(), description)
+    return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep, cores(), description)
 
 
-def _vm(kernel: Kernel, cpus: int) -> Machine:
-    works, reason = _kvm(kernel)
+def _vm(base: guest.Base, cpus: int) -> Qemu:
+    works, reason = _kvm(base)
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
     else:
         qemu = ("-accel", "tcg,thread=multi", "-cpu", "max")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
-    return Machine("vm", cpus, qemu, ("mitigations=off",), {}, 1, description)
+    return Qemu("vm", base, cpus, qemu, ("mitigations=off",), {}, 1, description)
 
 
 def _smp(cpus: int) -> str:
@@ -138,62 +205,37 @@ def _smp(cpus: int) -> str:
     return f"{cpus},sockets={cpus}"
 
 
-def _kvm(kernel: Kernel) -> tuple[bool, str]:
-    """Whether `kernel` boots under KVM here, and why not; the verdict is remembered.
+def _kvm(base: guest.Base) -> tuple[bool, str]:
+    """Whether the base's kernel boots under KVM here, and why not; the verdict is remembered.
 
     There are computers where /dev/kvm opens and creates a machine, and a kernel dies in it.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "/dev/kvm is missing or may not be opened"
-    verdict = f"kvm/{os.uname().release}-{kernel.sha256[:16]}.json"
+    verdict = f"kvm/{os.uname().release}-{base.kernel.sha256[:16]}.json"
     path = cache.root() / verdict
     with cache.locked(path.with_suffix(".lock")):
         if not path.exists():
-            works, reason = asyncio.run(_probe_kvm(kernel))
+            works, reason = asyncio.run(_probe_kvm(base))
             path.write_text(json.dumps({"works": works, "reason": reason}))
     found = json.loads(path.read_text())
     return bool(found["works"]), str(found["reason"])
 
 
-async def _probe_kvm(kernel: Kernel) -> tuple[bool, str]:
-    kvm = Machine("kvm", 1, ("-accel", "kvm", "-cpu", "host", "-smp", "1"), (), {}, 1, "KVM probe")
+async def _probe_kvm(base: guest.Base) -> tuple[bool, str]:
+    options = ("-accel", "kvm", "-cpu", "host", "-smp", "1")
+    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe")
     job = Job({"run": "#!/bin/sh\nexit 0\n"}, time_limit_s=_KVM_PROBE_S)
     with tempfile.TemporaryDirectory(prefix="triage-kvm-") as folder:
         try:
-            await boot(kvm, guest.base(kernel), job, Path(folder))
+            await kvm.run(job, Path(folder))
         except GuestError as error:
             return False, "a kernel does not boot under it: " + str(error).splitlines()[0]
     return True, "a kernel boots under it"
 
 
-async def boot(machine: Machine, base: guest.Base, job: Job, folder: Path) -> Outcome:
-    """Boot the base's kernel with `job`; what it leaves comes back in `folder`/out.
-
-    `folder`/console.log is the guest's console. Whatever ends this, QEMU has ended too.
-    Raises BootError if the job was never started, GuestError if it did not end.
-    """
-    console, results, out = folder / "console.log", folder / "results.tar", folder / "out"
-    initramfs = folder / "initramfs.cpio"
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in (console, results):
-        stale.unlink(missing_ok=True)
-    shutil.rmtree(out, ignore_errors=True)
-    try:
-        guest.with_job(base, job.files, job.modules, initramfs, folder)
-        command = _command(machine, base.kernel, job, initramfs, console, results)
-        started, complaint = await _run(command, console, job)
-        status = _unpack(results, out)
-    finally:
-        initramfs.unlink(missing_ok=True)
-        results.unlink(missing_ok=True)
-    if status is None:
-        raise _died(console, complaint)
-    return Outcome(status, out, started)
-
-
-def _command(
-    machine: Machine, kernel: Kernel, job: Job, initramfs: Path, console: Path, results: Path
-) -> list[str]:
+def _command(machine: Qemu, job: Job, initramfs: Path, console: Path, results: Path) -> list[str]:
+    kernel = machine.base.kernel
     image = kernel.elf if kernel.boots_as_elf else kernel.image
     # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triagelab import modules, tools
+from triagelab import modules
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
 from triagelab.fiofile import FioFile
-from triagelab.guest import FILES, Base
+from triagelab.guest import FILES
 from triagelab.machines import Job, Machine
 
 #: What the point has of a protected job with nothing beside it, on `none`: what it is compared to.
@@ -67,7 +67,6 @@ class Setup:
     experiment: Experiment
     schedulers: tuple[str, ...]
     repeats: int
-    base: Base
     points: Sequence[Point]
     modules: Mapping[str, Path]
     seed: int
@@ -133,7 +132,7 @@ def _alike(
     for point, sections in wanted:
         workload = setup.experiment.workload_at(point.where)
         text = workload.prepared(point.device.block, 0, sections)
-        machine = [*point.machine.qemu, *point.machine.arguments]
+        machine = dict(point.machine.determines)
         content = json.dumps([text, _settings(point, scheduler), machine])
         groups.setdefault(content, []).append((point, sections))
     entries = []
@@ -160,9 +159,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     ours = tuple(setup.modules[name] for name in needed if name in setup.modules)
     job = Job(files, ours, seed)
     determines = {
-        "base": setup.base.key,
-        "qemu": tools.qemu_version(),
-        "machine": [*point.machine.qemu, *point.machine.arguments],
+        **point.machine.determines,
         "files": files,
         "modules": [modules.sha256(path) for path in ours],
         "seed": seed,

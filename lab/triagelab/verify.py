@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import execute, guest, machines, modules, programs
+from triagelab import execute, machines, modules, programs
 from triagelab.errors import LabError
 from triagelab.kernels import Kernel
 
@@ -208,7 +208,6 @@ async def _through(
 
 def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
     """What boots a guest for some of its checks, to the first that fails."""
-    base = guest.base(wanted.kernel)
     machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
     submit = programs.static(CHECKS / "tools/submit.c")
 
@@ -228,7 +227,7 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
         )
         begin = time.monotonic()
         try:
-            await machines.boot(machine, base, job, folder)
+            await machine.run(job, folder)
         except machines.BootError:
             raise
         except LabError as error:

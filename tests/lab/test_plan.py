@@ -11,9 +11,10 @@ from triagelab import devices, experiments, plan, settings, tools
 from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
-from triagelab.machines import Machine
+from triagelab.machines import Qemu
 
-MACHINE = Machine("sim", 1, ("-accel", "tcg"), ("nokaslr",), {}, 2, "a machine")
+BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base-key"))
+MACHINE = Qemu("sim", BASE, 1, ("-accel", "tcg"), ("nokaslr",), {}, 2, "a machine")
 
 
 @pytest.fixture
@@ -25,7 +26,6 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Setup:
         experiment=experiments.find("mixed-priority"),
         schedulers=("none", "kyber", "prio-basic"),
         repeats=3,
-        base=Base(Kernel("6.12", tmp_path, tmp_path, None), tmp_path / "base-key"),
         points=[plan.Point({}, MACHINE, devices.find("null", {}), {})],
         modules={"prio-basic": module},
         seed=1,

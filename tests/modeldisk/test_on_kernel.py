@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import guest, kernels, machines, modules, verify
+from triagelab import kernels, machines, modules, verify
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.
@@ -45,7 +45,7 @@ def run(
     kernel = kernels.find(series)
     machine = machines.make(place.machine, kernel, place.cpus)
     job = machines.Job(files, (modules.build(kernel) / "modeldisk.ko",), time_limit_s=LIMIT_S)
-    return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
+    return asyncio.run(machine.run(job, folder))
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)

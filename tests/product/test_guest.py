@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from triagelab import guest, kernels, machines, modules
+from triagelab import kernels, machines, modules
 
 from tests.product.product import qemus
 
@@ -15,7 +15,7 @@ def boot(script: str, folder: Path, limit_s: float = 120.0) -> machines.Outcome:
     ours = tuple(sorted(modules.build(kernel).glob("*.ko")))
     job = machines.Job({"run": f"#!/bin/sh\n{script}\n"}, ours, time_limit_s=limit_s)
     machine = machines.make("sim", kernel)
-    return asyncio.run(machines.boot(machine, guest.base(kernel), job, folder))
+    return asyncio.run(machine.run(job, folder))
 
 
 def test_what_the_job_leaves_comes_back_with_its_status(tmp_path: Path) -> None:
@@ -52,11 +52,11 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
 def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(tmp_path: Path) -> None:
     """To the microsecond of every line in the kernel log."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
-    base, machine = guest.base(kernel), machines.make("sim", kernel)
+    machine = machines.make("sim", kernel)
     job = machines.Job({"run": "#!/bin/sh\ncat /proc/uptime > out/uptime\n"})
 
     async def boots() -> list[bytes]:
-        every = [machines.boot(machine, base, job, tmp_path / str(n)) for n in range(6)]
+        every = [machine.run(job, tmp_path / str(n)) for n in range(6)]
         return [(o.folder / "dmesg.log").read_bytes() for o in await asyncio.gather(*every)]
 
     assert len(set(asyncio.run(boots()))) == 1

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from triagelab import guest, kernels, machines, modules
+from triagelab import kernels, machines, modules
 
 from tests.product.product import ROOT
 
@@ -73,7 +73,7 @@ def test_the_scheduler_on_a_real_machine(tmp_path: Path) -> None:
     }
     machine = machines.make("sim", kernel)
     job = machines.Job(files)
-    outcome = asyncio.run(machines.boot(machine, guest.base(kernel), job, tmp_path))
+    outcome = asyncio.run(machine.run(job, tmp_path))
     assert outcome.status == 0, (tmp_path / "console.log").read_text()
     chosen, after, *archived = (outcome.folder / "chosen").read_text().splitlines()
     assert "[triage]" in chosen

@@ -24,13 +24,16 @@ from rich.table import Table
 
 from triagelab import (
     devices,
+    disks,
     execute,
     experiments,
     guest,
+    host,
     kernels,
     machines,
     modules,
     plan,
+    putback,
     report,
     settings,
     tools,
@@ -86,11 +89,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--machine",
-        help="in place of the experiment's, mostly sim: deterministic; vm: real time",
+        help="in place of the experiment's, mostly sim: deterministic; vm: real time; "
+        "host: this computer and a disk of its own",
     )
     run.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
-    run.add_argument("--device", metavar="D", help="in place of the experiment's")
-    _add_kernel(run)
+    run.add_argument(
+        "--device", metavar="D", help="in place of the experiment's; with host a disk, /dev/X"
+    )
+    run.add_argument(
+        "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
+    )
+    _add_kernel(run, default=None)
     run.add_argument(
         "--module",
         metavar="FILE.ko",
@@ -146,13 +155,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_kernel(parser: argparse.ArgumentParser) -> None:
+def _add_kernel(
+    parser: argparse.ArgumentParser, default: str | None = kernels.DEFAULT_SERIES
+) -> None:
     parser.add_argument(
         "--kernel",
         metavar="K",
-        default=kernels.DEFAULT_SERIES,
-        help="a series (default %(default)s), an installed release, 'running', or a vmlinuz; "
-        "SERIES-debug: built here, looks for bugs of its own",
+        default=default,
+        help=f"a series (default {kernels.DEFAULT_SERIES}), an installed release, 'running', "
+        "or a vmlinuz; SERIES-debug: built here, looks for bugs of its own",
     )
 
 
@@ -291,8 +302,8 @@ def _tell_checks(record: dict[str, Any], out: Path) -> None:
 def _run(given: argparse.Namespace) -> int:
     experiment = experiments.find(given.experiment, _vary(given.vary))
     machine = given.machine or experiment.machine
-    with _measuring_alone(machine):
-        setup, kernel_release = _setup(given, experiment, machine)
+    with _measuring_alone(machine), _disk(given, machine) as held:
+        setup, kernel_release = _setup(given, experiment, machine, held)
         out = _out(given)
         with _owned(out):
             return _measure(given, setup, kernel_release, out)
@@ -310,6 +321,26 @@ def _measuring_alone(machine: str) -> Iterator[None]:
         "wait for it, or use --machine sim",
     ):
         yield
+
+
+@contextlib.contextmanager
+def _disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
+    """The disk of this computer that --machine host runs on, held; None for other machines."""
+    if machine != "host":
+        if given.allow_write:
+            raise RequestError("--allow-write is for --machine host: no other has anything to lose")
+        yield None
+        return
+    host.require_root()
+    tools.require(tools.RUN_ON_HOST)
+    for told in putback.recover():
+        _error.print(f"triage: {told}", style="yellow", markup=False, soft_wrap=True)
+    if given.kernel not in (None, "running", os.uname().release):
+        raise RequestError(f"--kernel {given.kernel}: host runs {os.uname().release}, which is up")
+    if given.device is None:
+        raise RequestError("--machine host needs a disk to run on: add --device /dev/X")
+    with host.held(disks.find(given.device), given.allow_write) as held:
+        yield held
 
 
 @contextlib.contextmanager
@@ -332,7 +363,10 @@ def _exclusive(path: Path, message: str) -> Iterator[None]:
 
 
 def _setup(
-    given: argparse.Namespace, experiment: experiments.Experiment, machine: str
+    given: argparse.Namespace,
+    experiment: experiments.Experiment,
+    machine: str,
+    held: host.Held | None,
 ) -> tuple[plan.Setup, str]:
     """Everything the request names, found and made ready; an error before anything is run."""
     repeats = experiment.repeats if given.repeats is None else given.repeats
@@ -341,18 +375,24 @@ def _setup(
     extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
     schedulers = _schedulers(given.schedulers, experiment.schedulers, extra)
     changes = _settings(given, experiment, schedulers)
+    if held:
+        for name in filter(settings.is_virtual, (*changes, *_vary(given.vary))):
+            raise RequestError(f"{name}: {held.disk.path} and this computer are what they are")
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
+    if held:
+        return _setup_on(held, given, experiment, schedulers, repeats), os.uname().release
     if machine not in ("sim", "vm"):
-        raise unknown("machine", machine, ["sim", "vm"])
+        raise unknown("machine", machine, ["host", "sim", "vm"])
     device = given.device or experiment.device
     chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
     on = [devices.find(device, at.device) for at in chosen]
 
     tools.require(tools.RUN)
-    kernel = kernels.find(given.kernel)
+    kernel = kernels.find(given.kernel or kernels.DEFAULT_SERIES)
     available = extra | _built(kernel, schedulers, on[0])
-    if on[0].module not in available and not guest.has_module(kernel, on[0].module):
-        raise RequestError(f"kernel {kernel.release} has no {on[0].module}, which {device} needs")
+    driver = on[0].module
+    if driver and driver not in available and not guest.has_module(kernel, driver):
+        raise RequestError(f"kernel {kernel.release} has no {driver}, which {device} needs")
     with_cpus = functools.cache(lambda cpus: machines.make(machine, kernel, cpus))
     setup = plan.Setup(
         experiment=experiment,
@@ -368,12 +408,58 @@ def _setup(
     return setup, kernel.release
 
 
+def _setup_on(
+    held: host.Held,
+    given: argparse.Namespace,
+    experiment: experiments.Experiment,
+    schedulers: tuple[str, ...],
+    repeats: int,
+) -> plan.Setup:
+    """The same for a disk of this computer."""
+    experiment, virtual = experiment.on_hardware()
+    workloads = [experiment.workload_at(where) for where in experiment.points]
+    for workload in workloads:
+        workload.require_device_alone()
+    writing = {job.name for workload in workloads for job in workload.jobs if job.writes}
+    if writing and not given.allow_write:
+        raise RequestError(
+            f"{', '.join(sorted(writing))} would write to {held.disk.path}, over what it holds. "
+            "Add --allow-write if nothing on it is needed any more"
+        )
+    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    loaded = held.provide(schedulers, extra)
+    for name, reason in held.left_out.items():
+        if given.schedulers or name in extra:
+            raise RequestError(f"{held.disk.path} cannot have the scheduler {name}: {reason}")
+        _error.print(f"triage: {name} is left out: {reason}", markup=False, soft_wrap=True)
+    return plan.Setup(
+        experiment=experiment,
+        schedulers=tuple(name for name in schedulers if name not in held.left_out),
+        repeats=repeats,
+        points=[
+            plan.Point(
+                where,
+                held.machine,
+                held.device,
+                settings.split(experiment.values_at(where)).tunables,
+            )
+            for where in experiment.points
+        ],
+        modules=loaded,
+        seed=1,
+        notes=[
+            *held.notes,
+            *(f"{name} is not set: a disk is what it is" for name in virtual),
+        ],
+    )
+
+
 def _built(
     kernel: kernels.Kernel, schedulers: tuple[str, ...], device: devices.Device
 ) -> dict[str, Path]:
     """The modules of ours that are asked for, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
-    if (modules.SOURCE / device.module).is_dir():
+    if device.module and (modules.SOURCE / device.module).is_dir():
         files[device.module] = f"{device.module}.ko"
     if not files:
         return {}
@@ -497,7 +583,10 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
             name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
             for name, values in first.tunables.items()
         },
-        "notes": [f"replaced in the job file by the lab's own: {line}" for line in replaced],
+        "notes": [
+            *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
+            *setup.notes,
+        ],
         "runs": [run.id for run in planned],
     }
 
@@ -585,10 +674,11 @@ def _progress(
 def _resume(given: argparse.Namespace, out: Path) -> str:
     """The command that goes on with this one."""
     words = ["./triage", "run", given.experiment]
-    for option in ("schedulers", "repeats", "machine", "cpus", "device"):
+    for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel"):
         if getattr(given, option) is not None:
             words += [f"--{option}", str(getattr(given, option))]
-    words += ["--kernel", given.kernel]
+    if given.allow_write:
+        words.append("--allow-write")
     for path in given.module:
         words += ["--module", str(path)]
     for option in ("set", "vary"):

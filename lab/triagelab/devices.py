@@ -49,7 +49,7 @@ class Device:
     """A device with its settings.
 
     block           the block device's name in the guest
-    module          the kernel module that it comes from
+    module          the kernel module that it comes from; None: it is there, and is what it is
     group           the module's folder in configfs
     settings        what is written there, in order
     capacity_iops   requests a second it can complete at most, where that is one number
@@ -60,8 +60,8 @@ class Device:
     name: str
     description: str
     block: str
-    module: str
-    group: str
+    module: str | None
+    group: str | None
     settings: Mapping[str, str]
     capacity_iops: float | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
@@ -70,6 +70,8 @@ class Device:
     @property
     def device_up(self) -> str:
         """The shell function `device_up`, which sets the device up and keeps what it was set to."""
+        if self.module is None:
+            return "device_up() { :; }"
         folder = f"/sys/kernel/config/{self.group}/{self.block}"
         arguments = " nr_devices=0" if self.module == "null_blk" else ""
         settings = [f"\techo {value} > {folder}/{key} &&" for key, value in self.settings.items()]
@@ -135,6 +137,8 @@ def describe(name: str) -> str:
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
     """The device called `name`, with settings changed as a user says: device.KEY, model.KEY."""
+    if "/" in name:
+        raise RequestError(f"{name}, a device of this computer, is for --machine host")
     if name not in _DESCRIPTIONS:
         raise unknown("device", name, _DESCRIPTIONS)
     if name == "null":
@@ -208,6 +212,8 @@ def _number(text: str) -> int:
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
     """What a run's device says it was set to, of the settings that have a meaning for it."""
+    if device.module is None:
+        return dict(device.settings)
     if device.module == "modeldisk":
         known = {"profile", *(key.split(".", 1)[1] for key in _modeldisk_bounds(device.name))}
     else:

@@ -93,9 +93,16 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         stopping = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
             stopping.append(signal.SIGHUP)
-        for number in stopping:
-            loop.add_signal_handler(number, task.cancel)
-        return await everything()
+        # Not loop.add_signal_handler: it forgets who handled them before.
+        before = {
+            number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(task.cancel))
+            for number in stopping
+        }
+        try:
+            return await everything()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     try:
         return asyncio.run(to_be_cancelled())

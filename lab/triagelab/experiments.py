@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from triagelab import fiofile, modules, settings
 from triagelab.errors import LabError, RequestError, unknown
@@ -67,9 +67,27 @@ class Experiment:
             values |= self.vary[name][value]
         return values
 
+    def on_hardware(self) -> tuple[Self, list[str]]:
+        """It without what only a modelled device or a virtual machine is set to; and that.
+
+        What is varied of such alone is not varied.
+        """
+        names = set(self.fixed).union(*map(self.set_by, self.vary))
+        left_out = sorted(filter(settings.is_virtual, names))
+        vary = {
+            name: {value: _real(case) for value, case in cases.items()}
+            for name, cases in self.vary.items()
+            if not all(map(settings.is_virtual, self.set_by(name)))
+        }
+        return replace(self, fixed=_real(self.fixed), vary=vary), left_out
+
     def workload_at(self, point: Point) -> fiofile.FioFile:
         """The job file at a point of the matrix."""
         return replace(self.workload, values=_texts(self.values_at(point)))
+
+
+def _real(case: Case) -> Case:
+    return {name: value for name, value in case.items() if not settings.is_virtual(name)}
 
 
 def _texts(values: Mapping[str, Value]) -> dict[str, str]:

@@ -28,6 +28,18 @@ _REPLACED = (
 )  # fmt: skip
 
 
+#: What else could have fio touch more of this computer than the device under test.
+_REFUSED_ON_HOST = (
+    "filename", "filename_format", "read_iolog", "write_iolog", "merge_blktrace_file",
+    "exec_prerun", "exec_postrun", "ioscheduler", "cgroup", "cgroup_weight",
+)  # fmt: skip
+
+#: The engines that do nothing but read and write the file they are given.
+_ENGINES_ON_HOST = (
+    "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap",
+    "splice", "null", "cpuio",
+)  # fmt: skip
+
 _NAME = re.compile(r"\$\{(\w+)\}")
 
 
@@ -49,6 +61,13 @@ class Section:
         io_class = int(self.options.get("prioclass", "0"))
         level = int(self.options.get("prio", "4"))
         return {1: 0, 3: 2}.get(io_class, 1), level
+
+    @property
+    def writes(self) -> bool:
+        """Whether it might write to the device: whatever is not known to read alone does."""
+        ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
+        reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
+        return not reads or any("verify" in key for key in self.options)
 
 
 @dataclass(frozen=True)
@@ -115,6 +134,24 @@ class FioFile:
         if not self.jobs:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
 
+    def require_device_alone(self) -> None:
+        """Raise RequestError for what could touch more of this computer than the device."""
+        for section in self.sections:
+            for line in section.lines:
+                option, value = _option(line)
+                elsewhere = value.startswith(("/", "..")) or ":/" in value
+                if option in _REFUSED_ON_HOST or elsewhere:
+                    raise RequestError(
+                        f"{self.path}: '{line}' cannot be used on this computer: jobs get the "
+                        "device that --device names, and nothing else; remove the line"
+                    )
+            engine = section.options.get("ioengine", _ENGINES_ON_HOST[0])
+            if engine not in _ENGINES_ON_HOST:
+                raise RequestError(
+                    f"{self.path}: 'ioengine={engine}' cannot be used on this computer; "
+                    f"use one of {', '.join(_ENGINES_ON_HOST)}"
+                )
+
     def prepared(self, device: str, seed: int, jobs: tuple[str, ...]) -> str:
         """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs.
 
@@ -175,11 +212,11 @@ def _parse(path: Path, text: str) -> list[Section]:
             names.append(match[1])
             lines.append([])
         elif lines:
-            option = _option(line)[0]
+            option = re.split(r"[=\s]", line)[0]  # fio's include has no =
             if option in _REFUSED:
                 raise RequestError(
                     f"{path}: '{line}' cannot be used here: jobs run on the device under test; "
-                    f"remove {option}="
+                    f"remove {option}"
                 )
             lines[-1].append(line)
     common: dict[str, str] = {}

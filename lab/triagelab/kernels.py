@@ -122,6 +122,11 @@ def find(name: str) -> Kernel:
     installed = _installed()
     if name == "running":
         name = os.uname().release
+        if name not in installed:
+            raise RequestError(
+                f"the running kernel, {name}, has no image in /boot or no modules in /lib/modules; "
+                "install its package"
+            )
     if name not in installed:
         debug = DEFAULT_SERIES + DEBUG
         raise unknown("kernel", name, [*SERIES, debug, "running", *installed])

@@ -62,6 +62,7 @@ class Setup:
     """All that the runs of an experiment have in common, and its points.
 
     modules  scheduler or driver name -> the file that has it, for those not the kernel's own
+    notes    what else a reader of the report should know
     """
 
     experiment: Experiment
@@ -70,6 +71,7 @@ class Setup:
     points: Sequence[Point]
     modules: Mapping[str, Path]
     seed: int
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
         "job.fio": workload.prepared(point.device.block, seed, entry.sections),
     }
     needed = (scheduler, point.device.module)
-    ours = tuple(setup.modules[name] for name in needed if name in setup.modules)
+    ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
     job = Job(files, ours, seed)
     determines = {
         **point.machine.determines,

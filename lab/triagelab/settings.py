@@ -44,6 +44,11 @@ def is_setting(name: str) -> bool:
     return name == CPUS or "." in name
 
 
+def is_virtual(name: str) -> bool:
+    """Whether `name` is a setting of a modelled device or a virtual machine."""
+    return name == CPUS or name.partition(".")[0] in _OF_DEVICES
+
+
 def scheduler(name: str) -> str | None:
     """The scheduler that `name` is a tunable of, if it is one's."""
     first, dot, _ = name.partition(".")

@@ -80,6 +80,17 @@ def test_a_user_takes_some_points_or_others(made: Path) -> None:
     assert {point["kyber.read_lat_nsec"] for point in points} == {1, 2}
 
 
+def test_on_hardware_nothing_is_set_that_only_models_have(made: Path) -> None:
+    path = made / "experiment.toml"
+    fixed = '[set]\ncpus = 2\n"kyber.x" = 1\n'
+    path.write_text(path.read_text().replace("[vary]\n", f"{fixed}[vary]\n"))
+    experiment, left_out = experiments.find("made").on_hardware()
+    assert left_out == ["cpus", "device.depth"]
+    assert experiment.fixed == {"kyber.x": 1}
+    assert len(experiment.points) == 3 * 2
+    assert experiment.points[0] == {"apps": 0, "prio": "set"}
+
+
 @pytest.mark.parametrize(
     ("vary", "message"),
     [

@@ -142,3 +142,50 @@ def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
 
     assert places(1) == places(1)
     assert places(1) != places(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "writes"),
+    [
+        ("", False),  # fio reads, if it is not told
+        ("rw=read", False),
+        ("readwrite=randread:8", False),
+        ("rw=write", True),
+        ("rw=randrw", True),
+        ("rw=trim", True),
+        ("rw=read\nreadwrite=randwrite", True),
+        ("rw=read\nverify=crc32c", True),
+    ],
+)
+def test_what_might_write(tmp_path: Path, options: str, writes: bool) -> None:
+    (job,) = read(tmp_path, f"[a]\n{options}\n").jobs
+    assert job.writes == writes
+    (job,) = read(tmp_path, f"[global]\n{options}\n[a]\nbs=8k\n").jobs
+    assert job.writes == writes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "filename=/dev/sda",
+        "exec_prerun=rm -r precious",
+        "read_iolog=log",
+        "write_bw_log=/root/log",
+        "mem=mmap:/root/precious",
+        "ioengine=filecreate",
+    ],
+)
+def test_what_could_touch_more_than_the_device(tmp_path: Path, line: str) -> None:
+    for text in (f"[a]\nrw=read\n{line}\n", f"[global]\n{line}\n[a]\nrw=read\n"):
+        path = tmp_path / "job.fio"
+        path.write_text(text)
+        with pytest.raises(RequestError, match="cannot be used on this computer"):
+            fiofile.read(path).require_device_alone()
+
+
+def test_a_file_within_the_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text("[a]\nrw=read\ninclude other.fio\n")
+    (tmp_path / "other.fio").write_text("[b]\nrw=write\n")
+    with pytest.raises(RequestError, match="remove include"):
+        fiofile.read(path).check()

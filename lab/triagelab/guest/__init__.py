@@ -76,7 +76,7 @@ def base(kernel: Kernel) -> Base:
     def make(folder: Path) -> None:
         stage = folder / "stage"
         for name, path in contents.items():
-            _install(path, stage / name)
+            install(path, stage / name)
         (stage / "sbin").mkdir()
         (stage / "sbin/modprobe").symlink_to("/bin/busybox")
         index = _stage_modules(kernel, stage)
@@ -96,25 +96,19 @@ def with_job(
 ) -> None:
     """Write `output`: the base archive followed by one with the job.
 
-    `files` maps a path under /job to a file to copy or to the text it shall hold; text
-    whose first line is a `#!` is made executable. `modules` can be had with modprobe.
+    `files` maps a path under /job to what to `install` there. `modules` can be had with
+    modprobe.
     """
     stage = scratch / "stage"
     index = (whole.folder / "modules.dep").read_text()
     target = stage / "lib/modules" / whole.kernel.release
     for module in modules:
-        _install(module, target / "extra" / module.name)
+        install(module, target / "extra" / module.name)
         index += f"extra/{module.name}:\n"
     target.mkdir(parents=True, exist_ok=True)
     (target / "modules.dep").write_text(index)
     for name, content in files.items():
-        target = stage / "job" / name
-        if isinstance(content, Path):
-            _install(content, target)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(content)
-            target.chmod(0o755 if content.startswith("#!") else 0o644)
+        install(content, stage / "job" / name)
     archive(stage, scratch / "job.cpio")
     with output.open("wb") as both:
         for part in (whole.folder / "base.cpio", scratch / "job.cpio"):
@@ -151,10 +145,16 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _install(source: Path, target: Path) -> None:
+def install(content: Path | str, target: Path) -> None:
+    """Copy a file, or write a text; text whose first line is a `#!` is made executable."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+    if isinstance(content, Path):
+        shutil.copyfile(content, target)
+        executable = os.access(content, os.X_OK)
+    else:
+        target.write_text(content)
+        executable = content.startswith("#!")
+    target.chmod(0o755 if executable else 0o644)
 
 
 def _lines(path: Path) -> list[str]:

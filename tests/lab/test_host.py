@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A disk of this computer: who uses it is left alone, and what is changed of it is put back.
+
+On loop devices, because root can have one anywhere.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import disks, host, machines
+from triagelab.errors import RequestError
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTORS = 64 << 11
+JOB = (
+    "[reads]\nioengine=libaio\niodepth=4\ndirect=1\nrw=randread\ntime_based=1\nruntime={seconds}\n"
+)
+
+
+def losetup(*words: object) -> str:
+    command = ["losetup", *map(str, words)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[Path]:
+    """A file that a disk is on."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a loop device")
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("this computer has no loop devices: /dev/loop-control is missing")
+    path = tmp_path / "disk.img"
+    path.touch()
+    os.truncate(path, SECTORS * 512)
+    yield path
+    assert losetup("-j", path) == "", "a loop device was left"
+
+
+@pytest.fixture
+def node(image: Path) -> Iterator[str]:
+    """A disk with a partition."""
+    try:
+        node = losetup("--find", "--show", "--partscan", image)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no loop device can be made here: {error.stderr}")
+    subprocess.run(["addpart", node, "1", "2048", str(SECTORS - 2048)], check=True)
+    yield node
+    losetup("-d", node)
+
+
+@pytest.fixture
+def disk(node: str, image: Path) -> Iterator[disks.Disk]:
+    """One that nothing may have been written to in the end."""
+    before = content(image)
+    yield disks.find(node)
+    assert content(image) == before, "something was written"
+
+
+def content(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def state(disk: disks.Disk) -> dict[str, str]:
+    """Everything that can be read of a disk's queue."""
+    found = {}
+    for path in [*disk.queue.glob("*"), *disk.queue.glob("iosched/*")]:
+        if path.is_file() and (value := disk.about(str(path.relative_to(disk.folder)))):
+            found[str(path.relative_to(disk.queue))] = value
+    return found
+
+
+def refused(disk: disks.Disk, may_write: bool = False) -> str:
+    """What is said on why the disk may not be had; it is as it was then."""
+    before = state(disk)
+    with pytest.raises(RequestError) as error, host.held(disk, may_write):
+        pass
+    assert state(disk) == before
+    assert error.value.exit_status == 2
+    return str(error.value)
+
+
+# ---- which disk is meant, and who uses it -----------------------------------------
+
+
+def test_what_is_no_disk() -> None:
+    with pytest.raises(RequestError, match=r"/dev/no: No such file.*whole disks here"):
+        disks.find("/dev/no")
+    with pytest.raises(RequestError, match="is no block device"):
+        disks.find("/dev/null")
+
+
+def test_a_partition_names_its_disk(disk: disks.Disk) -> None:
+    with pytest.raises(RequestError, match=f"is a partition.*{disk.path}"):
+        disks.find(f"{disk.path}p1")
+
+
+def test_a_disk_that_somebody_has_for_himself(disk: disks.Disk) -> None:
+    descriptor = os.open(disk.path, os.O_RDONLY | os.O_EXCL)
+    try:
+        assert "is in use" in refused(disk)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_disk_that_a_program_writes_to(disk: disks.Disk) -> None:
+    """A virtual machine's, say; it does not ask for it alone."""
+    with subprocess.Popen(["sleep", "60"], stdin=disk.path.open("r+b")) as program:
+        said = refused(disk)
+        program.kill()
+    assert f"sleep (process {program.pid}) has {disk.name} open for writing" in said
+
+
+def test_a_partition_somebody_has(disk: disks.Disk) -> None:
+    descriptor = os.open(f"{disk.path}p1", os.O_RDONLY | os.O_EXCL)
+    try:
+        assert "is in use" in refused(disk)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("part", ["", "p1"], ids=["disk", "partition"])
+def test_a_mounted_disk(node: str, image: Path, part: str, tmp_path: Path) -> None:
+    where = tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-qF", node + part], check=True)
+    subprocess.run(["mount", "-o", "ro", node + part, where], check=True)
+    try:
+        before = content(image)
+        said = refused(disks.find(node))
+        assert f"{Path(node + part).name} is mounted on {where}" in said
+        assert content(image) == before
+    finally:
+        subprocess.run(["umount", where], check=True)
+
+
+def test_a_disk_below_another(disk: disks.Disk) -> None:
+    above = losetup("--find", "--show", "--read-only", f"{disk.path}p1")
+    try:
+        assert f"{disk.name}p1 is what {Path(above).name} is on" in refused(disk)
+    finally:
+        losetup("-d", above)
+
+
+def test_a_disk_that_cannot_be_written_to(image: Path) -> None:
+    node = losetup("--find", "--show", "--read-only", image)
+    try:
+        assert "leave out --allow-write" in refused(disks.find(node), may_write=True)
+    finally:
+        losetup("-d", node)
+
+
+def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk) -> None:
+    with host.held(disk, may_write=False):
+        assert "is in use" in refused(disk)
+
+
+def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
+    """Were a job that writes let through, fio would still refuse it."""
+    job = machines.Job(
+        {
+            "run": f"sampler {disk.name} out fio job.fio > out/fio.log 2>&1\n",
+            "job.fio": f"[writes]\nrw=write\nbs=4k\nsize=1m\nfilename={disk.path}\n",
+        }
+    )
+    with host.held(disk, may_write=False) as held:
+        outcome = asyncio.run(held.machine.run(job, tmp_path / "run"))
+    assert outcome.status != 0
+    assert "fio is in read-only mode" in (tmp_path / "run/out/fio.log").read_text()
+
+
+def test_a_run_that_takes_too_long_ends_with_all_its_programs(
+    disk: disks.Disk, tmp_path: Path
+) -> None:
+    job = machines.Job({"run": f"setsid sleep 61 < {disk.path} &\nsleep 62\n"}, time_limit_s=1)
+    with host.held(disk, may_write=False) as held:
+        with pytest.raises(machines.GuestError, match="stopped after 1 s"):
+            asyncio.run(held.machine.run(job, tmp_path / "run"))
+        assert not programs_on(disk)
+
+
+# ---- the command ------------------------------------------------------------------
+
+
+def programs_on(disk: disks.Disk) -> list[str]:
+    """The programs that have the disk open, besides this one."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if link.readlink() == disk.path and link.parts[2] != str(os.getpid()):
+                found.append((link.parent.parent / "comm").read_text().strip())
+        except OSError:
+            continue
+    return found
+
+
+def reads(seconds: int = 1) -> str:
+    return (
+        "[reads]\nioengine=libaio\niodepth=4\ndirect=1\nrw=randread\n"
+        f"time_based=1\nruntime={seconds}\n"
+    )
+
+
+def words(disk: disks.Disk, tmp_path: Path, job: str, *more: object) -> list[str]:
+    (tmp_path / "job.fio").write_text(job)
+    given = ["run", tmp_path / "job.fio", "--machine", "host", "--device", disk.path]
+    out = ["--repeats", "1", "--out", tmp_path / "out"]
+    return [sys.executable, "-m", "triagelab", *map(str, (*given, *out, *more))]
+
+
+def triage(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "lab")}
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+
+
+def other_than(disk: disks.Disk, *others: str) -> str:
+    """A scheduler that the disk can have besides those."""
+    for name in disk.schedulers:
+        if name not in ("none", *others):
+            return name
+    pytest.skip(f"this kernel has no other scheduler than {', '.join(others)}")
+
+
+@pytest.mark.parametrize(
+    ("more", "job", "message"),
+    [
+        ([], "[w]\nrw=randwrite\n", "w would write to"),
+        ([], "[t]\nrw=trim\n", "Add --allow-write"),
+        ([], "[v]\nrw=read\nverify=crc32c\n", "Add --allow-write"),
+        ([], "[r]\nrw=read\nfilename=/dev/vda\n", "'filename=/dev/vda' cannot be used"),
+        (["--schedulers", "nome"], "[r]\nrw=read\n", "did you mean 'none'"),
+        (["--set", "model.dies=3"], "[r]\nrw=read\n", "are what they are"),
+        (["--cpus", "2"], "[r]\nrw=read\n", "are what they are"),
+        (["--kernel", "6.1"], "[r]\nrw=read\n", "which is up"),
+    ],
+    ids=lambda value: value.replace("\n", " ") if isinstance(value, str) else " ".join(value),
+)
+def test_a_request_that_makes_no_sense(
+    disk: disks.Disk, tmp_path: Path, cache: Path, more: list[str], job: str, message: str
+) -> None:
+    before = state(disk)
+    done = triage(words(disk, tmp_path, job, *more))
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert state(disk) == before
+    assert not (tmp_path / "out").exists()
+    assert not list((cache / "host").glob("*"))
+
+
+def test_a_scheduler_that_cannot_be_had_is_an_error_for_who_names_it(
+    disk: disks.Disk, tmp_path: Path
+) -> None:
+    if Path("/proc/modules").exists():
+        pytest.skip("this kernel may load it")
+    done = triage(words(disk, tmp_path, reads(), "--schedulers", "none,triage"))
+    assert done.returncode == 2
+    assert "cannot have the scheduler triage: the kernel" in done.stderr
+
+
+def tune(disk: disks.Disk) -> dict[str, str]:
+    """Give a disk settings that no kernel would; returns its state."""
+    settings = {"scheduler": "mq-deadline", "nr_requests": 70, "nomerges": 1, "rq_affinity": 2}
+    settings |= {"wbt_lat_usec": 12345, "iosched/read_expire": 123, "iosched/fifo_batch": 3}
+    for name, value in settings.items():
+        if (disk.queue / name).exists():
+            (disk.queue / name).write_text(str(value))
+    assert disk.scheduler == "mq-deadline"
+    return state(disk)
+
+
+def test_a_run_measures_with_the_kernels_settings_and_puts_the_owners_back(
+    disk: disks.Disk, tmp_path: Path, cache: Path
+) -> None:
+    before = tune(disk)
+    other = other_than(disk, "mq-deadline")
+    chosen = f"mq-deadline,{other}"
+    done = triage(words(disk, tmp_path, reads(), "--schedulers", chosen))
+    assert done.returncode == 0, done.stderr
+    assert state(disk) == before
+    assert not list((cache / "host").glob("*"))
+    assert not programs_on(disk)
+
+    for name in chosen.split(","):
+        (folder,) = (tmp_path / "out/runs").glob(f"{name}-r0-*")
+        lines = (folder / "out/queue").read_text().splitlines()
+        queue = dict(line.split("=", 1) for line in lines if "=" in line)
+        assert f"[{name}]" in queue["scheduler"]
+        assert queue.get("wbt_lat_usec", "0") == "0"
+        assert queue.get("iosched/read_expire") in (None, "500")
+    environment: Any = json.loads((tmp_path / "out/environment.json").read_text())
+    about = environment["device"]["settings"]
+    assert about["scheduler_before"] == "mq-deadline"
+    assert (about["size_bytes"], about["nr_requests_before"]) == (str(SECTORS * 512), "70")
+    summary: Any = json.loads((tmp_path / "out/summary.json").read_text())
+    metrics = {row["metric"] for row in summary["rows"]}
+    assert {"iops", "p99_us"} <= metrics
+    assert "instructions_per_io" not in metrics
+
+
+def test_what_may_be_written_is(node: str, image: Path, tmp_path: Path) -> None:
+    job = "[w]\nrw=write\nbs=64k\nsize=1m\noffset=1m\n"
+    more = ["--schedulers", "none", "--allow-write"]
+    done = triage(words(disks.find(node), tmp_path, job, *more))
+    assert done.returncode == 0, done.stderr
+    subprocess.run(["blockdev", "--flushbufs", node], check=True)
+    data = image.read_bytes()
+    assert any(data[1 << 20 : 2 << 20])
+    assert not any(data[2 << 20 :])
+
+
+def until(happens: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_run_that_is_ended(
+    disk: disks.Disk, tmp_path: Path, cache: Path, number: signal.Signals
+) -> None:
+    before = tune(disk)
+    command = words(disk, tmp_path, reads(60), "--schedulers")
+    command.append(other_than(disk, "mq-deadline"))
+    with subprocess.Popen(
+        command,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        until(lambda: "fio" in programs_on(disk) or running.poll() is not None)
+        running.send_signal(number)
+        _, errors = running.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        assert running.returncode == -signal.SIGKILL
+        until(lambda: not programs_on(disk))
+        assert state(disk) != before
+        (record,) = (cache / "host").glob("*.json")
+        # What the next run is asked for does not matter.
+        next_run = triage([*command[:-1], "nome"])
+        assert f"a run on {disk.path} was killed; it is put back" in next_run.stderr
+        assert not record.exists()
+    else:
+        assert running.returncode == 130, errors
+        assert re.search("interrupted; finished runs are kept.*--resume", errors, re.S)
+    assert not programs_on(disk)
+    assert state(disk) == before
+    assert not list((cache / "host").glob("*"))
+
+
+def test_a_record_of_another_time_or_disk_changes_nothing(
+    disk: disks.Disk, tmp_path: Path, cache: Path
+) -> None:
+    before = tune(disk)
+    record = {
+        "disk": disk.name,
+        "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "sequence": disk.about("diskseq"),
+        "scheduler": "none",
+        "settings": {"nr_requests": "33"},
+        "modules": [],
+    }
+    (cache / "host").mkdir(parents=True)
+    for change, message in {"boot": "", "sequence": "is gone"}.items():
+        text = json.dumps(record | {change: "another"})
+        (cache / "host" / f"{disk.name}.json").write_text(text)
+        done = triage(words(disk, tmp_path, reads(), "--schedulers", "nome"))
+        assert message in done.stderr
+        assert state(disk) == before
+        assert not list((cache / "host").glob("*"))

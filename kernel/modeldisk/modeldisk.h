@@ -33,6 +33,8 @@ struct mdk_settings {
 	u32 block_size;
 	/* 1: keep what is written, for reads to find */
 	u32 memory_backed;
+	/* ... in this many MiB from the start on; 0: in all */
+	u32 kept_mib;
 	/* until the block layer gives a request up */
 	u32 timeout_ms;
 	/* of the random numbers behind the rates below */

@@ -190,6 +190,14 @@ static bool mdk_describe(struct request *rq, struct model_io *io,
 	}
 }
 
+/* Whether the data of @rq is for the store. */
+static bool mdk_keeps(const struct mdk_settings *set, const struct request *rq)
+{
+	sector_t end = (sector_t)set->kept_mib << (20 - SECTOR_SHIFT);
+
+	return set->memory_backed && (!end || blk_rq_pos(rq) < end);
+}
+
 static blk_status_t mdk_queue_rq(struct blk_mq_hw_ctx *hctx,
 				 const struct blk_mq_queue_data *bd)
 {
@@ -210,7 +218,7 @@ static blk_status_t mdk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	blk_mq_start_request(rq);
 	if (cmd->stalled)
 		return BLK_STS_OK;
-	if (d->set->memory_backed && !cmd->status)
+	if (!cmd->status && mdk_keeps(d->set, rq))
 		cmd->status = mdk_store_transfer(&d->store, rq);
 
 	spin_lock_irqsave(&d->lock, flags);

@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from triagelab import (
+    applications,
     devices,
     disks,
     execute,
@@ -376,6 +377,11 @@ def _setup(
     schedulers = _schedulers(given.schedulers, experiment.schedulers, extra)
     changes = _settings(given, experiment, schedulers)
     if held:
+        if experiment.application:
+            raise RequestError(
+                f"{experiment.name} has an application, whose file system would overwrite "
+                f"{held.disk.path}; use --machine sim or vm"
+            )
         for name in filter(settings.is_virtual, (*changes, *_vary(given.vary))):
             raise RequestError(f"{name}: {held.disk.path} and this computer are what they are")
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
@@ -404,6 +410,7 @@ def _setup(
         ],
         modules=available,
         seed=1,
+        image=experiment.application and applications.image(experiment.application, kernel),
     )
     return setup, kernel.release
 
@@ -572,6 +579,7 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
         "protected": experiment.protected,
         "background": list(experiment.background),
         "judged_by": list(experiment.judged_by),
+        "deadlines": dict(experiment.deadlines),
         "vary": {
             name: {str(value): dict(case) for value, case in cases.items()}
             for name, cases in experiment.vary.items()
@@ -583,6 +591,7 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
             name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
             for name, values in first.tunables.items()
         },
+        "application": experiment.application.name if experiment.application else None,
         "notes": [
             *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
             *setup.notes,

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from triagelab import fiofile, modules, settings
+from triagelab import applications, fiofile, modules, settings
+from triagelab.applications import Application
 from triagelab.errors import LabError, RequestError, unknown
 from triagelab.settings import Value
 
@@ -17,7 +18,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 _REQUIRED = {"title", "question"}
 _OPTIONAL = {
     "protected", "background", "judged_by", "schedulers", "machine", "device", "repeats",
-    "set", "vary",
+    "application", "deadlines", "set", "vary",
 }  # fmt: skip
 
 Case = Mapping[str, Value]
@@ -30,6 +31,8 @@ class Experiment:
 
     protected   the job that somebody waits for, if it is known which
     background  the jobs it is protected from
+    application what runs beside the job file's jobs, is protected, and ends them when it ends
+    deadlines   job -> µs that none of its requests should take
     judged_by   the metrics of whole runs that answer the question, where a job's do not
     fixed       what is set at every point: settings by name
     vary        the matrix: what is varied -> each of its values -> what is set then,
@@ -42,6 +45,8 @@ class Experiment:
     workload: fiofile.FioFile
     protected: str | None = None
     background: tuple[str, ...] = ()
+    application: Application | None = None
+    deadlines: Mapping[str, int] = field(default_factory=dict)
     judged_by: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     machine: str = "sim"
@@ -84,6 +89,18 @@ class Experiment:
     def workload_at(self, point: Point) -> fiofile.FioFile:
         """The job file at a point of the matrix."""
         return replace(self.workload, values=_texts(self.values_at(point)))
+
+    def jobs_at(self, point: Point) -> tuple[str, ...]:
+        """The names of the jobs at a point of the matrix, the application's first."""
+        own = (self.application.name,) if self.application else ()
+        return (*own, *dict.fromkeys(job.name for job in self.workload_at(point).jobs))
+
+    def application_at(self, point: Point) -> dict[str, str]:
+        """What the application's script is told at a point of the matrix."""
+        if self.application is None:
+            return {}
+        values = _texts(self.values_at(point))
+        return {name: text for name, text in values.items() if self.application.uses(name)}
 
 
 def _real(case: Case) -> Case:
@@ -136,12 +153,14 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
         raise LabError(f"{path}: keys missing or not known: {', '.join(sorted(wrong))}")
     own = {settings.plain(name): _cases(name, of) for name, of in given.pop("vary", {}).items()}
     fixed = {settings.plain(name): value for name, value in given.pop("set", {}).items()}
+    application = applications.find(given.pop("application")) if "application" in given else None
     workload = fiofile.read(folder / "workload.fio")
     experiment = Experiment(
         name=folder.name,
         workload=workload,
         fixed=fixed,
-        vary=_varied(own, changes, workload),
+        application=application,
+        vary=_varied(own, changes, workload, application),
         **given
         | {
             "background": tuple(given.get("background", ())),
@@ -149,8 +168,11 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
             "schedulers": tuple(given.get("schedulers") or all_schedulers()),
         },
     )
-    jobs = _checked_jobs(experiment)
-    for job in filter(None, (experiment.protected, *experiment.background)):
+    _checked_jobs(experiment)
+    # Not only those that take part at these points.
+    jobs = [section.name for section in workload.sections if section.name != "global"]
+    jobs += [application.name] if application else []
+    for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
         if job not in jobs:
             raise LabError(f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}")
     return experiment
@@ -195,6 +217,7 @@ def _varied(
     own: Mapping[str, Mapping[Value, Case]],
     changes: Mapping[str, tuple[Value, ...]],
     workload: fiofile.FioFile,
+    application: Application | None = None,
 ) -> dict[str, Mapping[Value, Case]]:
     """The matrix with a user's values in place of its own, and with what a user adds."""
     varied = dict(own)
@@ -206,7 +229,8 @@ def _varied(
                     raise unknown(f"value of {name}", str(value), map(str, cases))
             varied[name] = {value: cases[value] for value in values}
             continue
-        if name not in own and not settings.is_setting(name) and not workload.uses(name):
+        used = workload.uses(name) or (application and application.uses(name))
+        if name not in own and not settings.is_setting(name) and not used:
             known = [*own, settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE"]
             raise unknown("name to vary", name, known)
         varied[name] = _cases(name, list(values))
@@ -217,8 +241,9 @@ def _checked_jobs(experiment: Experiment) -> list[str]:
     """The jobs of all points, after fio has accepted the job file at each."""
     files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
     for file in files.values():
-        file.check()
-    return list(dict.fromkeys(job.name for file in files.values() for job in file.jobs))
+        if file.jobs or not experiment.application:
+            file.check()
+    return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))
 
 
 def _most_urgent(workload: fiofile.FioFile) -> str | None:

@@ -45,6 +45,7 @@ NAMES = {
     "jain_index": "fairness index",
     "least_share": "share of the job with least",
     "longest_wait_us": "longest wait",
+    "late_share": "share of late requests",
     "context_switches": "context switches",
     "cpu_utilisation": "CPU utilisation",
     "device_utilisation": "device utilisation",

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from triagelab import cache, debugkernel, tools
 from triagelab.errors import LabError, RequestError, unknown
+from triagelab.packages import Apt, unpack
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
@@ -187,35 +188,6 @@ def _debug(series: str) -> Kernel:
     return Kernel(image.name.removeprefix("vmlinuz-"), image, folder, folder / "build")
 
 
-class _Apt:
-    """apt with lists of its own: a user may ask it too, and the computer's stay as they are."""
-
-    def __init__(self, state: Path) -> None:
-        (state / "lists/partial").mkdir(parents=True, exist_ok=True)
-        (state / "archives/partial").mkdir(parents=True, exist_ok=True)
-        self._options = [
-            f"-oDir::State::lists={state}/lists",
-            f"-oDir::Cache={state}",
-            "-oAPT::Sandbox::User=",
-            "-oAcquire::Languages=none",
-        ]
-
-    def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
-        command = [program, *self._options, *arguments]
-        try:
-            done = subprocess.run(
-                command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True
-            )
-        except FileNotFoundError as error:
-            raise LabError(
-                f"no {program} on this computer to fetch a kernel with; "
-                "give --kernel a vmlinuz with lib/modules beside it"
-            ) from error
-        if done.returncode:
-            raise LabError(f"{program} {' '.join(arguments)} failed:\n{done.stderr.strip()}")
-        return done.stdout
-
-
 def newest(packages: list[str], series: str) -> str | None:
     """The newest release of `series` among package names that has both image and headers."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
@@ -235,7 +207,7 @@ def _fetch(series: str, folder: Path) -> None:
     """Unpack the distribution's newest kernel of `series`, and its headers, into `folder`."""
     tools.require([tools.DEPMOD])
     print(f"fetching the distribution's newest {series} kernel", flush=True)
-    apt = _Apt(folder / "apt")
+    apt = Apt(folder / "apt")
     apt.run("apt-get", "update", "-q")
     release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
     if release is None:
@@ -248,8 +220,7 @@ def _fetch(series: str, folder: Path) -> None:
     parts = re.findall(r"Depends: (linux-(?:headers-\S+-common|kbuild-\S+))", depends)
     wanted = [f"linux-image-{release}", headers, *parts]
     apt.run("apt-get", "download", *wanted, cwd=folder / "apt")
-    for package in sorted((folder / "apt").glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
+    unpack(folder / "apt", folder)
     shutil.rmtree(folder / "apt")
     subprocess.run([tools.path(tools.DEPMOD), "-b", str(folder), release], check=True)
     _relocate(folder, release)
@@ -260,7 +231,7 @@ def source(series: str) -> Path:
 
     def fetch(folder: Path) -> None:
         print(f"fetching the source of {series}", flush=True)
-        apt = _Apt(folder / "apt")
+        apt = Apt(folder / "apt")
         apt.run("apt-get", "update", "-q")
         apt.run("apt-get", "download", f"linux-source-{series}", cwd=folder / "apt")
         (package,) = (folder / "apt").glob("*.deb")

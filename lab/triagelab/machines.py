@@ -313,7 +313,8 @@ def _unpack(results: Path, out: Path) -> int | None:
     if subprocess.run(command, capture_output=True).returncode:
         return None
     status = out / "exit-status"
-    return int(status.read_text()) if status.exists() else None
+    text = status.read_text().strip() if status.exists() else ""
+    return int(text) if text else None  # empty where the guest had no memory left for it
 
 
 def last_lines(console: Path, count: int = 15) -> str:

@@ -14,7 +14,6 @@ from triagelab import modules
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
-from triagelab.fiofile import FioFile
 from triagelab.guest import FILES
 from triagelab.machines import Job, Machine
 
@@ -63,6 +62,7 @@ class Setup:
 
     modules  scheduler or driver name -> the file that has it, for those not the kernel's own
     notes    what else a reader of the report should know
+    image    the file system of the experiment's application, if it has one
     """
 
     experiment: Experiment
@@ -72,6 +72,7 @@ class Setup:
     modules: Mapping[str, Path]
     seed: int
     notes: Sequence[str] = ()
+    image: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
     return _alike(
         setup,
         scheduler,
-        [(point, _jobs(setup.experiment.workload_at(point.where))) for point in setup.points],
+        [(point, setup.experiment.jobs_at(point.where)) for point in setup.points],
     )
 
 
@@ -117,10 +118,6 @@ def _alone(setup: Setup) -> list[_Entry]:
         return []
     entries = _alike(setup, "none", [(point, (protected,)) for point in setup.points])
     return [replace(entry, named={**entry.named, **ALONE}) for entry in entries]
-
-
-def _jobs(workload: FioFile) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(job.name for job in workload.jobs))
 
 
 def _alike(
@@ -135,7 +132,8 @@ def _alike(
         workload = setup.experiment.workload_at(point.where)
         text = workload.prepared(point.device.block, 0, sections)
         machine = dict(point.machine.determines)
-        content = json.dumps([text, _settings(point, scheduler), machine])
+        told = setup.experiment.application_at(point.where)
+        content = json.dumps([text, told, _settings(point, scheduler), machine])
         groups.setdefault(content, []).append((point, sections))
     entries = []
     for members in groups.values():
@@ -155,14 +153,20 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     files: dict[str, Path | str] = {
         "run": (FILES / "measure").read_text(),
         "settings": _settings(point, scheduler),
-        "job.fio": workload.prepared(point.device.block, seed, entry.sections),
     }
+    if any(job.name in entry.sections for job in workload.jobs):
+        files["job.fio"] = workload.prepared(point.device.block, seed, entry.sections)
+    files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
-    job = Job(files, ours, seed)
+    job = Job(files, ours, seed, _memory_mb(setup))
     determines = {
         **point.machine.determines,
-        "files": files,
+        # The image's folder is called by what it was made of.
+        "files": {
+            name: content if isinstance(content, str) else content.parent.name
+            for name, content in files.items()
+        },
         "modules": [modules.sha256(path) for path in ours],
         "seed": seed,
         "point": dict(entry.named),
@@ -182,6 +186,24 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
         point.device,
         job,
     )
+
+
+def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
+    """What a guest needs to run the application, if there is one."""
+    if setup.image is None:
+        return {}
+    told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
+    return {
+        "image": setup.image,
+        "system": (FILES / "system").read_text(),
+        "with-application": (FILES / "with-application").read_text(),
+        "told": "".join(f"export {name}={_quoted(text)}\n" for name, text in told.items()),
+    }
+
+
+def _memory_mb(setup: Setup) -> int:
+    application = setup.experiment.application
+    return application.memory_mb if application else Job.memory_mb
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:

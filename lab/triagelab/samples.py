@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from triagelab.errors import LabError, RequestError
+from triagelab.fiofile import LOG_WINDOW_MS
 
 SCHEMA = {
     "run": pl.String,
@@ -59,6 +60,7 @@ OVERALL_UNITS = {
     "jain_index": "index",  # of bytes a second by weight: 1 is fair, 1 / n all for one of n
     "least_share": "1",  # of all bytes, what the job got that got least
     "longest_wait_us": "µs",
+    "late_share": "1",  # of the requests that have a deadline, those that took longer
 }
 TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
 UNITS = JOB_UNITS | RUN_UNITS | OVERALL_UNITS | TIME_UNITS
@@ -200,11 +202,15 @@ def _row(run: Record, value: Value, unit: str) -> Record:
 
 
 def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
-    jobs = list(_jobs(path / "out" / "fio.json", run["sections"]))
+    application = environment.get("application")
+    if application:
+        yield from _operations(path / "out" / "operations.csv", application)
+    sections = [name for name in run["sections"] if name != application]
+    jobs = list(_jobs(path / "out" / "fio.json", sections)) if sections else []
     yield from jobs
     wanted = set(environment.get("judged_by", ())) & set(OVERALL_UNITS)
-    if wanted:
-        found = _overall(path / "out" / "fio.json", jobs)
+    if wanted and jobs:
+        found = _overall(path / "out" / "fio.json", jobs, environment.get("deadlines", {}))
         yield from (Value(None, metric, found[metric]) for metric in sorted(wanted))
     known = {"cpus": environment["cpus"], **environment["device"]}
     yield from _run_wide(path / "out", environment, {**known, **run})
@@ -253,8 +259,7 @@ def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
             "disable_lat out of the job file."
         )
     values["mean_us"] = sum(part["mean"] * part["N"] for part in total) / count / 1000
-    for metric, permille in {"p50_us": 500, "p99_us": 990, "p999_us": 999}.items():
-        values[metric] = percentile(bins, permille) / 1000
+    values |= _latencies(bins)
     values["max_us"] = max(part["max"] for part in total) / 1000
     # clat is a second opinion: a job file may turn it off.
     completion = _merged_bins([part.get("clat_ns", {}) for part in parts])
@@ -263,7 +268,13 @@ def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
     return values
 
 
-def _overall(path: Path, jobs: list[Value]) -> dict[str, float]:
+def _latencies(bins: Counter[int]) -> dict[str, float]:
+    """Percentiles of latencies, in ns."""
+    permilles = {"p50_us": 500, "p99_us": 990, "p999_us": 999}
+    return {metric: percentile(bins, of) / 1000 for metric, of in permilles.items()}
+
+
+def _overall(path: Path, jobs: list[Value], deadlines: dict[str, int]) -> dict[str, float]:
     """What is judged of all jobs together."""
     by_metric: dict[str, list[float]] = defaultdict(list)
     for value in jobs:
@@ -280,7 +291,26 @@ def _overall(path: Path, jobs: list[Value]) -> dict[str, float]:
         "jain_index": jain([_by_weight(thread, read) for thread in read["jobs"]]),
         "least_share": min(bytes_per_s) / total if total else 0.0,
         "longest_wait_us": max(waits),
+        "late_share": _late(read["jobs"], deadlines),
     }
+
+
+def _late(threads: list[Record], deadlines: dict[str, int]) -> float:
+    """The share of requests that took longer than their job's deadline.
+
+    A job with a deadline that completed nothing was late with everything.
+    """
+    if not deadlines:
+        return 0.0
+    late = total = 0
+    for thread in threads:
+        if thread["jobname"] in deadlines:
+            parts = [thread[way]["lat_ns"] for way in DIRECTIONS if way in thread]
+            bins = _merged_bins(parts)
+            total += bins.total()
+            limit_ns = deadlines[thread["jobname"]] * 1000
+            late += sum(count for value, count in bins.items() if value > limit_ns)
+    return late / total if total else 1.0
 
 
 def _by_weight(thread: Record, read: Record) -> float:
@@ -325,6 +355,37 @@ def percentile(bins: Counter[int], permille: int) -> int:
         if seen * 1000 >= permille * total:
             return value
     raise ValueError("no bins")
+
+
+# ---- an application's operations ------------------------------------------------
+
+
+def _operations(path: Path, application: str) -> Iterator[Value]:
+    """Of lines `end in s,latency in µs`: a job's metrics, and its latency over time as fio logs it.
+
+    An application that completed nothing has throughput 0 and no latency.
+    """
+    try:
+        lines = [line.split(",") for line in path.read_text().split()]
+        done = [(float(end), float(latency)) for end, latency in lines]
+    except (OSError, ValueError) as error:
+        raise _unusable(path, error) from error
+    if not done:
+        yield Value(application, "iops", 0.0)
+        return
+    latencies = [latency for _, latency in done]
+    bins = Counter(round(latency * 1000) for latency in latencies)
+    mean = sum(latencies) / len(latencies)
+    seconds = max(end for end, _ in done)
+    values = {"iops": len(done) / seconds, "mean_us": mean, **_latencies(bins)}
+    for metric, value in (values | {"max_us": max(latencies)}).items():
+        yield Value(application, metric, value)
+    windows: dict[int, list[float]] = defaultdict(list)
+    for end, latency in done:
+        windows[int(end * 1000) // LOG_WINDOW_MS].append(latency)
+    for window, inside in sorted(windows.items()):
+        time_s = (window + 1) * LOG_WINDOW_MS / 1000
+        yield Value(application, "lat_us", sum(inside) / len(inside), time_s)
 
 
 # ---- the guest's counters -------------------------------------------------------

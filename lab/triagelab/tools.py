@@ -4,7 +4,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,7 @@ SETPRIV = Tool("setpriv", "util-linux")
 UNSHARE = Tool("unshare", "util-linux")
 GCC = Tool("gcc-12", "gcc-12 libc6-dev")
 MAKE = Tool("make", "make")
+MKE2FS = Tool("mke2fs", "e2fsprogs")
 PAHOLE = Tool("pahole", "dwarves")
 SPARSE = Tool("sparse", "sparse")
 PERL = Tool("perl", "perl")
@@ -120,8 +121,12 @@ def fio_version() -> str:
     return _version([path(FIO), "--version"])
 
 
-def libraries(program: Path) -> list[Path]:
-    """The shared libraries (and the loader) that `program` needs, by absolute path."""
-    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
+def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
+    """The shared libraries (and the loader) that `program` needs, by absolute path.
+
+    They are looked for in `folders` first.
+    """
+    environment = os.environ | {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)
     words = done.stdout.split()
     return [Path(word) for word in words if word.startswith("/")]

@@ -422,3 +422,19 @@ def test_damaged_file_is_named(out: Path, name: str, content: str | None) -> Non
 def test_folder_without_results_makes_no_sense(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"environment\.json"):
         samples.collect(tmp_path)
+
+
+def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) -> None:
+    """By the histogram of the job that has a deadline; the other job has none."""
+    threads = json.loads((out / "runs/none-0/out/fio.json").read_text())["jobs"]
+    bins: Counter[int] = Counter()
+    for thread in threads:
+        if thread["jobname"] == "a":
+            bins.update({int(value): n for value, n in thread["read"]["lat_ns"]["bins"].items()})
+    deadline_us = percentile(bins, 800) // 1000
+    expected = sum(n for value, n in bins.items() if value > deadline_us * 1000) / bins.total()
+    changes = {"judged_by": ["late_share"], "deadlines": {"a": deadline_us}}
+    edit(out / "environment.json", lambda environment: environment.update(changes))
+    found = first_run(samples.collect(out), None)
+    assert 0.1 < expected < 0.3
+    assert found["late_share"] == pytest.approx(expected)

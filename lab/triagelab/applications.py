@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real applications to be protected: the distribution's packages in a file system on the device.
+
+applications/NAME/application.toml says which files of which packages an application needs;
+its script `run` is called in the guest with one word:
+
+make  once, in a file system that has these files; what it leaves there is the image
+up    in each run, before anything is measured
+run   what is measured: prints `end in s,latency in µs` for each operation
+"""
+
+import asyncio
+import hashlib
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from triagelab import cache, guest, machines, packages, tools
+from triagelab.errors import LabError, unknown
+from triagelab.kernels import Kernel
+
+FOLDER = Path(__file__).resolve().parents[2] / "applications"
+
+_MAKE_LIMIT_S = 1200.0
+_MAKE_MEMORY_MB = 1536
+
+
+@dataclass(frozen=True)
+class Application:
+    """A program that somebody waits for.
+
+    packages   the distribution's packages that have it
+    files      what of them it needs: files, or folders with all that is in them
+    image_mb   the size of its file system, at the start of the device
+    memory_mb  what a guest with it needs
+    """
+
+    name: str
+    what: str
+    packages: tuple[str, ...]
+    files: tuple[str, ...]
+    image_mb: int
+    memory_mb: int
+
+    @cached_property
+    def script(self) -> str:
+        """Its script `run`."""
+        return (FOLDER / self.name / "run").read_text()
+
+    def uses(self, name: str) -> bool:
+        """Whether ${`name`} is in its script."""
+        return re.search(rf"\$\{{{name}\b", self.script) is not None
+
+
+def names() -> list[str]:
+    """The applications there are."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/application.toml"))
+
+
+def find(name: str) -> Application:
+    """The application called `name`."""
+    if name not in names():
+        raise unknown("application", name, names())
+    given = tomllib.loads((FOLDER / name / "application.toml").read_text())
+    lists = {key: tuple(given.pop(key)) for key in ("packages", "files")}
+    return Application(name=name, **lists, **given)
+
+
+def image(application: Application, kernel: Kernel) -> Path:
+    """The file system with the application, as it is at the start of the device; made once.
+
+    It is made in a guest of `sim`, so that it is the same on every computer.
+    """
+    tools.require([tools.MKE2FS])
+    unpacked = packages.fetched(application.name, application.packages)
+    root = {f"root/{name}": path for name, path in _root(application, unpacked)}
+    scripts = {
+        "run": (guest.FILES / "make-image").read_text(),
+        "system": (guest.FILES / "system").read_text(),
+        "script": application.script,
+    }
+    machine = machines.make("sim", kernel)
+    key = hashlib.sha256(f"{machine.base.key} {application.image_mb} {scripts}\n".encode())
+    for name, path in sorted(root.items()):
+        key.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+
+    def make(folder: Path) -> None:
+        print(f"making the file system of {application.name}", flush=True)
+        job = machines.Job(
+            scripts | {"size": f"{application.image_mb}\n"} | root,
+            memory_mb=_MAKE_MEMORY_MB,
+            time_limit_s=_MAKE_LIMIT_S,
+        )
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            outcome = asyncio.run(machine.run(job, Path(scratch)))
+            if outcome.status:
+                console = machines.last_lines(Path(scratch) / "console.log")
+                raise LabError(f"{application.name}: its file system was not made:\n{console}")
+            shutil.move(outcome.folder / "image", folder / "image")
+
+    return cache.entry(f"images/{application.name}-{key.hexdigest()[:16]}", make) / "image"
+
+
+def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
+    """Every file of the application's root by its name there, libraries and mke2fs included."""
+    wanted = [unpacked / name for name in application.files]
+    files = [path for top in wanted for path in ([top] if top.is_file() else top.rglob("*"))]
+    mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
+    programs = [Path(tools.path(tools.BUSYBOX)).resolve(), mke2fs]
+    yield from (("bin/" + path.name, path) for path in programs)
+    yield from ((str(path.relative_to(unpacked)), path) for path in files if path.is_file())
+    folders = [unpacked / name for name in packages.LIBRARIES]
+    for program in [*files, mke2fs]:
+        if program.is_file() and _is_elf(program):
+            for library in tools.libraries(program, folders):
+                inside = library.is_relative_to(unpacked)
+                name = library.relative_to(unpacked) if inside else library.relative_to("/")
+                yield str(name), library.resolve()
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"

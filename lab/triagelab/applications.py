@@ -67,8 +67,8 @@ def find(name: str) -> Application:
     if name not in names():
         raise unknown("application", name, names())
     given = tomllib.loads((FOLDER / name / "application.toml").read_text())
-    lists = {key: tuple(given.pop(key)) for key in ("packages", "files")}
-    return Application(name=name, **lists, **given)
+    lists = {key: tuple(given[key]) for key in ("packages", "files")}
+    return Application(**{"name": name, **given, **lists})
 
 
 def image(application: Application, kernel: Kernel) -> Path:
@@ -92,7 +92,7 @@ def image(application: Application, kernel: Kernel) -> Path:
     def make(folder: Path) -> None:
         print(f"making the file system of {application.name}", flush=True)
         job = machines.Job(
-            scripts | {"size": f"{application.image_mb}\n"} | root,
+            {**scripts, "size": f"{application.image_mb}\n", **root},
             memory_mb=_MAKE_MEMORY_MB,
             time_limit_s=_MAKE_LIMIT_S,
         )

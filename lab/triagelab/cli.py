@@ -410,7 +410,9 @@ def _setup(
         ],
         modules=available,
         seed=1,
-        image=experiment.application and applications.image(experiment.application, kernel),
+        image=applications.image(experiment.application, kernel)
+        if experiment.application
+        else None,
     )
     return setup, kernel.release
 

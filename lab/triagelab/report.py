@@ -140,6 +140,7 @@ def _part(
     cpu = [
         charts.bars(f"{identity}-cpu-{index}", view, job, "cpu_s", looks)
         for index, job in enumerate(view.jobs)
+        if view.ranked(job, "cpu_s")  # an application has none
     ]
     for metric in dict.fromkeys((*view.judged_by, *OF_RUNS)):
         if view.ranked(None, metric):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from triagelab import applications, devices, experiments, plan, samples
+from triagelab import applications, devices, experiments, plan, samples, settings
 from triagelab.errors import LabError, RequestError
 from triagelab.samples import percentile
 
@@ -34,7 +34,7 @@ def test_one_that_does_not_exist() -> None:
 
 def test_what_an_application_is_told_is_what_it_asks_for() -> None:
     experiment = experiments.find("postgres", {"rate": (50, 100)})
-    point = {"beside": "backup", "ionice": "idle", "rate": 50}
+    point: dict[str, settings.Value] = {"beside": "backup", "ionice": "idle", "rate": 50}
     assert experiment.application_at(point) == {"rate": "50"}
     with pytest.raises(RequestError, match="rates"):
         experiments.find("postgres", {"rates": (50, 100)})

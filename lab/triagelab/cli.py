@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: ./triage list, run, report, verify, modules."""
+"""The command line: ./triage list, run, study, report, verify, modules."""
 
 import argparse
 import contextlib
@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,14 @@ from triagelab import (
     host,
     kernels,
     machines,
+    measured,
     modules,
     plan,
     putback,
     report,
     settings,
+    study,
+    studyreport,
     tools,
     verify,
 )
@@ -119,7 +122,25 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
     run.add_argument("--resume", action="store_true", help="go on with what --out has")
     run.add_argument("--json", action="store_true", help="print summary.json, no table")
+    _add_dask(run)
     run.set_defaults(command=_run)
+
+    whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
+    whole.add_argument("--quick", action="store_true", help="its quick part: 20 min on 2 cores")
+    whole.add_argument("--schedulers", metavar="A,B", help="which, in place of the study's")
+    whole.add_argument("--repeats", metavar="N", type=int, help="in place of the study's")
+    whole.add_argument("--machine", help="in place of the experiments': sim, vm, host")
+    whole.add_argument(
+        "--device", metavar="D", help="in place of the experiments'; with host a disk, /dev/X"
+    )
+    whole.add_argument(
+        "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
+    )
+    _add_kernel(whole, default=None)
+    whole.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
+    whole.add_argument("--resume", action="store_true", help="go on with what --out has")
+    _add_dask(whole)
+    whole.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
 
     again = commands.add_parser("report", help="the report again from what was measured")
     again.add_argument("directory", metavar="DIR", type=Path)
@@ -168,6 +189,23 @@ def _add_kernel(
     )
 
 
+def _add_dask(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="run on the workers of the Dask cluster whose scheduler is there, tcp://HOST:PORT",
+    )
+
+
+def _executor(given: argparse.Namespace, machine: str) -> execute.Executor:
+    """Where runs are carried out; Dask is imported for who asks for it alone."""
+    if given.dask is None or machine != "sim":
+        return execute.here
+    from triagelab import cluster
+
+    return cluster.executor(given.dask)
+
+
 def _list(_: argparse.Namespace) -> int:
     rows = [("experiment", name, experiments.title(name)) for name in experiments.names()]
     rows += [("scheduler", name, "the kernel's own") for name in modules.KERNELS_OWN]
@@ -193,6 +231,9 @@ def _modules(given: argparse.Namespace) -> int:
 
 
 def _report(given: argparse.Namespace) -> int:
+    if (given.directory / studyreport.RECORD).is_file():
+        _tell_study(given.directory)
+        return 0
     if not (given.directory / "environment.json").is_file():
         raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
     _tell(given.directory)
@@ -303,11 +344,109 @@ def _tell_checks(record: dict[str, Any], out: Path) -> None:
 def _run(given: argparse.Namespace) -> int:
     experiment = experiments.find(given.experiment, _vary(given.vary))
     machine = given.machine or experiment.machine
+    _refuse_dask(given, machine)
     with _measuring_alone(machine), _disk(given, machine) as held:
         setup, kernel_release = _setup(given, experiment, machine, held)
         out = _out(given)
         with _owned(out):
             return _measure(given, setup, kernel_release, out)
+
+
+def _refuse_dask(given: argparse.Namespace, machine: str) -> None:
+    if given.dask and machine != "sim":
+        raise RequestError(
+            f"--dask is for sim: what {machine} measures on one computer "
+            "cannot be compared with another's"
+        )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A measure of the study, made ready."""
+
+    measure: study.Measure
+    setup: plan.Setup
+    release: str
+
+    @property
+    def machine(self) -> str:
+        return self.setup.points[0].machine.name
+
+
+def _study(given: argparse.Namespace) -> int:
+    whole = study.load(quick=given.quick)
+    _schedulers(given.schedulers, (), {})
+    machine = given.machine or "sim"
+    _refuse_dask(given, machine)
+    with _disk(given, machine) as held:
+        parts, left_out = _parts(given, whole, held)
+        out = _folder(given, "study", studyreport.RECORD)
+        with _owned(out):
+            return _measure_study(given, parts, left_out, out)
+
+
+def _parts(
+    given: argparse.Namespace, whole: study.Study, held: host.Held | None
+) -> tuple[list[_Part], dict[str, str]]:
+    """The measures that can be had on what the user chose, and why the others cannot."""
+    parts, left_out = [], {}
+    for measure in whole.measures:
+        wanted = argparse.Namespace(**vars(given))
+        wanted.schedulers = given.schedulers or ",".join(measure.schedulers or ())
+        wanted.repeats = given.repeats if given.repeats is not None else measure.repeats
+        experiment = measure.found()
+        try:
+            setup, release = _setup(wanted, experiment, given.machine or experiment.machine, held)
+        except RequestError as error:
+            if given.machine is None and given.device is None:
+                raise
+            left_out[measure.name] = str(error)
+        else:
+            parts.append(_Part(measure, setup, release))
+    if not parts:
+        raise RequestError("\n".join(dict.fromkeys(left_out.values())))
+    return parts, left_out
+
+
+def _measure_study(
+    given: argparse.Namespace, parts: list[_Part], left_out: dict[str, str], out: Path
+) -> int:
+    """Carry out all measures as one plan: those in virtual time first, side by side."""
+    _require_space(out)
+    planned = {
+        part.measure.name: _planned(part.setup, part.release, out / part.measure.name)
+        for part in parts
+    }
+    studyreport.record(out, quick=given.quick, left_out=left_out)
+    total = sum(map(len, planned.values()))
+    left = {
+        machine: [
+            task
+            for part in parts
+            if part.machine == machine
+            for task in _left(planned[part.measure.name], out / part.measure.name)
+        ]
+        for machine in sorted({part.machine for part in parts}, key=lambda name: name != "sim")
+    }
+    results = []
+    try:
+        with _progress(total, total - sum(map(len, left.values())), quiet=False) as step:
+            for machine, tasks in left.items():
+                with _measuring_alone(machine):
+                    results += execute.execute(tasks, _executor(given, machine), _tells(step))
+    except execute.StoppedError:
+        return _tell_interrupted(_resume_study(given, out))
+    for name, runs in planned.items():
+        if any(execute.is_done(out / name / "runs" / run.id) for run in runs):
+            _conclude(runs, out / name)
+    failed = [result for result in results if result.reason]
+    _tell_failed(failed)
+    if len(failed) == total:
+        raise LabError(f"every run failed; what they left is in {out}")
+    _tell_study(out)
+    if failed:
+        _tell_again(len(failed), total, _resume_study(given, out))
+    return 1 if failed else 0
 
 
 @contextlib.contextmanager
@@ -533,9 +672,12 @@ def _settings(
 
 def _out(given: argparse.Namespace) -> Path:
     """The run directory: what --out says, or a new one; with --resume the newest there is."""
-    name = Path(given.experiment).stem
+    return _folder(given, Path(given.experiment).stem, "environment.json")
+
+
+def _folder(given: argparse.Namespace, name: str, record: str) -> Path:
     if given.out is None and given.resume:
-        found = sorted(Path("results").glob(f"{name}-*/environment.json"))
+        found = sorted(Path("results").glob(f"{name}-*/{record}"))
         if not found:
             raise RequestError(f"nothing to resume: there is no results/{name}-*")
         return found[-1].parent
@@ -602,49 +744,89 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
     }
 
 
-def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
+def _planned(setup: plan.Setup, release: str, out: Path) -> list[plan.Run]:
+    """All runs of an experiment in `out`, which says what they are from then on."""
     planned = plan.runs(setup)
     environment = _environment(setup, release, planned)
     record = out / "environment.json"
     if record.exists():
         _refuse_other(json.loads(record.read_text()), environment, out)
+    out.mkdir(parents=True, exist_ok=True)
+    execute.write_json(record, environment)
+    return planned
+
+
+def _left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
+    """What is yet to be run, each with its folder."""
+    tasks = [(run, out / "runs" / run.id) for run in planned]
+    return [(run, folder) for run, folder in tasks if not execute.is_done(folder)]
+
+
+def _conclude(planned: list[plan.Run], out: Path) -> None:
+    """Write down what only a finished run can tell: what the device was set to."""
+    record = out / "environment.json"
+    environment = json.loads(record.read_text())
+    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
+    environment["device"]["settings"] = devices.was_set_to(
+        done.device, out / "runs" / done.id / "out"
+    )
+    execute.write_json(record, environment)
+
+
+def _require_space(out: Path) -> None:
     free = shutil.disk_usage(out).free
     if free < _LEAST_FREE_BYTES:
         raise LabError(
             f"only {free >> 20} MiB free for {out}, {_LEAST_FREE_BYTES >> 20} are needed; "
             "make room, or give --out a folder elsewhere"
         )
-    execute.write_json(record, environment)
-    left = [run for run in planned if not execute.is_done(out / "runs" / run.id)]
-    try:
-        with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
-            results = execute.execute(
-                [(run, out / "runs" / run.id) for run in left],
-                execute.here,
-                lambda result: step(result.run.id, "failed" if result.reason else "done"),
-            )
-    except execute.StoppedError:
-        _error.print(
-            f"triage: interrupted; finished runs are kept. Go on with:\n  {_resume(given, out)}"
-        )
-        return _INTERRUPTED
-    failed = [result for result in results if result.reason]
+
+
+def _tell_failed(failed: list[execute.Result]) -> None:
     for result in failed:
         _error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
+
+
+def _tell_again(failed: int, total: int, command: str) -> None:
+    _error.print(
+        f"{failed} of {total} runs failed. Try them again with:\n  {command}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _tell_interrupted(command: str) -> int:
+    _error.print(
+        f"triage: interrupted; finished runs are kept. Go on with:\n  {command}",
+        markup=False,
+        soft_wrap=True,
+    )
+    return _INTERRUPTED
+
+
+def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
+    _require_space(out)
+    planned = _planned(setup, release, out)
+    left = _left(planned, out)
+    executor = _executor(given, setup.points[0].machine.name)
+    try:
+        with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
+            results = execute.execute(left, executor, _tells(step))
+    except execute.StoppedError:
+        return _tell_interrupted(_resume(given, out))
+    failed = [result for result in results if result.reason]
+    _tell_failed(failed)
     if len(failed) == len(planned):
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
-    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
-    environment["device"]["settings"] = devices.was_set_to(
-        done.device, out / "runs" / done.id / "out"
-    )
-    execute.write_json(record, environment)
+    _conclude(planned, out)
     _tell(out, as_json=given.json)
     if failed:
-        _error.print(
-            f"{len(failed)} of {len(planned)} runs failed. "
-            f"Try them again with:\n  {_resume(given, out)}"
-        )
+        _tell_again(len(failed), len(planned), _resume(given, out))
     return 1 if failed else 0
+
+
+def _tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
+    return lambda result: step(result.run.id, "failed" if result.reason else "done")
 
 
 def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
@@ -668,28 +850,30 @@ def _progress(
     a line each elsewhere; nothing for --json.
     """
     if quiet or not _print.is_terminal:
-        count = iter(range(done + 1, total + 1))
+        count = iter(range(1, total - done + 1))
+        begin = time.monotonic()
 
         def line(name: str, state: str) -> None:
-            if not quiet:
-                _print.print(f"[{next(count)}/{total}] {name} {state}", markup=False)
+            if quiet:
+                return
+            here = next(count)
+            minutes = (time.monotonic() - begin) / here * (total - done - here) / 60
+            left = f", {minutes:.0f} min left" if minutes >= 1 else ""
+            _print.print(f"[{done + here}/{total}] {name} {state}{left}", markup=False)
 
         yield line
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_print, transient=True) as bar:
+    # Runs take long: the time left is reckoned from those of the last hour.
+    bar = Progress(*columns, console=_print, transient=True, speed_estimate_period=3600)
+    with bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda name, state: bar.advance(task)
 
 
 def _resume(given: argparse.Namespace, out: Path) -> str:
-    """The command that goes on with this one."""
-    words = ["./triage", "run", given.experiment]
-    for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel"):
-        if getattr(given, option) is not None:
-            words += [f"--{option}", str(getattr(given, option))]
-    if given.allow_write:
-        words.append("--allow-write")
+    """The command that goes on with this `run`."""
+    words = ["./triage", "run", given.experiment, *_options(given)]
     for path in given.module:
         words += ["--module", str(path)]
     for option in ("set", "vary"):
@@ -698,13 +882,36 @@ def _resume(given: argparse.Namespace, out: Path) -> str:
     return shlex.join([*words, "--out", str(out), "--resume"])
 
 
+def _resume_study(given: argparse.Namespace, out: Path) -> str:
+    quick = ["--quick"] if given.quick else []
+    words = ["./triage", "study", *quick, *_options(given), "--out", str(out), "--resume"]
+    return shlex.join(words)
+
+
+def _options(given: argparse.Namespace) -> list[str]:
+    """What was given of that which `run` and `study` both take."""
+    words = ["--allow-write"] if given.allow_write else []
+    for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
+        if getattr(given, option) is not None:
+            words += [f"--{option}", str(getattr(given, option))]
+    return words
+
+
 def _tell(out: Path, as_json: bool = False) -> None:
     """Make the report and show the table."""
-    path = report.write(out)
+    path = report.write(measured.read(out))
     text = (out / "summary.json").read_text()
     if as_json:
         sys.stdout.write(text)
         return
     environment = json.loads((out / "environment.json").read_text())
     _print.print(report.table(json.loads(text), environment))
+    _print.print(f"report: {os.path.relpath(path)}", markup=False)
+
+
+def _tell_study(out: Path) -> None:
+    """Make all reports of a study and show its answers."""
+    found = studyreport.read(out)
+    path = studyreport.write(out, found)
+    _print.print(studyreport.table(out, found))
     _print.print(f"report: {os.path.relpath(path)}", markup=False)

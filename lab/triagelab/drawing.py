@@ -7,6 +7,7 @@ rather than in the drawing, where it could not wrap.  Schedulers differ by colou
 hatching, so that the charts can be read in grey.
 """
 
+import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,36 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
         "tickcolor": GREY,
         "fixedrange": True,  # or a finger could not scroll past a chart
         **settings,
+    }
+
+
+def heading(text: str, axis: str) -> dict[str, Any]:
+    """The name of a panel, above it; `axis` is plotly's name of its vertical one."""
+    return {
+        "xref": "paper",
+        "yref": f"{axis} domain",
+        "x": 0,
+        "y": 1,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "text": f"<b>{html.escape(text)}</b>",
+        "font": {"size": 12, "color": INK},
+        "showarrow": False,
+    }
+
+
+def side_title(text: str) -> dict[str, Any]:
+    """The title that the vertical axes of all panels have in common."""
+    return {
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "xshift": -56,
+        "y": 0.5,
+        "textangle": -90,
+        "text": text,
+        "font": {"size": 12, "color": INK},
+        "showarrow": False,
     }
 
 

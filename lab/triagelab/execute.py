@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triagelab.errors import LabError
-from triagelab.machines import BootError, GuestError, Outcome, last_lines
+from triagelab.machines import BootError, FullError, GuestError, Outcome, last_lines
 from triagelab.plan import Run
 
 T = TypeVar("T")
@@ -65,14 +65,23 @@ def execute(
 ) -> list[Result]:
     """Carry out `tasks`, telling `finished` of each as it ends.
 
-    Raises StoppedError when told to stop, and BootError when the kernel does not boot at all.
+    Raises StoppedError when told to stop, FullError when the disk is full, and BootError when
+    the kernel does not boot at all; where it has booted before, that is a failure like others.
     """
 
     async def everything() -> list[Result]:
+        booted = False
         async with executor([run for run, _ in tasks]) as carry_out_there:
 
             async def one(task: Task) -> Result:
-                result = await carry_out_there(*task)
+                nonlocal booted
+                try:
+                    result = await carry_out_there(*task)
+                    booted = True
+                except BootError as error:
+                    if not booted or isinstance(error, FullError):
+                        raise
+                    result = write_down(*task, str(error), None)
                 finished(result)
                 return result
 
@@ -114,18 +123,26 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def carry_out(run: Run, folder: Path) -> Result:
-    """Measure; `folder` then holds what came back, and run.json, written last."""
+    """Measure; `folder` then holds what came back, and run.json."""
+    return write_down(run, folder, *await attempt(run, folder))
+
+
+async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
+    """Measure: why it failed, None if it did not, and the seconds to fio's start."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    reason, started = None, None
     try:
         outcome = await run.machine.run(run.job, folder)
-        started = outcome.fio_started_s
-        reason = _complaint(outcome, folder)
     except BootError:
         raise
     except GuestError as error:
-        reason = str(error)
+        return str(error), None
+    return _complaint(outcome, folder), outcome.fio_started_s
+
+
+def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
+    """Write run.json, which comes last: it says that the rest is there."""
+    folder.mkdir(parents=True, exist_ok=True)
     record = {
         "id": run.id,
         "scheduler": run.scheduler,
@@ -138,10 +155,10 @@ async def carry_out(run: Run, folder: Path) -> Result:
         "sections": list(run.sections),
         "status": "failed" if reason else "done",
         "reason": reason,
-        "boot_s": started,
+        "boot_s": boot_s,
     }
     write_json(folder / "run.json", record)
-    return Result(run, reason, started)
+    return Result(run, reason, boot_s)
 
 
 def _complaint(outcome: Outcome, folder: Path) -> str | None:

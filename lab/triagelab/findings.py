@@ -135,6 +135,11 @@ def digits(value: float) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
+def counted(number: int, word: str) -> str:
+    """1 run; 2 runs."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def listed(names: Iterable[str]) -> str:
     """a; a and b; a, b and c."""
     *most, last = names
@@ -250,6 +255,13 @@ def describe(point: str) -> str:
     return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
 
 
+def varying(found: list[View]) -> dict[str, str]:
+    """What sets each point apart from the others, for people, by point."""
+    points = {view.point: json.loads(view.point) for view in found}
+    common = set.intersection(*(set(point.items()) for point in points.values()))
+    return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}
+
+
 def shown(row: Record) -> str:
     """A row's mean and interval with its unit."""
     return quantity(row["mean"], row["unit"], row["ci95"])
@@ -349,6 +361,68 @@ def overall(found: list[View]) -> Answer | None:
     return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
 
 
+def of_all(found: list[View]) -> Answer:
+    """The answer of a whole matrix, in a sentence."""
+    if len(found) == 1:
+        return answer(found[0])
+    if found[0].judged_by:
+        return _judged_overall(found)
+    return overall(found) or _at_the_last(found)
+
+
+def _at_the_last(found: list[View]) -> Answer:
+    """Where no job is protected and none judged: the matrix at its far end."""
+    last = answer(found[-1])
+    return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
+
+
+#: Metrics that mean something by themselves; others are compared with the baseline's.
+_ABSOLUTE = ("jain_index", "least_share", "longest_wait_us")
+
+
+def _judged_overall(found: list[View]) -> Answer:
+    """By the first metric that the experiment is judged by: each scheduler where it is worst."""
+    metric = found[0].judged_by[0]
+    relative = metric not in _ABSOLUTE and all(view.row(BASELINE, None, metric) for view in found)
+    worst: dict[str, tuple[float, str, str]] = {}
+    where = varying(found)
+    for view in found:
+        for name in view.ranked(None, metric):
+            here = _figure(view, name, metric, relative)
+            if here and (name not in worst or _worse(here[0], worst[name][0], metric)):
+                worst[name] = (*here, where[view.point])
+    more = metric in MORE_IS_BETTER
+    ranked = sorted(worst, key=lambda name: worst[name][0], reverse=more)
+    if relative:
+        ranked = [name for name in ranked if name != BASELINE]
+    if not ranked:
+        return Answer(f"{name_of(metric)} was measured under {BASELINE} alone.", [])
+    told = {name: f"{worst[name][1]} under {name}" for name in ranked}
+    best = f"At the worst of {len(found)} points {name_of(metric)} is {told[ranked[0]]}"
+    if len(ranked) > 1:
+        best += f" and {told[ranked[-1]]}"
+    details = [f"{name}: {worst[name][1]}, at {worst[name][2]}." for name in ranked]
+    few = _few_repeats(min(found, key=lambda view: view.repeats))
+    return Answer(f"{best}.", [*details, *few])
+
+
+def _figure(view: View, name: str, metric: str, relative: bool) -> tuple[float, str] | None:
+    """A metric of the whole run, as a number to rank by and as text."""
+    row = view.row(name, None, metric)
+    if row is None:
+        return None
+    if not relative or name == BASELINE:
+        return row["mean"], quantity(row["mean"], row["unit"])
+    compared = view.compare(name, BASELINE, None, metric)
+    if compared is None or compared.ratio is None:
+        return None
+    return compared.ratio, f"{times(compared)} that of {BASELINE}"
+
+
+def _worse(value: float, than: float, metric: str) -> bool:
+    return value < than if metric in MORE_IS_BETTER else value > than
+
+
 def _judged(view: View) -> Answer:
     """The experiment's own metrics: who is best and worst, and by the first each in a line."""
     headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
@@ -380,12 +454,16 @@ class _Worst:
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
     """None when the scheduler was measured nowhere."""
     relative = all(view.alone("p99_us") for view in found)
-    seen = [_level(view, scheduler, relative) for view in found if scheduler in view.schedulers]
+    where = varying(found)
+    seen = [
+        _level(view, scheduler, relative, where[view.point])
+        for view in found
+        if scheduler in view.schedulers
+    ]
     return max(seen, key=lambda bad: bad.level, default=None)
 
 
-def _level(view: View, scheduler: str, relative: bool) -> _Worst:
-    where = describe(view.point)
+def _level(view: View, scheduler: str, relative: bool, where: str) -> _Worst:
     row = view.row(scheduler, view.protected, "p99_us")
     alone = view.alone("p99_us")
     if row is None:

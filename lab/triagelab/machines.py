@@ -39,7 +39,11 @@ class GuestError(LabError):
 
 
 class BootError(GuestError):
-    """No job can be run here: the kernel does not boot, or the disk is full."""
+    """The kernel did not boot."""
+
+
+class FullError(BootError):
+    """No job can be run here: the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +186,13 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
     if cpus == 1:
         # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
         arguments.append("nolapic_timer")
-    lockstep = {"LD_PRELOAD": str(programs.shared(Path(__file__).parent / "lockstep.c"))}
     description = "QEMU, instruction counting"
-    return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep, cores(), description)
+    return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep(), cores(), description)
+
+
+def lockstep() -> dict[str, str]:
+    """What makes QEMU's main loop wait for its virtual CPU: an environment variable."""
+    return {"LD_PRELOAD": str(programs.shared(Path(__file__).parent / "lockstep.c"))}
 
 
 def _vm(base: guest.Base, cpus: int) -> Qemu:
@@ -327,7 +335,7 @@ def last_lines(console: Path, count: int = 15) -> str:
 
 def _died(console: Path, complaint: str) -> GuestError:
     if shutil.disk_usage(console.parent).free < _FULL_BYTES:
-        return BootError(f"No space left for {console.parent}; make room and use --resume")
+        return FullError(f"No space left for {console.parent}; make room and use --resume")
     text = _text(console)
     kind: type[GuestError] = GuestError if READY in text else BootError
     if kind is BootError:

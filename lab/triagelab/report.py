@@ -14,9 +14,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import charts, drawing, findings, samples, summary, sweeps, timelines
+from triagelab import charts, drawing, findings, samples, sweeps, timelines
 from triagelab.drawing import Chart, Style
 from triagelab.findings import BASELINE, View
+from triagelab.measured import Measured
 from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
 from triagelab.summary import Values
 
@@ -29,18 +30,16 @@ LEGEND = "↓ lower, ↑ higher, = no difference seen, ? not enough repeats"
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
 
 
-def write(out: Path) -> Path:
+def write(there: Measured) -> Path:
     """Writes samples.parquet, summary.json and report.html from what was measured.
 
-    Returns the report's path.  Raises LabError when a finished run's files make no sense.
+    Returns the report's path.
     """
-    environment = samples.read_environment(out)
-    measured = samples.collect(out)
-    result = summary.summarise(measured, environment)
-    measured.write_parquet(out / "samples.parquet")
-    (out / "summary.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    report = out / "report.html"
-    report.write_text(_page(out, measured, result, environment))
+    there.samples.write_parquet(there.out / "samples.parquet")
+    text = json.dumps(there.summary, indent=1, ensure_ascii=False)
+    (there.out / "summary.json").write_text(text + "\n")
+    report = there.out / "report.html"
+    report.write_text(_page(there))
     return report
 
 
@@ -85,16 +84,15 @@ class Line:
     against_best: str
 
 
-def _page(out: Path, measured: pl.DataFrame, result: Record, environment: Record) -> str:
-    values = summary.by_repeat(measured)
-    views = findings.views(result, environment)
+def _page(there: Measured) -> str:
+    environment, values, views = there.environment, there.values, there.views
     looks = drawing.styles(environment["schedulers"])
     parts = [
-        _part(f"p{index}", view, values, measured, environment, looks)
+        _part(f"p{index}", view, values, there.samples, environment, looks)
         for index, view in enumerate(views)
     ]
-    runs = [run for _, run in samples.runs(out)]
-    template = _templates().get_template("report.html.j2")
+    runs = [run for _, run in samples.runs(there.out)]
+    template = templates().get_template("report.html.j2")
     return template.render(
         environment=environment,
         overall=findings.overall(views),
@@ -110,7 +108,8 @@ def _page(out: Path, measured: pl.DataFrame, result: Record, environment: Record
     )
 
 
-def _templates() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """The pages' templates."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

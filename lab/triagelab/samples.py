@@ -274,6 +274,24 @@ def _latencies(bins: Counter[int]) -> dict[str, float]:
     return {metric: percentile(bins, of) / 1000 for metric, of in permilles.items()}
 
 
+def histograms(out: Path, job: str) -> dict[tuple[str, str], Counter[int]]:
+    """A job's total latencies, in ns: bins by point and scheduler, over repeats."""
+    application = read_environment(out).get("application")
+    found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for path, run in runs(out):
+        if run["status"] != "done" or job not in run["sections"]:
+            continue
+        if job == application:
+            bins = _bins(_done(path / "out" / "operations.csv"))
+        else:
+            threads = read_json(path / "out" / "fio.json")["jobs"]
+            mine = [thread for thread in threads if thread["jobname"] == job]
+            bins = _merged_bins([part[way]["lat_ns"] for part in mine for way in DIRECTIONS])
+        for point in run.get("points", [run["point"]]):
+            found[point_key(point), run["scheduler"]] += bins
+    return dict(found)
+
+
 def _overall(path: Path, jobs: list[Value], deadlines: dict[str, int]) -> dict[str, float]:
     """What is judged of all jobs together."""
     by_metric: dict[str, list[float]] = defaultdict(list)
@@ -365,19 +383,14 @@ def _operations(path: Path, application: str) -> Iterator[Value]:
 
     An application that completed nothing has throughput 0 and no latency.
     """
-    try:
-        lines = [line.split(",") for line in path.read_text().split()]
-        done = [(float(end), float(latency)) for end, latency in lines]
-    except (OSError, ValueError) as error:
-        raise _unusable(path, error) from error
+    done = _done(path)
     if not done:
         yield Value(application, "iops", 0.0)
         return
     latencies = [latency for _, latency in done]
-    bins = Counter(round(latency * 1000) for latency in latencies)
     mean = sum(latencies) / len(latencies)
     seconds = max(end for end, _ in done)
-    values = {"iops": len(done) / seconds, "mean_us": mean, **_latencies(bins)}
+    values = {"iops": len(done) / seconds, "mean_us": mean, **_latencies(_bins(done))}
     for metric, value in (values | {"max_us": max(latencies)}).items():
         yield Value(application, metric, value)
     windows: dict[int, list[float]] = defaultdict(list)
@@ -386,6 +399,19 @@ def _operations(path: Path, application: str) -> Iterator[Value]:
     for window, inside in sorted(windows.items()):
         time_s = (window + 1) * LOG_WINDOW_MS / 1000
         yield Value(application, "lat_us", sum(inside) / len(inside), time_s)
+
+
+def _done(path: Path) -> list[tuple[float, float]]:
+    """An application's operations: when each ended, in s, and how many µs it took."""
+    try:
+        lines = [line.split(",") for line in path.read_text().split()]
+        return [(float(end), float(latency)) for end, latency in lines]
+    except (OSError, ValueError) as error:
+        raise _unusable(path, error) from error
+
+
+def _bins(done: list[tuple[float, float]]) -> Counter[int]:
+    return Counter(round(latency * 1000) for _, latency in done)
 
 
 # ---- the guest's counters -------------------------------------------------------

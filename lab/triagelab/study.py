@@ -86,8 +86,9 @@ class Study:
     pages: tuple[Page, ...]
 
 
-def load(path: Path = FILE, *, quick: bool = False) -> Study:
-    """The study of a file; `quick` leaves out what it says to leave out."""
+def load(path: Path | None = None, *, quick: bool = False) -> Study:
+    """Our study, or that of a file; `quick` leaves out what it says to leave out."""
+    path = path or FILE
     try:
         given = tomllib.loads(path.read_text())
         _only(given, {"measure", "page"}, "the file")

@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 from triagelab import drawing, findings, statistics
 from triagelab.charts import background
 from triagelab.drawing import INK, Chart, Style
-from triagelab.findings import BASELINE, SPACE, Scale, Sweep, View, digits, scale_for
+from triagelab.findings import BASELINE, NAMES, SPACE, Scale, Sweep, View, digits, scale_for
+from triagelab.samples import UNITS
 from triagelab.summary import Values, alone_key
 
 # The symbols of drawing.MARKERS as text, for labels.
@@ -86,6 +87,39 @@ def charts(
         if pair:
             drawn.append((latency.sweep.fixed, pair))
     return drawn
+
+
+def lines(
+    identity: str,
+    sweep: Sweep,
+    job: str | None,
+    metric: str,
+    values: Values,
+    looks: dict[str, Style],
+) -> Chart | None:
+    """One metric over the steps of a sweep; None where nothing was measured of it.
+
+    Latency has a log axis: it differs by orders of magnitude.
+    """
+    found = {
+        scheduler: [
+            _dot(values.get((view.point, scheduler, job, metric), {})) for _, view in sweep.steps
+        ]
+        for scheduler in _schedulers(sweep)
+    }
+    found = {scheduler: line for scheduler, line in found.items() if any(line)}
+    if not found:
+        return None
+    low, high = _ends(found.values())
+    log = UNITS[metric] == "µs" and low > 0
+    scale = scale_for(UNITS[metric], math.sqrt(low * high) if log else high)
+    of = f"{job}'s " if job else ""
+    kind = Kind(
+        f"{of}{NAMES[metric]}", NAMES[metric], scale, log, metric in findings.MORE_IS_BETTER
+    )
+    side = Side(sweep, kind, found)
+    ends = _log_range([side]) if log else (0.0, 1.05 * high or 1.0)
+    return _chart(identity, side, looks, *ends)
 
 
 # ---- what was measured ----------------------------------------------------------
@@ -250,7 +284,8 @@ def _across(sweep: Sweep) -> dict[str, object]:
 def _up(kind: Kind, bottom: float, top: float) -> dict[str, object]:
     if not kind.log:
         ends = [bottom / kind.scale.divisor, top / kind.scale.divisor]
-        return drawing.axis(f"{kind.axis} ({kind.scale.unit})", range=ends)
+        unit = f" ({kind.scale.unit})" if kind.scale.unit else ""
+        return drawing.axis(f"{kind.axis}{unit}", range=ends)
     shift = math.log10(kind.scale.divisor)
     ends = [bottom - shift, top - shift]
     ticks, labels = drawing.log_ticks(10 ** ends[0], 10 ** ends[1])

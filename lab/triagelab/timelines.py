@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The charts over time: a panel a scheduler, below each other, on one axis of time."""
 
-import html
 import math
 from dataclasses import dataclass
 from statistics import median
@@ -181,18 +180,8 @@ def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since:
         domain = [(count - index - 1) / count, (count - index - 0.22) / count]
         axis = drawing.axis("", **up, domain=domain, anchor="x")
         figure.update_layout({_axis(index).replace("y", "yaxis"): axis})
-        figure.add_annotation(_heading(name, index))
-    figure.add_annotation(
-        xref="paper",
-        yref="paper",
-        x=0,
-        xshift=-56,
-        y=0.5,
-        textangle=-90,
-        text=title,
-        font={"size": 12, "color": INK},
-        showarrow=False,
-    )
+        figure.add_annotation(drawing.heading(name, _axis(index)))
+    figure.add_annotation(drawing.side_title(title))
     across = drawing.axis(f"time since {since} (s)", range=[0, end], anchor=_axis(count - 1))
     figure.update_layout(
         **drawing.layout(60 + 104 * count, {"l": 62, "r": 12, "t": 22, "b": 46}), xaxis=across
@@ -203,20 +192,6 @@ def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since:
 def _axis(panel: int) -> str:
     """Plotly's name of a panel's vertical axis."""
     return f"y{panel + 1}" if panel else "y"
-
-
-def _heading(name: str, index: int) -> dict[str, Any]:
-    return {
-        "xref": "paper",
-        "yref": f"{_axis(index)} domain",
-        "x": 0,
-        "y": 1,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "text": f"<b>{html.escape(name)}</b>",
-        "font": {"size": 12, "color": INK},
-        "showarrow": False,
-    }
 
 
 def _band(line: Line, divisor: float, colour: str, panel: int) -> list[go.Scatter]:

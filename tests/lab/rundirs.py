@@ -48,6 +48,7 @@ class Bench:
     seconds: float = 3.0
     protected: str | None = "database_sim"
     background: tuple[str, ...] = ("backup_sim",)
+    judged_by: tuple[str, ...] = ()
     capacity_iops: float | None = 10000.0
     failed: tuple[tuple[str, int], ...] = ()
     noise: float = 0.02
@@ -132,6 +133,7 @@ def environment(bench: Bench) -> Record:
         "schedulers": list(bench.loads),
         "protected": bench.protected,
         "background": list(bench.background),
+        "judged_by": list(bench.judged_by),
         "repeats": bench.repeats,
         "seed": 1,
         "modules": {"prio-basic": {"sha256": "5a" * 32}} if "prio-basic" in bench.loads else {},
@@ -173,18 +175,26 @@ def _run(
     if failed:
         return
     random = np.random.default_rng([repeat, len(point), *identity.encode()])
-    parts = []
-    for index, (name, load) in enumerate(jobs.items()):
-        factor = float(np.exp(random.normal(0, bench.noise)))
-        count = round(load.iops * bench.seconds / factor)
-        latencies = factor * load.median_us * 1000 * np.exp(random.normal(0, load.spread, count))
-        parts.append(fio_job(name, latencies.astype(int), load, bench.seconds))
-        _logs(folder / "out" / "logs", index, latencies, load, bench.seconds)
-    _dump(folder / "out" / "fio.json", {"fio version": "fio-3.33", "jobs": parts})
-    total = sum(part[jobs[part["jobname"]].ddir]["total_ios"] for part in parts)
-    _counters(folder / "out" / "samples.csv", total, bench.seconds)
+    total = leave(folder / "out", jobs, random, bench.noise, bench.seconds)
     if bench.device == "flash":
         _flash(folder / "out" / "device.csv", total, bench.seconds)
+
+
+def leave(
+    out: Path, jobs: dict[str, Load], random: np.random.Generator, noise: float, seconds: float
+) -> int:
+    """Writes what a guest leaves of its jobs; returns how many requests they made."""
+    parts = []
+    for index, (name, load) in enumerate(jobs.items()):
+        factor = float(np.exp(random.normal(0, noise)))
+        count = round(load.iops * seconds / factor)
+        latencies = factor * load.median_us * 1000 * np.exp(random.normal(0, load.spread, count))
+        parts.append(fio_job(name, latencies.astype(int), load, seconds))
+        _logs(out / "logs", index, latencies, load, seconds)
+    _dump(out / "fio.json", {"fio version": "fio-3.33", "jobs": parts})
+    total = sum(part[jobs[part["jobname"]].ddir]["total_ios"] for part in parts)
+    _counters(out / "samples.csv", total, seconds)
+    return int(total)
 
 
 def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Record:

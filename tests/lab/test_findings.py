@@ -11,6 +11,7 @@ from triagelab import findings, samples, summary
 from triagelab.findings import View, digits, quantity, title
 
 from tests.lab import rundirs
+from tests.lab.measured import case
 from tests.lab.rundirs import Bench, Load
 
 STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
@@ -266,3 +267,30 @@ def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
             if row["metric"] == "instructions_per_io" and not row["point"]}  # fmt: skip
     said = f"bfq: +{plain(digits(more['bfq'] - more['none']))} over none, "
     assert any(plain(detail).startswith(said) for detail in answer.details)
+
+
+def judged(folder: Path, metric: str, slower: float) -> findings.Answer:
+    """The answer of two points, at the second of which kyber completes `slower` times less."""
+
+    def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
+        hard = point["step"] == 2 and scheduler == "kyber"
+        return dataclasses.replace(load, iops=load.iops / slower) if hard else load
+
+    loads = {name: {"job": Load(1000, 100)} for name in ("none", "kyber")}
+    bench = Bench(
+        loads, at=at, seconds=0.3, repeats=3, protected=None, background=(), noise=0.001,
+        judged_by=(metric,), points=({"step": 1, "fixed": "x"}, {"step": 2, "fixed": "x"}),
+    )  # fmt: skip
+    return findings.of_all(case(folder, bench).views)
+
+
+def test_a_matrix_is_judged_where_each_scheduler_is_worst(tmp_path: Path) -> None:
+    told = judged(tmp_path, "total_iops", 4)
+    assert told.headline.startswith("At the worst of 2 points total throughput is 0.25")
+    assert told.headline.endswith("that of none under kyber.")
+    assert told.details[0].endswith("that of none, at step = 2."), "what all have is left out"
+
+
+def test_what_means_something_by_itself_is_not_a_ratio(tmp_path: Path) -> None:
+    told = judged(tmp_path, "jain_index", 4)
+    assert "fairness index is 1.00 under none and 1.00 under kyber" in told.headline

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from rich.console import Console
-from triagelab import report, samples, summary
+from triagelab import measured, report, samples, summary
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load
@@ -125,7 +125,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("made")
     outs = {name: folder / str(index) for index, name in enumerate(CASES)}
     for name, out in outs.items():
-        report.write(rundirs.make(out, CASES[name]))
+        report.write(measured.read(rundirs.make(out, CASES[name])))
     return outs
 
 
@@ -160,7 +160,7 @@ def test_writes_what_the_run_directory_promises(study: Path) -> None:
 
 def test_writing_again_changes_nothing(study: Path) -> None:
     before = [(study / name).read_bytes() for name in ("summary.json", "report.html")]
-    report.write(study)
+    report.write(measured.read(study))
     assert [(study / name).read_bytes() for name in ("summary.json", "report.html")] == before
 
 

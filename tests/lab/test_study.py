@@ -103,7 +103,7 @@ def test_a_chart_is_of_points_that_are_measured(
     rest = [{key: value for key, value in p.items() if key not in along} for p in points]
     assert all(point == rest[0] for point in rest), "`at` leaves more than one point"
     assert all(name in points[0] for name in along)
-    jobs = {job.name for point in points for job in experiment.workload_at(point).jobs}
+    jobs = {job for point in points for job in experiment.jobs_at(point)}
     assert chart.job is None or chart.job in jobs
     assert chart.metric is None or chart.metric in findings.NAMES
     assert chart.scheduler is None or chart.scheduler in experiments.all_schedulers()

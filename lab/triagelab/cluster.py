@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs on the workers of a Dask cluster, which may be other computers.
+
+What a run is made from goes to the workers as bytes, each file once, and is kept in
+their cache folders by its hash: the kernel, the guest's archive, the job's files and
+modules. Of its own a worker needs this package and QEMU, of the same version. What
+a run leaves comes back as bytes too. A run whose worker dies is given to another;
+only what came back whole is written down.
+"""
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import io
+import shutil
+import socket
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distributed import Client, KilledWorker, WorkerPlugin
+from distributed.client import FutureCancelledError
+
+from triagelab import cache, execute, machines, tools
+from triagelab.errors import LabError, RequestError
+from triagelab.guest import Base
+from triagelab.machines import Qemu
+from triagelab.plan import Run
+
+_CONNECT_S = 10
+_GO_ON = "finished runs are kept, --resume goes on"
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file among those that were shipped."""
+
+    digest: str
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Where it is on a worker."""
+        return cache.root() / _entry(self.digest) / self.name
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A run for a worker, with what are paths here taken out of it.
+
+    files  path under /job -> the text, or the file that was shipped
+    """
+
+    run: Run
+    qemu_version: str
+    kernel: _File
+    base: _File
+    files: Mapping[str, str | _File]
+    modules: tuple[_File, ...]
+
+
+@dataclass(frozen=True)
+class _Back:
+    """What a worker has to tell of a run, and its folder's name there and content."""
+
+    reason: str | None
+    boot_s: float | None
+    folder: str
+    content: bytes
+
+
+class _Shipment(WorkerPlugin):
+    """Files for all workers, those too that join later or come back."""
+
+    name = "triage-shipment"
+
+    def __init__(self, parcels: Mapping[str, bytes]) -> None:
+        self.parcels = parcels
+
+    def setup(self, worker: object) -> None:
+        """Unpack into the worker's cache folder what is not there yet."""
+        for digest, content in self.parcels.items():
+            cache.entry(_entry(digest), functools.partial(_unpack, content))
+
+
+def executor(address: str) -> execute.Executor:
+    """The Dask cluster whose scheduler answers at `address`."""
+
+    @contextlib.asynccontextmanager
+    async def there(runs: Sequence[Run]) -> AsyncIterator[execute.CarryOut]:
+        parcels: dict[str, bytes] = {}
+        orders = {run.id: _order(run, parcels) for run in runs}
+        async with _client(address) as client:
+            await client.register_plugin(_Shipment(parcels))
+
+            async def one(run: Run, folder: Path) -> execute.Result:
+                try:
+                    back = await client.submit(_attempt, orders[run.id], key=f"triage-{run.id}")
+                except KilledWorker as error:
+                    return execute.write_down(run, folder, f"its workers died: {error}", None)
+                except FutureCancelledError as error:
+                    raise LabError(f"the Dask scheduler at {address} is gone; {_GO_ON}") from error
+                return _receive(run, back, folder)
+
+            yield one
+
+    return there
+
+
+@contextlib.asynccontextmanager
+async def _client(address: str) -> AsyncIterator[Client]:
+    try:
+        client = await Client(  # type: ignore[no-untyped-call]
+            address, asynchronous=True, timeout=_CONNECT_S, set_as_default=False
+        )
+    except ValueError as error:
+        raise RequestError(f"--dask {address}: {error}; expected tcp://HOST:PORT") from error
+    except OSError as error:
+        raise LabError(
+            f"no Dask scheduler answers at {address}; docs/lab.md says how to start one"
+        ) from error
+    async with client:
+        yield client
+
+
+def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
+    """Put what came back where it would be, had the run been carried out here."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _unpack(back.content, folder)
+    reason = back.reason and back.reason.replace(back.folder, str(folder))
+    return execute.write_down(run, folder, reason, back.boot_s)
+
+
+# ---- to a worker ------------------------------------------------------------------
+
+
+def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
+    """The order for a run, whose files are in `parcels` by their hashes afterwards."""
+
+    def ship(path: Path) -> _File:
+        digest, content = _packed(path)
+        parcels[digest] = content
+        return _File(digest, path.name)
+
+    assert isinstance(run.machine, Qemu)
+    base = run.machine.base
+    return _Order(
+        replace(run, job=replace(run.job, files={}, modules=())),
+        tools.qemu_version(),
+        ship(base.kernel.image),
+        ship(base.folder),
+        {
+            name: ship(content) if isinstance(content, Path) else content
+            for name, content in run.job.files.items()
+        },
+        tuple(map(ship, run.job.modules)),
+    )
+
+
+@functools.cache
+def _packed(path: Path) -> tuple[str, bytes]:
+    """An archive of a file or folder, and its hash: of names, contents and modes alone."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        return member.replace(mtime=0, uid=0, gid=0, uname="", gname="")
+
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(path, path.name, filter=plain)
+    return hashlib.sha256(content.getvalue()).hexdigest()[:32], content.getvalue()
+
+
+def _unpack(content: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def _entry(digest: str) -> str:
+    return f"shipped/{digest}"
+
+
+# ---- on a worker ------------------------------------------------------------------
+
+
+def _attempt(order: _Order) -> _Back:
+    """Carry out a run on a worker."""
+    tools.require([tools.QEMU, tools.CPIO])
+    if tools.qemu_version() != order.qemu_version:
+        raise LabError(
+            f"the worker on {socket.gethostname()} has {tools.qemu_version()}, this computer "
+            f"{order.qemu_version}, with which figures may differ; install the same on both"
+        )
+    machine = order.run.machine
+    assert isinstance(machine, Qemu)
+    kernel = replace(machine.base.kernel, image=order.kernel.path)
+    machine = replace(
+        machine,
+        base=Base(kernel, order.base.path),
+        environment=machines.lockstep(),
+    )
+    job = replace(
+        order.run.job,
+        files={
+            name: content.path if isinstance(content, _File) else content
+            for name, content in order.files.items()
+        },
+        modules=tuple(file.path for file in order.modules),
+    )
+    run = replace(order.run, machine=machine, job=job)
+    with tempfile.TemporaryDirectory(prefix="triage-run-") as scratch:
+        folder = Path(scratch) / run.id
+        reason, boot_s = asyncio.run(execute.attempt(run, folder))
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            archive.add(folder, ".")
+        return _Back(reason, boot_s, str(folder), content.getvalue())

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A program in QEMU's place: what the lab does with runs is tested without a guest.
+
+It takes QEMU's options, reads the job from the archive, and leaves what a guest would:
+figures that depend on the scheduler and the seed alone. FAKE_QEMU says what shall go
+wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once, `SIGNAL SCHEDULER SEED`, a
+signal to whoever started it.
+"""
+
+import os
+import re
+import signal
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tests.lab import rundirs
+from tests.lab.rundirs import Load
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 0.2
+
+
+def install(folder: Path) -> None:
+    """Put it into `folder`, by QEMU's name."""
+    folder.mkdir()
+    program = folder / "qemu-system-x86_64"
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo "QEMU emulator version 0, a fake" && exit\n'
+        f'PYTHONPATH={ROOT} exec {sys.executable} -m tests.lab.fakeqemu "$@"\n'
+    )
+    program.chmod(0o755)
+
+
+def main(arguments: list[str]) -> None:
+    def option(name: str) -> str:
+        return arguments[arguments.index(name) + 1]
+
+    files = dict(re.findall(r"file,id=(\w+),path=(\S+)", " ".join(arguments)))
+    console = Path(files["console"])
+    seed = int(option("-seed"))
+    archive = Path(option("-initrd")).read_bytes()
+    scheduler = re.findall(rb"SCHEDULER='(.+?)'", archive)[-1].decode()
+    job = re.findall(rb"job/job\.fio\0+(.+?)070701", archive, re.DOTALL)[-1].decode()
+    sections = [name for name in re.findall(r"^\[(.+)\]$", job, re.MULTILINE) if name != "global"]
+
+    wrong = os.environ.get("FAKE_QEMU", "").split()
+    if wrong == ["no-boot", scheduler]:
+        return
+    console.write_text("triage: ready\n")
+    if wrong == ["panic", scheduler]:
+        console.write_text("triage: ready\nKernel panic - not syncing: made to\n")
+        return
+    if wrong[1:] == [scheduler, str(seed)]:
+        once = Path(os.environ["FAKE_QEMU_ONCE"])
+        if not once.exists():
+            once.touch()
+            os.kill(os.getppid(), signal.Signals[wrong[0]])
+            signal.pause()  # whoever it was takes us along
+    random = np.random.default_rng([seed, *scheduler.encode()])
+    slower = 1.0 + len(scheduler) / 10
+    jobs = {name: Load(500 / slower, 1000 * slower, 0.1) for name in sections}
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch)
+        (out / "logs").mkdir()
+        rundirs.leave(out, jobs, random, 0.01, SECONDS)
+        (out / "device").write_text("")
+        (out / "exit-status").write_text("0\n")
+        with tarfile.open(files["results"], "w") as results:
+            for path in sorted(out.iterdir()):
+                results.add(path, path.name)
+    console.write_text("triage: ready\ntriage: fio starts\ntriage: done\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

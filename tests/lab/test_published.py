@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: a verdict on a published finding is by its rule; ours are about what there is."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from triagelab import experiments, findings, published, study
+from triagelab.errors import LabError
+from triagelab.findings import View
+from triagelab.published import (
+    AGREE,
+    DISAGREE,
+    NOT_COMPARABLE,
+    NOT_MEASURED,
+    Expected,
+    Finding,
+    Source,
+)
+from triagelab.statistics import Comparison, compare
+
+OURS = published.load()
+LOW, HIGH, SAME = (
+    compare({n: value + n / 1000 for n in range(5)}, {n: 1.0 + n / 1000 for n in range(5)})
+    for value in (0.5, 2.0, 1.05)
+)
+FEW = compare({0: 0.5, 1: 0.5}, {0: 1.0, 1: 1.0})
+
+
+class Seen:
+    """A view that has one comparison to offer."""
+
+    schedulers = ("a", "b")
+
+    def __init__(self, found: Comparison | None) -> None:
+        self.found = found
+
+    def compare(self, *_: object) -> Comparison | None:
+        return self.found
+
+    def row(self, name: str, job: str | None, metric: str) -> dict[str, Any] | None:
+        if metric in ("cpu_utilisation", "device_utilisation"):
+            return {"mean": 0.95, "unit": "1"}
+        return {"mean": 2000.0, "unit": "µs"}
+
+
+def finding(*expects: str) -> Finding:
+    source = Source("title", "short", "setup")
+    figures = {"a": 1.5, "b": 20}
+    wanted = tuple(map(Expected.parsed, expects))
+    return Finding(source, "figure 1", "so", figures, "µs", None, "m", {}, "job", "p99_us", wanted)
+
+
+def judged(relation: str, found: Comparison | None) -> str:
+    view = cast(View, Seen(found))
+    return published.judge(finding(f"a {relation} b"), view).verdict
+
+
+@pytest.mark.parametrize(
+    ("relation", "low", "high", "same"),
+    [
+        ("<", AGREE, DISAGREE, DISAGREE),
+        (">", DISAGREE, AGREE, AGREE),  # 5 % and always is a difference seen
+        ("<=", AGREE, DISAGREE, DISAGREE),
+        (">=", DISAGREE, AGREE, AGREE),
+        ("=", DISAGREE, DISAGREE, AGREE),
+    ],
+)
+def test_the_rule(relation: str, low: str, high: str, same: str) -> None:
+    assert [judged(relation, found) for found in (LOW, HIGH, SAME)] == [low, high, same]
+    assert judged(relation, FEW) == NOT_COMPARABLE, "two repeats"
+    assert judged(relation, None) == NOT_MEASURED
+
+
+def test_a_verdict_says_why_and_shows_both_sides() -> None:
+    verdict = published.judge(finding("a = b", "a < b"), cast(View, Seen(HIGH)))
+    assert verdict.verdict == DISAGREE
+    assert verdict.why.startswith("a is 2.00\u00a0× [")
+    assert verdict.why.endswith("b, not lower than it.")
+    assert verdict.theirs == "a 1.5, b 20 µs"
+    assert verdict.ours == "a 2.00\u00a0ms, b 2.00\u00a0ms; bottleneck: device and CPU"
+
+
+def test_what_cannot_be_compared_says_so() -> None:
+    made = replace(finding("a < b"), not_comparable="another kernel")
+    verdict = published.judge(made, cast(View, Seen(LOW)))
+    assert (verdict.verdict, verdict.why) == (NOT_COMPARABLE, "another kernel")
+    assert published.judge(finding("a < b"), None).verdict == NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a ~ b", "'a ~ b': expected one of < > <= >= ="), ("a <", "not enough values")],
+)
+def test_an_expectation_that_makes_no_sense_is_told(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "published.toml"
+    path.write_text(
+        f'[source.s]\ntitle="t"\nshort="s"\nsetup="u"\n'
+        f'[[finding]]\nsource="s"\nwhere="w"\nsays="x"\nexpects=["{text}"]\n'
+    )
+    with pytest.raises(LabError) as error:
+        published.load(path)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize("finding", OURS, ids=lambda f: f"{f.where}-{f.metric}")
+def test_our_findings_are_about_what_the_study_measures(finding: Finding) -> None:
+    if finding.measure is None:
+        assert not finding.expects
+        return
+    measures = {measure.name: measure for measure in study.load().measures}
+    assert finding.measure in measures
+    assert finding.expects
+    assert finding.metric in findings.NAMES
+    varied = measures[finding.measure].vary
+    for name, value in finding.at.items():
+        assert value in varied.get(name, [value])
+    named = {name for expected in finding.expects for name in (expected.a, expected.b)}
+    assert named <= set(experiments.all_schedulers())
+
+
+@pytest.mark.parametrize("finding", OURS, ids=lambda f: f"{f.where}-{f.metric}")
+def test_our_findings_expect_what_their_figures_say(finding: Finding) -> None:
+    for expected in finding.expects:
+        if not {expected.a, expected.b} <= finding.figures.keys():
+            continue
+        ratio = finding.figures[expected.a] / finding.figures[expected.b]
+        if finding.metric == "total_iops" or finding.unit in ("µs", "% of CPU time"):
+            holds = {"<": ratio < 1, ">": ratio > 1, "=": 0.9 < ratio < 1.1}
+            assert holds[expected.relation], str(expected)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: whatever stops a study, what is finished stays, and going on ends with the same rows.
+
+A program in QEMU's place stands for guests, which are not what this is about.
+"""
+
+import contextlib
+import html
+import io
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import cli, execute, experiments, guest, kernels, machines, published, study, tools
+
+from tests.lab import fakeqemu
+
+EXPERIMENTS = {
+    "crowd": """
+        title = "A crowd"
+        question = "Who waits?"
+        protected = "urgent"
+        background = ["bulk"]
+        [vary]
+        apps = [1, 2]
+        """,
+    "total": """
+        title = "All together"
+        question = "How much?"
+        judged_by = ["total_iops"]
+        """,
+}
+WORKLOAD = "[global]\nrw=randread\n[urgent]\n[bulk]\nnumjobs=${apps}\n"
+STUDY = """
+[measure.crowd]
+[measure.total]
+quick = false
+[[page]]
+name = "crowd"
+question = "Who waits?"
+measures = ["crowd"]
+charts = [
+    { kind = "lines", measure = "crowd", job = "urgent", metric = "p99_us", x = "apps" },
+    { kind = "heat", measure = "crowd", job = "urgent", x = "apps" },
+    { kind = "cdf", measure = "crowd", job = "urgent", at = { apps = 2 } },
+]
+[[page]]
+name = "total"
+question = "How much?"
+measures = ["total"]
+charts = [{ kind = "bars", measure = "total", metric = "total_iops" }]
+"""
+PUBLISHED = """
+[source.s]
+title = "T"
+short = "S"
+setup = "U"
+[[finding]]
+source = "s"
+where = "figure 1"
+says = "kyber is slower"
+measure = "crowd"
+at = { apps = 2 }
+job = "urgent"
+metric = "p99_us"
+expects = ["kyber > none"]
+"""
+WORDS = ["study", "--schedulers", "none,kyber", "--repeats", "2", "--device", "null"]
+REPEATS = 2
+RUNS = REPEATS * (2 * 2 + 1 + 2)  # points and schedulers, and the protected job alone
+INTERRUPTED = 130
+
+
+@pytest.fixture(scope="module", autouse=True)
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A study of two small experiments, and a QEMU that is none."""
+    folder = tmp_path_factory.mktemp("laboratory")
+    with pytest.MonkeyPatch.context() as patch:
+        fakeqemu.install(folder / "bin")
+        patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+        tools.qemu_version.cache_clear()
+        patch.setattr(experiments, "FOLDER", folder)
+        for name, text in EXPERIMENTS.items():
+            (folder / name).mkdir()
+            (folder / name / "experiment.toml").write_text(text)
+            workload = WORKLOAD if name == "crowd" else WORKLOAD.replace("${apps}", "1")
+            (folder / name / "workload.fio").write_text(workload)
+        for module, text in ((study, STUDY), (published, PUBLISHED)):
+            patch.setattr(module, "FILE", folder / f"{module.__name__}.toml")
+            module.FILE.write_text(text)
+
+        kernel = kernels.Kernel("6.12", folder / "vmlinuz", folder, None)
+        kernel.image.write_bytes(b"no kernel")
+        kernel.modules.mkdir(parents=True)
+        (kernel.modules / "modules.builtin").write_text("null_blk.ko\nkyber-iosched.ko\n")
+        patch.setattr(kernels, "find", lambda name: kernel)
+        base = guest.Base(kernel, folder / "base")
+        base.folder.mkdir()
+        for name in ("base.cpio", "modules.dep"):
+            (base.folder / name).write_text("")
+        patch.setattr(guest, "base", lambda kernel: base)
+        patch.setattr(cli, "_LEAST_FREE_BYTES", 0)
+        yield
+    tools.qemu_version.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that nothing happened to."""
+    out = tmp_path_factory.mktemp("quiet") / "out"
+    assert triage(*WORDS, "--out", out) == 0
+    return out
+
+
+@pytest.fixture
+def once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is there once the fake has sent its signal."""
+    path = tmp_path / "once"
+    monkeypatch.setenv("FAKE_QEMU_ONCE", str(path))
+    return path
+
+
+def triage(*words: object) -> int:
+    return cli.main(list(map(str, words)))
+
+
+def rows(out: Path) -> Any:
+    """What each measure's summary says, verdicts too."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/summary.json")}
+    assert set(found) == {"crowd", "total"}
+    return found
+
+
+def finished(out: Path) -> dict[Path, int]:
+    folders = [path.parent for path in out.glob("*/runs/*/run.json")]
+    return {path: (path / "run.json").stat().st_mtime_ns for path in folders
+            if execute.is_done(path)}  # fmt: skip
+
+
+def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = finished(quiet)
+    assert len(before) == RUNS
+    page = (quiet / "study.html").read_text()
+    assert page.count('class="drawing"') == 4
+    assert "At the worst of 2 points urgent's P99 latency under none" in html.unescape(page)
+    assert (quiet / "crowd/report.html").is_file()
+    assert triage(*WORDS, "--out", quiet) == 2, "it exists"
+    assert triage(*WORDS, "--out", quiet, "--resume") == 0
+    assert finished(quiet) == before
+    (quiet / "study.html").unlink()
+    assert triage("report", quiet) == 0
+    assert (quiet / "study.html").read_text() == page
+    assert "Of 1 finding 1 not comparable." in capsys.readouterr().out, "of two repeats"
+
+
+def test_quick_measures_its_part(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert triage(*WORDS, "--quick", "--repeats", "1", "--out", out) == 0
+    assert {path.parts[-3] for path in finished(out)} == {"crowd"}
+    assert "total was not measured" in (out / "study.html").read_text()
+
+
+def test_interrupted_it_keeps_what_is_finished_and_goes_on(
+    tmp_path: Path,
+    quiet: Path,
+    once: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setenv("FAKE_QEMU", "SIGINT kyber 1001")
+    assert triage(*WORDS, "--out", out) == INTERRUPTED
+    assert f"--out {out} --resume" in capfd.readouterr().err
+    before = finished(out)
+    assert 0 < len(before) < RUNS
+    assert triage("report", out) == 0, "of what there is"
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert before.items() <= finished(out).items()
+    assert rows(out) == rows(quiet)
+
+
+@pytest.mark.parametrize("dies", ["panic kyber", "no-boot kyber"])
+def test_a_guest_that_dies_costs_its_own_runs_alone(
+    tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setenv("FAKE_QEMU", dies)
+    assert triage(*WORDS, "--out", out) == 1
+    before = finished(out)
+    assert len(before) == RUNS - REPEATS * (2 + 1)
+    assert {row["scheduler"] for row in rows(out)["total"]["rows"]} == {"none"}
+    monkeypatch.delenv("FAKE_QEMU")
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert before.items() <= finished(out).items()
+    assert rows(out) == rows(quiet)
+
+
+def test_where_nothing_boots_it_stops_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAKE_QEMU", "no-boot none")
+    out = tmp_path / "out"
+    assert triage(*WORDS, "--schedulers", "none", "--out", out) == 1
+    assert "the kernel did not boot" in capsys.readouterr().err
+    assert not finished(out)
+
+
+def test_as_many_at_once_as_there_are_cores_gives_the_same_rows(
+    tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = 1 if machines.cores() > 1 else 2
+    monkeypatch.setattr(machines, "cores", lambda: others)
+    assert triage(*WORDS, "--out", tmp_path / "out") == 0
+    assert rows(tmp_path / "out") == rows(quiet)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_costs_nothing_that_is_finished(
+    tmp_path: Path, quiet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, "500k"):
+        assert triage(*WORDS, "--out", disk / "out") == 1
+        assert "No space left" in capsys.readouterr().err
+        before = finished(disk / "out")
+        assert 0 < len(before) < RUNS
+        subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
+        assert triage(*WORDS, "--out", disk / "out", "--resume") == 0
+        assert before.items() <= finished(disk / "out").items()
+        assert rows(disk / "out") == rows(quiet)
+
+
+def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
+    tmp_path: Path, quiet: Path, once: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import LocalCluster
+
+    out = tmp_path / "out"
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAKE_QEMU", "SIGKILL kyber 1001")
+    with (
+        contextlib.redirect_stderr(io.StringIO()),
+        LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+    ):
+        assert triage(*WORDS, "--out", out, "--dask", cluster.scheduler_address) == 0
+    assert once.exists(), "no worker was killed"
+    assert len(finished(out)) == RUNS
+    assert rows(out) == rows(quiet)
+
+
+def test_dask_that_is_not_there_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triagelab import cluster
+
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
+    assert triage(*WORDS, "--out", tmp_path / "out", "--dask", "tcp://127.0.0.1:9") == 1
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+    assert triage("run", "crowd", "--machine", "vm", "--dask", "tcp://127.0.0.1:9") == 2

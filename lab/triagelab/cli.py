@@ -45,6 +45,8 @@ from triagelab import (
 )
 from triagelab.errors import LabError, RequestError, unknown
 
+#: Held by who measures in real time on this computer.
+REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 _LEAST_FREE_BYTES = 512 << 20
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 
@@ -456,7 +458,7 @@ def _measuring_alone(machine: str) -> Iterator[None]:
         yield
         return
     with _exclusive(
-        Path("/tmp") / "triage-real-time.lock",
+        REAL_TIME_LOCK,
         "another triage is measuring in real time on this computer; "
         "wait for it, or use --machine sim",
     ):

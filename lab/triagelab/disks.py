@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Block devices of this computer: which whole disk is meant, what it is, and who uses it."""
 
+import contextlib
 import os
 import re
 import stat
@@ -172,19 +173,21 @@ def _loops(disk: Disk) -> Iterator[str]:
 
 def _writers(disk: Disk) -> Iterator[str]:
     """Programs that have it open for writing, a virtual machine for one: O_EXCL says nothing."""
-    for link in _PROC.glob("[0-9]*/fd/*"):
-        process = link.parent.parent
-        try:
-            target = str(link.readlink())
-            if not target.startswith("/dev/") or process.name == str(os.getpid()):
-                continue
-            flags = re.search(r"^flags:\s*(\d+)", _text(process / "fdinfo" / link.name), re.M)
-            number = _number_of_node(target)
+    for process in _PROC.glob("[0-9]*"):
+        for file, target in _open_files(process):
+            number = _number_of_node(target) if target.startswith("/dev/") else None
+            flags = re.search(r"^flags:\s*(\d+)", _text(process / "fdinfo" / file), re.M)
             if number in disk.numbers and flags and int(flags[1], 8) & os.O_ACCMODE:
                 program = f"{_text(process / 'comm')} (process {process.name})"
                 yield f"{program} has {disk.numbers[number]} open for writing"
-        except OSError:
-            continue  # it has ended
+
+
+def _open_files(process: Path) -> Iterator[tuple[str, str]]:
+    """The number and the path of each file that a process has open."""
+    with contextlib.suppress(OSError):  # it ends meanwhile
+        for link in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):  # that is closed meanwhile
+                yield link.name, str(link.readlink())
 
 
 def _number_of_node(path: str) -> str | None:

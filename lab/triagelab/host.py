@@ -7,6 +7,7 @@ changed of it is put back afterwards, and no program of a run outlives it.
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -26,9 +27,10 @@ from triagelab import disks, guest, kernels, modules, programs, putback, tools
 from triagelab.devices import Device
 from triagelab.disks import Disk
 from triagelab.errors import LabError, RequestError
-from triagelab.machines import FIO_STARTS, GuestError, Job, Outcome
+from triagelab.machines import FIO_STARTS, Job, Outcome
 
 _PROC = Path("/proc")
+_KERNEL_RECORD_BYTES = 8192  # none is longer
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class Host:
     async def run(self, job: Job, folder: Path) -> Outcome:
         """Run the job in a folder of its own; what it leaves is `folder`/out afterwards.
 
-        `folder`/console.log has what it said. All its programs have ended then.
+        `folder`/console.log has what it said. All its programs have ended then. There is no
+        limit to its time: the sampler ends what makes no progress.
         """
         work, out = folder / "job", folder / "out"
         for path in (work, out):
@@ -95,15 +98,30 @@ class Host:
         putback.put_back(self.before)
         (self.disk.queue / "scheduler").write_text("none")
         try:
-            status, started = await _run(work, folder / "console.log", job.time_limit_s)
+            with _kernel_log(work / "out/dmesg.log"):
+                status, started = await _run(work, folder / "console.log")
             (work / "out").rename(out)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         return Outcome(status, out, started)
 
 
-async def _run(work: Path, console: Path, limit_s: float) -> tuple[int, float | None]:
-    """Run `work`/run to its end or the limit; returns its status and the seconds to fio's start."""
+@contextlib.contextmanager
+def _kernel_log(path: Path) -> Iterator[None]:
+    """Write what the kernel says meanwhile to `path`."""
+    source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.lseek(source, 0, os.SEEK_END)
+        yield
+        with path.open("wb") as log, contextlib.suppress(BlockingIOError):
+            while record := os.read(source, _KERNEL_RECORD_BYTES):
+                log.write(record)
+    finally:
+        os.close(source)
+
+
+async def _run(work: Path, console: Path) -> tuple[int, float | None]:
+    """Run `work`/run to its end; returns its status and the seconds to fio's start."""
     command = [
         # All ends with us, whatever ends us: fio's processes leave every group and session,
         # but not a PID namespace, which the kernel empties when its first process dies.
@@ -130,14 +148,11 @@ async def _run(work: Path, console: Path, limit_s: float) -> tuple[int, float | 
         os.close(theirs)
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(limit_s):
-                async for line in process.stdout:
-                    log.write(line)
-                    if started is None and FIO_STARTS in line.decode(errors="replace"):
-                        started = time.monotonic() - begin
-                return await process.wait(), started
-        except TimeoutError:
-            raise GuestError(f"it was stopped after {limit_s:.0f} s") from None
+            async for line in process.stdout:
+                log.write(line)
+                if started is None and FIO_STARTS in line.decode(errors="replace"):
+                    started = time.monotonic() - begin
+            return await process.wait(), started
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -276,7 +291,9 @@ def _exclusively(disk: Disk) -> Iterator[None]:
     try:
         descriptor = os.open(disk.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
-        who = "; ".join(disks.users(disk)) or error.strerror
+        if error.errno != errno.EBUSY:
+            raise RequestError(f"{disk.path}: {error.strerror}") from None
+        who = "; ".join(disks.users(disk)) or "somebody has it for himself alone"
         raise RequestError(f"{disk.path} is in use: {who}. {_FREE_IT}") from None
     try:
         if users := disks.users(disk):

@@ -346,7 +346,7 @@ def _tell_checks(record: dict[str, Any], out: Path) -> None:
 def _run(given: argparse.Namespace) -> int:
     experiment = experiments.find(given.experiment, _vary(given.vary))
     machine = given.machine or experiment.machine
-    _refuse_dask(given, machine)
+    _require_known(machine, given)
     with _measuring_alone(machine), _disk(given, machine) as held:
         setup, kernel_release = _setup(given, experiment, machine, held)
         out = _out(given)
@@ -354,7 +354,10 @@ def _run(given: argparse.Namespace) -> int:
             return _measure(given, setup, kernel_release, out)
 
 
-def _refuse_dask(given: argparse.Namespace, machine: str) -> None:
+def _require_known(machine: str, given: argparse.Namespace) -> None:
+    """The machine is one, and Dask can have it."""
+    if machine not in ("host", "sim", "vm"):
+        raise unknown("machine", machine, ["host", "sim", "vm"])
     if given.dask and machine != "sim":
         raise RequestError(
             f"--dask is for sim: what {machine} measures on one computer "
@@ -379,7 +382,7 @@ def _study(given: argparse.Namespace) -> int:
     whole = study.load(quick=given.quick)
     _schedulers(given.schedulers, (), {})
     machine = given.machine or "sim"
-    _refuse_dask(given, machine)
+    _require_known(machine, given)
     with _disk(given, machine) as held:
         parts, left_out = _parts(given, whole, held)
         out = _folder(given, "study", studyreport.RECORD)
@@ -528,8 +531,6 @@ def _setup(
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
     if held:
         return _setup_on(held, given, experiment, schedulers, repeats), os.uname().release
-    if machine not in ("sim", "vm"):
-        raise unknown("machine", machine, ["host", "sim", "vm"])
     device = given.device or experiment.device
     chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
     on = [devices.find(device, at.device) for at in chosen]

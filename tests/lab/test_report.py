@@ -6,17 +6,15 @@ import html
 import io
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from rich.console import Console
 from triagelab import measured, report, samples, summary
 
-from tests.lab import rundirs
+from tests.lab import browser, rundirs
+from tests.lab.browser import Seen
 from tests.lab.rundirs import Bench, Load
 
 STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
@@ -58,53 +56,6 @@ CASES = {
     ),
 }
 
-# Put at the head of a page: writes down what goes wrong, and what was drawn.
-PROBE = """<script>
-const wrong = [];
-window.addEventListener("error", event => wrong.push("error: " + event.message), true);
-window.addEventListener("unhandledrejection", event => wrong.push("rejected: " + event.reason));
-document.addEventListener("securitypolicyviolation", event => wrong.push(event.blockedURI));
-for (const kind of ["error", "warn"])
-  console[kind] = (...said) => wrong.push(kind + ": " + said.join(" "));
-const later = (milliseconds, what) => setTimeout(what, milliseconds);
-const ids = query => [...document.querySelectorAll(query)].map(element => element.id);
-window.addEventListener("load", () => later(500, () => {
-  const closed = ids("details .drawing"), atFirst = ids(".drawing.js-plotly-plot");
-  for (const kind of ["beforeprint", "afterprint"]) window.dispatchEvent(new Event(kind));
-  for (const part of document.querySelectorAll("details")) part.open = true;
-  later(500, () => {
-    const shown = element => [...element.querySelectorAll("path")].some(path =>
-      path.getAttribute("d") && path.getBoundingClientRect().width > 0);
-    const wide = drawing => drawing.querySelector(".main-svg").getBoundingClientRect().width;
-    window.parent.postMessage({
-      wrong, closed, atFirst,
-      fetched: performance.getEntriesByType("resource").map(entry => entry.name),
-      overflow: document.documentElement.scrollWidth - window.innerWidth,
-      drawings: Object.fromEntries([...document.querySelectorAll(".drawing")].map(drawing => [
-        drawing.id, [...drawing.querySelectorAll(".trace")].filter(shown).length])),
-      misfits: [...document.querySelectorAll(".drawing")].filter(drawing =>
-        Math.abs(wide(drawing) - drawing.clientWidth) > 1).map(drawing => drawing.id),
-    }, "*");
-  });
-}));
-</script>"""
-# Around the pages, for a window of Chromium cannot be as narrow as a telephone.  They lie
-# upon each other, because what is out of sight is drawn late.
-FRAMES = """<pre id="seen"></pre>
-<script>
-const found = {};
-window.addEventListener("message", event => {
-  const frame = [...frames()].find(frame => frame.contentWindow === event.source);
-  found[frame.name] = event.data;
-  seen.textContent = JSON.stringify(found);
-});
-const frames = () => document.querySelectorAll("iframe");
-</script>
-"""
-FRAME = """<iframe name="{name}" src="{page}"
-  style="position: absolute; top: 0; left: 0; border: 0; width: {width}px; height: 900px">
-</iframe>
-"""
 # Each thing to look at: a case, the width of the window, what is put into the page.
 LOOKS = {
     **{name: (name, 1280, "") for name in CASES},
@@ -116,7 +67,6 @@ LOOKS = {
         "<img src='https://example.invalid/x.png'><script>console.error('told')</script>",
     ),
 }
-Seen = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -288,39 +238,16 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
 @pytest.fixture(scope="module")
 def seen(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """What the probe saw in headless Chromium, of everything in LOOKS at once."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no chromium: apt install chromium")
-    folder = tmp_path_factory.mktemp("browser")
-    frames = FRAMES
-    for index, (look, (name, width, inserted)) in enumerate(LOOKS.items()):
+    pages = {}
+    for look, (name, width, inserted) in LOOKS.items():
         page = (made[name] / "report.html").read_text()
-        page = page.replace("<head>", "<head>" + PROBE, 1)
-        page = page.replace("<main>", "<main>" + inserted, 1)
-        (folder / f"{index}.html").write_text(page)
-        frames += FRAME.format(name=look, width=width, page=f"{index}.html")
-    (folder / "frames.html").write_text(frames)
-    command = [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000",
-        "--virtual-time-budget=60000", "--dump-dom", (folder / "frames.html").as_uri(),
-    ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
-    found = re.search(r'<pre id="seen">(.+?)</pre>', dom, re.DOTALL)
-    assert found, f"no page finished loading:\n{dom[-2000:]}"
-    loaded: Seen = json.loads(html.unescape(found[1]))
-    assert set(loaded) == set(LOOKS)
-    return loaded
+        pages[look] = (page.replace("<main>", "<main>" + inserted, 1), width)
+    return browser.look(pages, tmp_path_factory.mktemp("browser"))
 
 
 @pytest.mark.parametrize("look", [look for look in LOOKS if look != "broken"])
 def test_browser_has_nothing_to_complain_of(seen: Seen, look: str) -> None:
-    assert seen[look]["wrong"] == []
-    assert seen[look]["fetched"] == []
-    assert seen[look]["overflow"] <= 0
-    assert seen[look]["misfits"] == []
-    assert all(seen[look]["drawings"].values())
+    browser.assert_readable(seen[look])
 
 
 def test_probe_sees_what_goes_wrong(seen: Seen) -> None:

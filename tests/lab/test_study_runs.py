@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from triagelab import cli, execute, experiments, guest, kernels, machines, published, study, tools
 
-from tests.lab import fakeqemu
+from tests.lab import browser, fakeqemu
 
 EXPERIMENTS = {
     "crowd": """
@@ -155,6 +155,15 @@ def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFix
     assert triage("report", quiet) == 0
     assert (quiet / "study.html").read_text() == page
     assert "Of 1 finding 1 not comparable." in capsys.readouterr().out, "of two repeats"
+
+
+def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path: Path) -> None:
+    page = (quiet / "study.html").read_text()
+    seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
+    for of in seen.values():
+        browser.assert_readable(of)
+        # Both schedulers' lines; heat and P99 of both; both distributions; both bars.
+        assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 
 def test_quick_measures_its_part(tmp_path: Path) -> None:

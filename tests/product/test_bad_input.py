@@ -41,6 +41,10 @@ def job(tmp_path: Path) -> Path:
         (["run", "mixed-priority", "--module", "/no/x-iosched.ko"], "no such file"),
         (["run", "mixed-priority", "--module", "/no/x.ko"], "NAME-iosched.ko"),
         (["run", "/no/job.fio"], "no job file"),
+        (["study", "--schedulers", "none,kybr"], "did you mean 'kyber'"),
+        (["study", "--machine", "simm"], "did you mean 'sim'"),
+        (["study", "--quick", "--repeats", "0"], "expected 1 or more"),
+        (["study", "--machine", "vm", "--dask", "tcp://localhost:1"], "--dask is for sim"),
         (["report", "/no/such"], "no run directory"),
         (["verify", "kybr"], "did you mean 'kyber'"),
         (["verify", "kyber", "--check", "02-clas-order"], "did you mean '02-class-order'"),
@@ -51,7 +55,7 @@ def job(tmp_path: Path) -> Path:
 )
 def test_a_request_that_makes_no_sense(tmp_path: Path, arguments: list[str], message: str) -> None:
     out = tmp_path / "out"
-    more = ["--out", out] if arguments[0] in ("run", "verify") else []
+    more = ["--out", out] if arguments[0] in ("run", "study", "verify") else []
     done = triage(*arguments, *more)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not out.exists()

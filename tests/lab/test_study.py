@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from triagelab import experiments, findings, study
+from triagelab import devices, experiments, findings, plan, settings, study, tools
 from triagelab.errors import LabError
 from triagelab.experiments import Experiment
 from triagelab.fiofile import FioFile
+from triagelab.guest import Base
+from triagelab.kernels import Kernel
+from triagelab.machines import Qemu
 
 WHOLE = study.load()
 CHARTS = [chart for page in WHOLE.pages for chart in page.charts]
@@ -109,3 +112,26 @@ def test_a_chart_is_of_points_that_are_measured(
     assert chart.scheduler is None or chart.scheduler in experiments.all_schedulers()
     if chart.kind == "protection":
         assert experiment.protected and experiment.background
+
+
+@pytest.mark.parametrize(("quick", "most"), [(True, 110), (False, 1200)], ids=["quick", "whole"])
+def test_it_has_no_more_runs_than_there_is_time_for(
+    quick: bool, most: int, found: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 minutes and 3 hours of two cores, of which a run takes some 15 s of one."""
+    monkeypatch.setattr(tools, "qemu_version", lambda: "QEMU 1")
+    base = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("key"))
+    count = 0
+    for measure in study.load(quick=quick).measures:
+        experiment = measure.found()
+        points = []
+        for where in experiment.points:
+            at = settings.split(experiment.values_at(where))
+            cpus = str(at.cpus)
+            machine = Qemu(experiment.machine, base, at.cpus or 1, (cpus,), (), {}, 1, "")
+            device = devices.find(experiment.device, at.device)
+            points.append(plan.Point(where, machine, device, at.tunables))
+        schedulers = measure.schedulers or experiment.schedulers
+        repeats = measure.repeats or experiment.repeats
+        count += len(plan.runs(plan.Setup(experiment, schedulers, repeats, points, {}, 1)))
+    assert count <= most

@@ -51,6 +51,11 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class cl
 	return found ?: &ways[key % TG_FLOW_WAYS];
 }
 
+static s64 tg_quantum(const struct tg_shard *shard)
+{
+	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+}
+
 static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_class class)
 {
 	struct tg_flow *flow = tg_flow_find(shard, key, class);
@@ -58,43 +63,42 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_cl
 	if ((flow->key != key || flow->class != class) && list_empty(&flow->fifo)) {
 		flow->key = key;
 		flow->class = class;
-		flow->deficit = 0;
+		flow->deficit = tg_quantum(shard);
 		flow->detector = (struct tg_detector){};
+		if (shard->awaited == flow)
+			shard->awaited = NULL;
 	}
 	return flow;
 }
 
-static s64 tg_quantum(const struct tg_shard *shard)
-{
-	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
-}
-
 /*
- * A flow that had nothing queued comes first if it asks for little. A disk that goes
+ * A flow that had nothing queued comes first if it asks for little: seldom, and not
+ * for several turns at once, which it has to wait for like others. A disk that goes
  * back and forth between sequential flows does nothing else, so there they take turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      const struct request *rq)
 {
-	if (flow->class == PRIO_CLASS_LOW ||
+	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -tg_quantum(shard) ||
 	    tg_tags_held(shard->tg, rq) > TG_SPARSE_TAGS)
 		return false;
 	return !shard->tg->rotational || !tg_detector_sequential(&flow->detector);
 }
 
+/* A flow that was empty gets no more than it had left of its turn, or still owes. */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
 	struct tg_class *class = &shard->classes[flow->class];
 
 	flow->sparse = sparse;
-	if (flow->deficit <= 0 || sparse)
+	if (sparse) {
 		flow->deficit = tg_quantum(shard);
-	if (sparse)
 		list_add_tail(&flow->turn, &class->sparse);
-	else if (shard->awaited == flow)
+	} else if (shard->awaited == flow) {
 		list_add(&flow->turn, &class->backlog);
-	else
+	} else {
 		list_add_tail(&flow->turn, &class->backlog);
+	}
 }
 
 /* Queue a new request. */
@@ -123,7 +127,7 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 
 	if (tag->urgent)
 		tg_urgent_seen(shard->tg);
-	if (tag->urgent || shard->awaited == flow)
+	if (tag->urgent || shard->awaited == flow || test_bit(TG_LIMITED, &shard->state))
 		tg_unthrottle(shard);
 }
 

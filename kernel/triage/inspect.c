@@ -34,6 +34,14 @@ void tg_trace_hold(struct tg_shard *shard, u64 budget, u64 inside)
 	trace_triage_hold(tg_dev(shard->tg), shard->queued, budget, inside);
 }
 
+/* Count a time, in ns, in its bucket. */
+void tg_measure(struct tg_histogram *histogram, u64 ns)
+{
+	const u64 us = div_u64(ns, NSEC_PER_USEC);
+
+	atomic_inc(&histogram->counts[us < 2 ? 0 : min(ilog2(us), TG_HISTOGRAM_BUCKETS - 1)]);
+}
+
 #ifdef CONFIG_BLK_DEBUG_FS
 
 /* One count for each of HIGH, NORMAL and LOW, over all shards. */
@@ -110,6 +118,59 @@ static int tg_reasons_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+static bool tg_count_in_flight(struct request *rq, void *data)
+{
+	unsigned int *counts = data;
+
+	/* What it says may be changing: this is a look, not an account. */
+	if (tg_tag(rq)->in_flight)
+		counts[tg_tag(rq)->class]++;
+	return true;
+}
+
+/* What the device has of each class; of all queues that share its tags. */
+static int tg_in_flight_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	unsigned int counts[PRIO_CLASS_COUNT] = {};
+
+	blk_mq_tagset_busy_iter(q->tag_set, tg_count_in_flight, counts);
+	seq_printf(m, "%u %u %u\n", counts[PRIO_CLASS_HIGH], counts[PRIO_CLASS_NORMAL],
+		   counts[PRIO_CLASS_LOW]);
+	return 0;
+}
+
+/* A line for each bucket that has something: its least, in us, and a count a class. */
+static int tg_show_histograms(struct seq_file *m, const struct tg_histogram *classes)
+{
+	unsigned int counts[PRIO_CLASS_COUNT];
+	unsigned int bucket, any;
+	int class;
+
+	for (bucket = 0; bucket < TG_HISTOGRAM_BUCKETS; bucket++) {
+		any = 0;
+		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+			counts[class] = atomic_read(&classes[class].counts[bucket]);
+			any |= counts[class];
+		}
+		if (any)
+			seq_printf(m, "%lu %u %u %u\n", bucket ? BIT(bucket) : 0,
+				   counts[PRIO_CLASS_HIGH], counts[PRIO_CLASS_NORMAL],
+				   counts[PRIO_CLASS_LOW]);
+	}
+	return 0;
+}
+
+static int tg_waits_show(void *data, struct seq_file *m)
+{
+	return tg_show_histograms(m, tg_of(data)->waits);
+}
+
+static int tg_services_show(void *data, struct seq_file *m)
+{
+	return tg_show_histograms(m, tg_of(data)->services);
+}
+
 static int tg_bios_merged_show(void *data, struct seq_file *m)
 {
 	struct tg_data *tg = tg_of(data);
@@ -160,6 +221,9 @@ const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 	{ "queued", 0400, tg_queued_show },
 	{ "dispatched", 0400, tg_dispatched_show },
 	{ "aged", 0400, tg_aged_show },
+	{ "in_flight", 0400, tg_in_flight_show },
+	{ "waits", 0400, tg_waits_show },
+	{ "services", 0400, tg_services_show },
 	{ "reasons", 0400, tg_reasons_show },
 	{ "bios_merged", 0400, tg_bios_merged_show },
 	{ "depth", 0400, tg_depth_show },

@@ -24,7 +24,7 @@ void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request
 }
 
 /* The first request at or after a sector, else the first of all. */
-static struct request *tg_media_after(const struct rb_root *sorted, sector_t sector)
+static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sector)
 {
 	struct rb_node *node = sorted->rb_node;
 	struct request *found = NULL;
@@ -53,7 +53,7 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 		*reason = TG_EXPIRED;
 		return oldest;
 	}
-	return tg_media_after(&flow->sorted, flow->position);
+	return tg_disk_after(&flow->sorted, flow->position);
 }
 
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)

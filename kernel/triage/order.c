@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which class is next. In strict order, but for two guarantees: no request waits
- * longer than its class may, and a class that waits is given its share.
+ * longer than its class may, and a class that waits is given its share. A class that
+ * has sent what its limits allow is as if it had nothing.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -48,6 +49,8 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 		struct tg_class *c = &shard->classes[class];
 		const unsigned long expire = tg_aging_expire(shard->tg, class);
 
+		if (tg_limit_holds(shard->tg, class))
+			continue;
 		found = tg_most_overdue(&c->sparse, expire, found, &due);
 		found = tg_most_overdue(&c->backlog, expire, found, &due);
 	}
@@ -65,7 +68,7 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (c->queued && c->owed > turn)
+		if (c->queued && c->owed > turn && !tg_limit_holds(shard->tg, class))
 			return tg_flow_next(shard, c, true, reason);
 	}
 	return NULL;
@@ -80,7 +83,7 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u32 cost)
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (!c->queued)
+		if (!c->queued || tg_limit_holds(shard->tg, class))
 			c->owed = 0;
 		else if (class == served)
 			c->owed -= min_t(u64, c->owed, cost);
@@ -111,7 +114,7 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (!c->queued)
+		if (!c->queued || tg_limit_holds(shard->tg, class))
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
 			bulk = tg_bulk_may_go(shard->tg);
@@ -141,6 +144,8 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 			return NULL;
 		tg_flow_take(shard, rq);
 		tg_settle(shard, tg_tag(rq)->class, tg_tag(rq)->cost);
+		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
+			tg_limit_charge(shard->tg, rq);
 	}
 	class = &shard->classes[tg_tag(rq)->class];
 	class->dispatched++;

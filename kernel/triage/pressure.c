@@ -31,6 +31,8 @@
 /* Urgent requests are timed, at most so many a tick: what is many is alike. */
 #define TG_SAMPLES_BULK 64
 #define TG_SAMPLES_ALONE 4
+/* One request of so many is measured for the histograms. */
+#define TG_MEASURED 16
 /* Bulk that could not send for so long is let in. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
@@ -207,14 +209,18 @@ static u64 tg_wait(const struct tg_data *tg)
 bool tg_throttle(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
-	u64 wait = TG_WATCHDOG_NS;
+	u64 wait = TG_WATCHDOG_NS, limit_wait;
 
 	lockdep_assert_held(&shard->lock);
 
 	tg_trace_hold(shard, tg_budget(tg), tg_bulk_inside(tg));
+	limit_wait = READ_ONCE(tg->tunables.limited) ? tg_limit_wait(shard) : 0;
+	assign_bit(TG_LIMITED, &shard->state, limit_wait);
 	if (!test_and_set_bit(TG_THROTTLED, &shard->state))
 		atomic_inc(&tg->nr_throttled);
-	if (shard->awaited) {
+	if (limit_wait) {
+		wait = min(wait, limit_wait);
+	} else if (shard->awaited) {
 		wait = shard->awaited_until - min(shard->awaited_until, ktime_get_ns());
 	} else {
 		/* Pairs with the barrier in tg_back(). */
@@ -247,7 +253,8 @@ static void tg_wake(struct tg_data *tg)
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_shard *shard = &tg->shards[i];
 
-		if (!test_bit(TG_THROTTLED, &shard->state) || !tg_bulk_may_go(tg))
+		if (!test_bit(TG_THROTTLED, &shard->state) ||
+		    test_bit(TG_LIMITED, &shard->state) || !tg_bulk_may_go(tg))
 			continue;
 		tg_unthrottle(shard);
 		blk_mq_run_hw_queue(shard->hctx, true);
@@ -348,6 +355,12 @@ void tg_send(struct tg_shard *shard, struct request *rq)
 		shard->fewest = inside;
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
 	tag->in_flight = true;
+	tag->measured = !(shard->sent++ % TG_MEASURED);
+	if (tag->measured) {
+		tag->sent_at = ktime_get_ns();
+		tg_measure(&tg->waits[tag->class],
+			   tag->sent_at - min(tag->sent_at, rq->start_time_ns));
+	}
 	if (tag->urgent)
 		tg_send_urgent(shard, tag);
 	else if (READ_ONCE(tg->pressed))
@@ -430,6 +443,8 @@ void tg_back(struct request *rq, u64 now)
 	tag->in_flight = false;
 	atomic64_add(TG_GAUGE_ONE + tag->cost,
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
+	if (tag->measured && now)
+		tg_measure(&tg->services[tag->class], now - min(now, tag->sent_at));
 	if (tag->timed && now)
 		WRITE_ONCE(tg->urgent_back_at, now);
 	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {

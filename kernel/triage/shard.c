@@ -114,7 +114,7 @@ static struct request *tg_only(struct tg_shard *shard)
 	lockdep_assert_held(&shard->lock);
 
 	if (!list || READ_ONCE(list->next) || shard->queued || tg->rotational ||
-	    !llist_empty(&shard->returned))
+	    !llist_empty(&shard->returned) || READ_ONCE(tg->tunables.limited))
 		return NULL;
 	list = llist_del_all(&shard->inbox);
 	rq = llist_entry(list, struct request, ipi_list);
@@ -153,6 +153,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 
 	do {
 		again = false;
+		/* The core asks until it is told that there is no more. */
+		if (!READ_ONCE(shard->queued) && !tg_mail(shard))
+			return NULL;
 		if (!spin_trylock(&shard->lock)) {
 			set_bit(TG_MISSED, &shard->state);
 			/* Pairs with tg_leave(): it sees the bit, or this succeeds. */
@@ -199,7 +202,7 @@ bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 		if (in_hardirq() || !spin_trylock(&shard->lock))
 			return true;
 		tg_drain(shard);
-		spin_unlock(&shard->lock);
+		tg_leave(shard);
 	}
 	return !test_bit(TG_THROTTLED, &shard->state);
 }

@@ -8,12 +8,13 @@
  *	flow.c		which flow of a class is next: sparse ones first, then by deficit
  *	media.c		which request of a flow is next, on flash and on disks
  *	pressure.c	how much bulk is let into the device, and when it is woken
+ *	limit.c		what a class may send in a second
  *	tags.c		keeps scheduler tags free for flows that hold few
  *	merge.c		what belongs together becomes one request
  *	tunables.c	sysfs
  *	inspect.c	debugfs and tracepoints
  *
- * and, free of kernel calls: cost.h, depth.h, detector.h, share.h.
+ * and, free of kernel calls: cost.h, depth.h, detector.h, limit.h, share.h.
  */
 #ifndef TG_TRIAGE_H
 #define TG_TRIAGE_H
@@ -23,6 +24,7 @@
 #include <linux/blk-mq.h>
 #include <linux/cache.h>
 #include <linux/hrtimer.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/rbtree.h>
@@ -35,6 +37,7 @@
 #include "cost.h"
 #include "depth.h"
 #include "detector.h"
+#include "limit.h"
 #include "share.h"
 
 /* Why a request was next. The names are in inspect.c. */
@@ -58,11 +61,14 @@ enum tg_reason {
  * @level: of its I/O priority, inside that class; 0 to 7
  * @held: it counts in @slot
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
- * @timed: @sent_at is known, and @clean
+ * @timed: @clean is known, and the controller learns from it
  * @clean: there was no bulk in the device when it was sent
- * @in_flight: it counts as in the device; apart, as completions write it
+ * @in_flight: it counts as in the device
+ * @measured: it is one of those whose wait and service are counted
  * @key: of its submitter; until insertion
- * @sent_at: when it was dispatched, in ns
+ * @sent_at: when it was dispatched, in ns; of those @timed or @measured
+ *
+ * One owner at a time changes it: the submitter, the shard's lock, the driver.
  */
 struct tg_tag {
 	u32 cost;
@@ -75,6 +81,7 @@ struct tg_tag {
 	u8 clean:1;
 	u8 timed:1;
 	u8 in_flight:1;
+	u8 measured:1;
 	union {
 		u32 key;
 		u64 sent_at;
@@ -138,6 +145,7 @@ static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 /* Bits of a shard's state: */
 #define TG_MISSED 0	/* somebody found the lock taken, and left */
 #define TG_THROTTLED 1	/* what is queued may not go yet */
+#define TG_LIMITED 2	/* and only because of limits: what comes back changes nothing */
 
 /* One hardware queue's share of the scheduler, or all of it (struct tg_data). */
 struct tg_shard {
@@ -148,8 +156,8 @@ struct tg_shard {
 	/*
 	 * Guards all below. Taken with a try only, by who dispatches, who looks
 	 * whether there is work, and who merges, so that nobody ever waits for
-	 * it: see tg_leave(). Waited for by sysfs and debugfs alone. Never taken
-	 * by an interrupt, which therefore need not be off.
+	 * it: see tg_leave(). Waited for by debugfs alone, which no interrupt
+	 * is. So interrupts may try it too, and need not be off.
 	 */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct tg_data *tg;
@@ -157,7 +165,7 @@ struct tg_shard {
 	struct list_head at_head;	/* before all else, oldest first */
 	struct tg_class classes[PRIO_CLASS_COUNT];
 	unsigned int queued;		/* on at_head and in classes; read by anybody */
-	unsigned long state;		/* TG_MISSED, TG_THROTTLED; changed by anybody */
+	unsigned long state;		/* TG_MISSED and the like; changed by anybody */
 	unsigned long young_until;	/* jiffies; nothing ages before */
 	struct tg_flow *awaited;	/* a disk stays with it for a moment */
 	u64 awaited_until;		/* ns */
@@ -167,6 +175,7 @@ struct tg_shard {
 	u32 fewest;			/* in the device, since the estimates were looked at */
 	unsigned long sampled_in;	/* jiffies */
 	unsigned int samples;		/* urgent requests that were timed in that tick */
+	unsigned int sent;		/* requests; one of so many is measured */
 	struct hrtimer watchdog;	/* ends every state in which it is throttled */
 	u64 merged;
 	struct tg_flow flows[TG_FLOWS];
@@ -179,9 +188,26 @@ struct tg_slot {
 
 #define TG_SLOT_BITS 8
 
+/* Times in ns, as limit.h has them; changed by anybody. */
+struct tg_limit {
+	atomic64_t requests_due;
+	atomic64_t kib_due;
+};
+
+/* Powers of two of 1 us: the last bucket holds what took 8 s or more. */
+#define TG_HISTOGRAM_BUCKETS 24
+
+/* How long requests took, of those that are measured; counted by anybody. */
+struct tg_histogram {
+	atomic_t counts[TG_HISTOGRAM_BUCKETS];
+};
+
 /* Set in sysfs, read by anybody; each is one word, and any value of it is safe. */
 struct tg_tunables {
 	struct prio_bounds bounds;
+	bool limited;				/* any of these is set */
+	unsigned int limit_iops[PRIO_CLASS_COUNT];	/* 0: none */
+	unsigned int limit_kib[PRIO_CLASS_COUNT];	/* KiB/s; 0: none */
 	unsigned int latency_factor;		/* hundredths */
 	unsigned int latency_target_us;		/* 0: by factor */
 	unsigned int budget_fixed;		/* us of cost; 0: by the controller */
@@ -203,6 +229,10 @@ struct tg_data {
 	unsigned int nr_shards;		/* 1: it sees all requests */
 	struct tg_shard *shards;
 
+	struct tg_limit limits[PRIO_CLASS_COUNT];
+	struct tg_histogram waits[PRIO_CLASS_COUNT];	/* from allocation to dispatch */
+	struct tg_histogram services[PRIO_CLASS_COUNT];	/* from there to completion */
+
 	struct tg_cost costs[TG_OPS];	/* written under control, read by anybody */
 	bool whole_depth;		/* limits are for all tags of a hardware queue */
 	unsigned int depth_full;	/* for who holds many tags; read by anybody */
@@ -223,8 +253,9 @@ struct tg_data {
 	atomic_t nr_throttled;		/* shards that wait to be woken */
 
 	/*
-	 * Guards what is learnt: depth, clean, and changes of costs. Taken with a try
-	 * only, also by interrupts: who finds it taken leaves a sample out.
+	 * Guards what is learnt: the fields below up to slots, and changes of costs.
+	 * Taken with a try only, also by interrupts: who finds it taken leaves a
+	 * sample out.
 	 */
 	spinlock_t control;
 	struct tg_depth depth;
@@ -376,6 +407,18 @@ static inline bool tg_bulk_may_go(struct tg_data *tg)
 	return likely(!READ_ONCE(tg->pressed)) || tg_bulk_may_go_pressed(tg);
 }
 
+/* limit.c */
+u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class);
+u64 tg_limit_wait(const struct tg_shard *shard);
+void tg_limit_charge(struct tg_data *tg, const struct request *rq);
+
+/* Whether a class has sent what it may, for now. */
+static inline bool tg_limit_holds(const struct tg_data *tg, enum prio_class class)
+{
+	return unlikely(READ_ONCE(tg->tunables.limited)) &&
+	       ktime_get_ns() < tg_limit_opens_at(tg, class);
+}
+
 /* tags.c */
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
@@ -422,5 +465,6 @@ extern const struct blk_mq_debugfs_attr tg_debugfs_attrs[];
 #endif
 void tg_trace_dispatch(struct tg_shard *shard, struct request *rq, enum tg_reason reason);
 void tg_trace_hold(struct tg_shard *shard, u64 budget, u64 inside);
+void tg_measure(struct tg_histogram *histogram, u64 ns);
 
 #endif

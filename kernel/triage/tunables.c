@@ -42,7 +42,7 @@ struct tg_bounds {
 	unsigned int most;
 };
 
-static ssize_t tg_store(struct tg_data *tg, unsigned int *tunable, unsigned int *other,
+static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 			const struct tg_bounds *bounds, const char *page, size_t count)
 {
 	unsigned int value;
@@ -88,6 +88,12 @@ TG_SHOW(aging_expire_low, aging_expire_low);
 TG_SHOW(fifo_expire, fifo_expire);
 TG_SHOW(anticipation, anticipation);
 TG_SHOW(merge, merge);
+TG_SHOW(limit_iops_high, limit_iops[PRIO_CLASS_HIGH]);
+TG_SHOW(limit_iops_normal, limit_iops[PRIO_CLASS_NORMAL]);
+TG_SHOW(limit_iops_low, limit_iops[PRIO_CLASS_LOW]);
+TG_SHOW(limit_kib_high, limit_kib[PRIO_CLASS_HIGH]);
+TG_SHOW(limit_kib_normal, limit_kib[PRIO_CLASS_NORMAL]);
+TG_SHOW(limit_kib_low, limit_kib[PRIO_CLASS_LOW]);
 TG_SHOW(be_high_max, bounds.be_high_max);
 TG_SHOW(be_low_min, bounds.be_low_min);
 #undef TG_SHOW
@@ -99,8 +105,7 @@ static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
 	static const struct tg_bounds bounds = { least, most };		\
 	struct tg_data *tg = eq->elevator_data;				\
 									\
-	return tg_store(tg, &tg->tunables.name, other, &bounds, page,	\
-			count);						\
+	return tg_store(&tg->tunables.name, other, &bounds, page, count); \
 }
 
 TG_STORE(latency_factor, 110, 10000, NULL);
@@ -132,6 +137,39 @@ TG_THRESHOLD(be_high_max);
 TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
+/* Any limit at all is one word to ask for, as each request does. */
+static ssize_t tg_store_limit(struct tg_tunables *tunables, unsigned int *limit,
+			      const char *page, size_t count)
+{
+	static const struct tg_bounds bounds = { 0, UINT_MAX };
+	const ssize_t ret = tg_store(limit, NULL, &bounds, page, count);
+	bool limited = false;
+	int class;
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		limited |= tunables->limit_iops[class] || tunables->limit_kib[class];
+	WRITE_ONCE(tunables->limited, limited);
+	return ret;
+}
+
+#define TG_LIMIT(unit, name, class)					\
+static ssize_t tg_limit_##unit##_##name##_store(struct elevator_queue *eq, \
+						const char *page, size_t count) \
+{									\
+	struct tg_data *tg = eq->elevator_data;				\
+									\
+	return tg_store_limit(&tg->tunables, &tg->tunables.limit_##unit[class], \
+			      page, count);				\
+}
+
+TG_LIMIT(iops, high, PRIO_CLASS_HIGH);
+TG_LIMIT(iops, normal, PRIO_CLASS_NORMAL);
+TG_LIMIT(iops, low, PRIO_CLASS_LOW);
+TG_LIMIT(kib, high, PRIO_CLASS_HIGH);
+TG_LIMIT(kib, normal, PRIO_CLASS_NORMAL);
+TG_LIMIT(kib, low, PRIO_CLASS_LOW);
+#undef TG_LIMIT
+
 #define TG_ATTR(name) __ATTR(name, 0644, tg_##name##_show, tg_##name##_store)
 struct elv_fs_entry tg_attrs[] = {
 	TG_ATTR(be_high_max),
@@ -144,6 +182,12 @@ struct elv_fs_entry tg_attrs[] = {
 	TG_ATTR(share_low),
 	TG_ATTR(aging_expire_normal),
 	TG_ATTR(aging_expire_low),
+	TG_ATTR(limit_iops_high),
+	TG_ATTR(limit_iops_normal),
+	TG_ATTR(limit_iops_low),
+	TG_ATTR(limit_kib_high),
+	TG_ATTR(limit_kib_normal),
+	TG_ATTR(limit_kib_low),
 	TG_ATTR(fifo_expire),
 	TG_ATTR(anticipation),
 	TG_ATTR(merge),

@@ -38,8 +38,23 @@ while read -r name min max; do
 	refuse "$file" $((max + 1))
 done <<-END
 	aging_expire	1	60000
+	aging_expire_low	1	60000
+	aging_expire_normal	1	60000
+	anticipation	0	100000
 	batch_max	1	256
+	budget_fixed	0	1000000
+	fifo_expire	1	60000
 	hdd_fifo_expire	1	60000
+	latency_factor	110	10000
+	latency_target_us	0	10000000
+	limit_iops_high	0	4294967295
+	limit_iops_low	0	4294967295
+	limit_iops_normal	0	4294967295
+	limit_kib_high	0	4294967295
+	limit_kib_low	0	4294967295
+	limit_kib_normal	0	4294967295
+	merge	0	1
+	quantum	10	1000000
 	score_max	1	1024
 	seq_gap_sectors	0	2097152
 END

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * No more than so much a second: a token bucket, kept as the one time at which it
+ * would be full again (the generic cell rate algorithm, ITU-T I.371).
+ *
+ * Pure functions that also compile in user space, where they are tested.
+ */
+#ifndef TG_LIMIT_H
+#define TG_LIMIT_H
+
+#include "pure.h"
+
+/* What the bucket holds, in ns of its rate: as long as two turns of a timer. */
+#define TG_LIMIT_BURST_NS 10000000ull
+
+/**
+ * tg_limit_opens() - when the next may go
+ * @due: when what was sent would have been sent at exactly the rate, in ns
+ *
+ * Return: ns
+ */
+static inline u64 tg_limit_opens(u64 due)
+{
+	return due - min_t(u64, due, TG_LIMIT_BURST_NS);
+}
+
+/**
+ * tg_limit_charged() - note that something was sent
+ * @due: as above
+ * @now: ns
+ * @units: what was sent: 1 request, or its KiB
+ * @rate: units a second; above 0
+ *
+ * What was not used before is lost, but for a burst: otherwise who was idle for an
+ * hour might send an hour's worth at once.
+ *
+ * Return: the new @due, in ns
+ */
+static inline u64 tg_limit_charged(u64 due, u64 now, u32 units, u32 rate)
+{
+	return max_t(u64, due, now) + div64_u64((u64)units * 1000000000ull, rate);
+}
+
+#endif

@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: a class that may send only so much a second gets that, also when it is old
+#         or owed a share; others get the rest; and a limit that is lifted under load
+#         holds nobody any longer.
+# Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+SERVICE_US=500		# one request at a time
+PER_CENT=10		# how far off a figure may be
+
+use_gatedisk
+[ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
+echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
+
+# load NAME...: a second of 8 KiB reads of these classes, eight at a time each.
+load() {
+	{
+		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=8k \
+			iodepth=8 ioengine=libaio time_based runtime=1
+		for class in "$@"; do
+			case $class in
+			high) printf '%s\n' '[high]' prioclass=1 ;;
+			normal) printf '%s\n' '[normal]' prioclass=2 prio=4 ;;
+			low) printf '%s\n' '[low]' prioclass=3 ;;
+			esac
+		done
+	} > "$TEST_TMP/jobs"
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+}
+
+# rate CLASS: its requests a second, in the last load.
+rate() {
+	awk -F ';' -v job="$1" '$3 == job { print int($8) }' "$TEST_TMP/report"
+}
+
+# served CLASS WANTED
+served() {
+	found=$(rate "$1")
+	echo "measured: $1 $found requests a second, $2 due"
+	[ $((found * 100)) -ge $(($2 * (100 - PER_CENT))) ] &&
+		[ $((found * 100)) -le $(($2 * (100 + PER_CENT))) ] ||
+		fail "$1 got $found requests a second, not $2"
+}
+
+load normal
+all=$(rate normal)
+
+echo 200 > "$(tunable limit_iops_low)"
+load low
+served low 200
+
+# Neither what it is owed nor its age counts against a limit.
+echo 20 > "$(tunable aging_expire_low)"
+load normal low
+served low 200
+served normal $((all - 200))
+
+# 1600 KiB/s are 200 requests of 8 KiB; of two limits the lower holds.
+echo 300 > "$(tunable limit_iops_low)"
+echo 1600 > "$(tunable limit_kib_low)"
+load low
+served low 200
+
+echo 400 > "$(tunable limit_iops_high)"
+load high normal
+served high 400
+served normal $((all - 400))
+
+# Lifted in the middle of a load, it is as if it had not been.
+for name in limit_iops_high limit_iops_low limit_kib_low; do
+	echo 0 > "$(tunable $name)"
+done
+echo 1 > "$(tunable limit_iops_low)"
+{
+	sleep 0.5
+	echo 0 > "$(tunable limit_iops_low)"
+} &
+load low
+wait $!
+[ "$(rate low)" -ge $((all / 4)) ] ||
+	fail "low got $(rate low) of $all requests a second after its limit was lifted"

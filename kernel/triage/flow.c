@@ -8,6 +8,7 @@
  * are taken it shares one: it then shares a turn, nothing worse.
  */
 #include <linux/hash.h>
+#include <linux/ioprio.h>
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
 #include <linux/sched.h>
@@ -101,6 +102,15 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	}
 }
 
+/* None has no level: what a process that never asked gets is 4. */
+static u8 tg_level(struct request *rq)
+{
+	const unsigned short ioprio = req_get_ioprio(rq);
+
+	return IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE ?
+	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
+}
+
 /* Queue a new request. */
 void tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
@@ -111,7 +121,7 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 	lockdep_assert_held(&shard->lock);
 
 	flow = tg_flow_get(shard, tg_key(rq), tag->class);
-	flow->level = tag->level;
+	flow->level = tg_level(rq);
 	tag->flow = flow - shard->flows;
 
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));

@@ -69,12 +69,7 @@ static int tg_show_counts(struct request_queue *q, struct seq_file *m,
 
 static unsigned long tg_queued(const struct tg_class *class)
 {
-	return class->inserted - class->dispatched;
-}
-
-static unsigned long tg_dispatched(const struct tg_class *class)
-{
-	return class->dispatched;
+	return class->inserted - tg_class_dispatched(class);
 }
 
 static unsigned long tg_aged(const struct tg_class *class)
@@ -89,7 +84,7 @@ static int tg_queued_show(void *data, struct seq_file *m)
 
 static int tg_dispatched_show(void *data, struct seq_file *m)
 {
-	return tg_show_counts(data, m, tg_dispatched);
+	return tg_show_counts(data, m, tg_class_dispatched);
 }
 
 static int tg_aged_show(void *data, struct seq_file *m)

@@ -103,9 +103,9 @@ static void tg_exit_sched(struct elevator_queue *eq)
 
 			WARN_ON_ONCE(!list_empty(&c->sparse));
 			WARN_ON_ONCE(!list_empty(&c->backlog));
-			WARN_ONCE(c->inserted != c->dispatched,
+			WARN_ONCE(c->inserted != tg_class_dispatched(c),
 				  "triage: class %d: %lu inserted, %lu dispatched\n",
-				  class, c->inserted, c->dispatched);
+				  class, c->inserted, tg_class_dispatched(c));
 		}
 	}
 	for (i = 0; i < ARRAY_SIZE(tg->slots); i++)
@@ -141,7 +141,8 @@ static void tg_requeue_request(struct request *rq)
 /* The last that is heard of a request. */
 static void tg_finish_request(struct request *rq)
 {
-	tg_back(rq, 0);
+	if (unlikely(tg_tag(rq)->in_flight))
+		tg_back(rq, 0);
 	tg_tags_put(rq);
 }
 

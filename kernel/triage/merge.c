@@ -14,28 +14,18 @@
 /* What requests may grow to while somebody waits on latency, in sectors. */
 #define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
-/* Called for each bio before it gets a request. */
-bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_queue *q,
+					 struct bio *bio, unsigned int nr_segs)
 {
-	struct tg_data *tg = tg_of(q);
-	struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
-	const enum hctx_type type = bio_op(bio) == REQ_OP_READ ? HCTX_TYPE_READ :
-								 HCTX_TYPE_DEFAULT;
-	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
-	enum prio_class class;
+	const enum prio_class class = prio_classify(&shard->tg->tunables.bounds,
+						    bio->bi_ioprio);
+	const u32 key = tg_key_of_current();
 	struct tg_flow *flow;
 	bool merged = false;
-	u32 key;
 
-	if (!READ_ONCE(shard->queued) && llist_empty(&shard->inbox))
-		return false;
-	if (!READ_ONCE(tg->tunables.merge))
-		return false;
-	key = tg_key_of_current();
-	if (!key || !spin_trylock(&shard->lock))
+	if (!key || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
 		return false;
 	tg_drain(shard);
-	class = prio_classify(&tg->tunables.bounds, bio->bi_ioprio);
 	flow = tg_flow_find(shard, key, class);
 	if (flow->key == key && flow->class == class && !list_empty(&flow->fifo) &&
 	    tg_detector_maybe_sequential(&flow->detector))
@@ -46,6 +36,18 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 	}
 	tg_leave(shard);
 	return merged;
+}
+
+/* Called for each bio before it gets a request. */
+bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	const struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
+	const enum hctx_type type = bio_op(bio) == REQ_OP_READ ? HCTX_TYPE_READ :
+								 HCTX_TYPE_DEFAULT;
+	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
+
+	return (READ_ONCE(shard->queued) || !llist_empty(&shard->inbox)) &&
+	       tg_bio_merge_queued(shard, q, bio, nr_segs);
 }
 
 /*

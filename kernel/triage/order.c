@@ -148,7 +148,6 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 			tg_limit_charge(shard->tg, rq);
 	}
 	class = &shard->classes[tg_tag(rq)->class];
-	class->dispatched++;
 	class->reasons[*reason]++;
 	return rq;
 }

@@ -86,8 +86,10 @@ u64 tg_budget(const struct tg_data *tg)
 	const unsigned int fixed = READ_ONCE(tg->tunables.budget_fixed);
 	const unsigned long quiet = jiffies - READ_ONCE(tg->urgent_at);
 
-	if (fixed)
+	if (unlikely(fixed))
 		return (u64)fixed * NSEC_PER_USEC;
+	if (likely(!quiet))
+		return READ_ONCE(tg->depth.budget);
 	return tg_depth_lingering(READ_ONCE(tg->depth.budget), jiffies_to_msecs(quiet));
 }
 
@@ -125,9 +127,8 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
  * its budget has room for. What was sent beyond is less the next time, so budgets
  * below one request mean one now and then.
  */
-static void tg_grant(struct tg_data *tg, u64 now)
+static void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 {
-	const u64 budget = tg_budget(tg);
 	const u64 inside = tg_bulk_inside(tg);
 	const s64 left = READ_ONCE(tg->granted);
 
@@ -246,7 +247,7 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 }
 
 /* Wake the shards that wait. Only those: running a hardware queue is not cheap. */
-static void tg_wake(struct tg_data *tg)
+static noinline void tg_wake(struct tg_data *tg)
 {
 	unsigned int i;
 
@@ -262,7 +263,7 @@ static void tg_wake(struct tg_data *tg)
 }
 
 /* Learn what requests cost, if the device was busy through a whole window. */
-static void tg_learn_costs(struct tg_data *tg)
+static noinline void tg_learn_costs(struct tg_data *tg)
 {
 	struct tg_work work = {}, now = {};
 	unsigned long flags;
@@ -297,7 +298,7 @@ static void tg_learn_costs(struct tg_data *tg)
 }
 
 /* Whether another request may be timed in this tick. */
-static bool tg_sample(struct tg_shard *shard, bool bulk)
+static bool tg_sample(struct tg_shard *shard, unsigned int most)
 {
 	const unsigned long now = jiffies;
 
@@ -305,27 +306,44 @@ static bool tg_sample(struct tg_shard *shard, bool bulk)
 		shard->sampled_in = now;
 		shard->samples = 0;
 	}
-	return shard->samples++ < (bulk ? TG_SAMPLES_BULK : TG_SAMPLES_ALONE);
+	return shard->samples < most && ++shard->samples;
 }
 
-/* Time an urgent request where that tells something, and let bulk in behind it. */
-static void tg_send_urgent(struct tg_shard *shard, struct tg_tag *tag)
+/* Time an urgent request: the controller learns from it. */
+static noinline void tg_time(struct tg_data *tg, struct tg_tag *tag)
 {
-	struct tg_data *tg = shard->tg;
-	const bool bulk = time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_QUIET_JIFFIES);
-	const bool gated = bulk && tg_gated(tg, tg_budget(tg));
-
-	tag->timed = tg_sample(shard, bulk) || gated;
-	if (!tag->timed)
-		return;
+	tag->timed = true;
 	tag->clean = !tg_bulk_inside(tg);
 	tag->sent_at = ktime_get_ns();
+}
+
+/* The same where there is bulk, which is let in behind it. */
+static noinline void tg_send_before_bulk(struct tg_shard *shard, struct tg_tag *tag)
+{
+	struct tg_data *tg = shard->tg;
+	const u64 budget = tg_budget(tg);
+	const bool gated = tg_gated(tg, budget);
+
+	if (!tg_sample(shard, TG_SAMPLES_BULK) && !gated)
+		return;
+	tg_time(tg, tag);
 	if (gated)
-		tg_grant(tg, tag->sent_at);
+		tg_grant(tg, budget, tag->sent_at);
+}
+
+/* Count how long a request has waited, and have its service counted. */
+static noinline void tg_send_measured(struct tg_data *tg, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	tag->measured = true;
+	tag->sent_at = ktime_get_ns();
+	tg_measure(&tg->waits[tag->class],
+		   tag->sent_at - min(tag->sent_at, rq->start_time_ns));
 }
 
 /* Charge bulk for what it sends while somebody waits on latency. */
-static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool write)
+static noinline void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool write)
 {
 	const u32 floor = READ_ONCE(tg->bulk_cost);
 	const unsigned long now = jiffies;
@@ -341,30 +359,30 @@ static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool writ
 		WRITE_ONCE(tg->written_at, now);
 }
 
-/* Take note that a request goes to the device. */
+/* Take note that a request goes to the device. What is seldom done is not inlined. */
 void tg_send(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_gauge *gauge = tag->urgent ? &shard->urgent : &shard->bulk;
-	const u32 inside = tg_count(&shard->bulk) + tg_count(&shard->urgent);
 
 	lockdep_assert_held(&shard->lock);
 
-	if (inside < shard->fewest)
-		shard->fewest = inside;
+	if (shard->fewest)
+		shard->fewest = min(shard->fewest, tg_count(&shard->bulk) +
+						   tg_count(&shard->urgent));
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
 	tag->in_flight = true;
-	tag->measured = !(shard->sent++ % TG_MEASURED);
-	if (tag->measured) {
-		tag->sent_at = ktime_get_ns();
-		tg_measure(&tg->waits[tag->class],
-			   tag->sent_at - min(tag->sent_at, rq->start_time_ns));
+	if (!(shard->sent++ % TG_MEASURED))
+		tg_send_measured(tg, rq);
+	if (!tag->urgent) {
+		if (READ_ONCE(tg->pressed))
+			tg_send_bulk(tg, tag, tg_op(rq) == TG_WRITE);
+	} else if (time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_QUIET_JIFFIES)) {
+		tg_send_before_bulk(shard, tag);
+	} else if (tg_sample(shard, TG_SAMPLES_ALONE)) {
+		tg_time(tg, tag);
 	}
-	if (tag->urgent)
-		tg_send_urgent(shard, tag);
-	else if (READ_ONCE(tg->pressed))
-		tg_send_bulk(tg, tag, tg_op(rq) == TG_WRITE);
 	if (time_after(jiffies, READ_ONCE(tg->window_until)))
 		tg_learn_costs(tg);
 }
@@ -430,29 +448,40 @@ static void tg_learn_depth(struct tg_data *tg, bool clean, u64 latency)
 		tg_probe_begin(tg);
 }
 
+/* Learn from a request that was timed or measured. @now: 0 if it was sent back */
+static noinline void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, u64 now)
+{
+	const u64 took = now - min(now, tag->sent_at);
+	unsigned long flags;
+
+	if (tag->measured && now)
+		tg_measure(&tg->services[tag->class], took);
+	if (tag->timed && now) {
+		WRITE_ONCE(tg->urgent_back_at, now);
+		if (spin_trylock_irqsave(&tg->control, flags)) {
+			tg_urgent_seen(tg);
+			tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg), took);
+			spin_unlock_irqrestore(&tg->control, flags);
+		}
+	}
+	tag->measured = false;
+	tag->timed = false;
+}
+
 /* A request is no longer in the device: done, or sent back. Called by anybody. */
 void tg_back(struct request *rq, u64 now)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_shard *shard = rq->mq_hctx->sched_data;
 	struct tg_data *tg = shard->tg;
-	unsigned long flags;
 
 	if (!tag->in_flight)
 		return;
 	tag->in_flight = false;
 	atomic64_add(TG_GAUGE_ONE + tag->cost,
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
-	if (tag->measured && now)
-		tg_measure(&tg->services[tag->class], now - min(now, tag->sent_at));
-	if (tag->timed && now)
-		WRITE_ONCE(tg->urgent_back_at, now);
-	if (tag->timed && now && spin_trylock_irqsave(&tg->control, flags)) {
-		tg_urgent_seen(tg);
-		tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg),
-			       now - min(now, tag->sent_at));
-		spin_unlock_irqrestore(&tg->control, flags);
-	}
+	if (tag->timed || tag->measured)
+		tg_learn_back(tg, tag, now);
 	/* Pairs with the barrier in tg_throttle(). */
 	smp_mb__after_atomic();
 	if (unlikely(atomic_read(&tg->nr_throttled)))

@@ -6,7 +6,6 @@
  * tries the shard's lock; who finds it taken leaves, as the one who has it will look
  * at the inbox again before it rests.
  */
-#include <linux/ioprio.h>
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
 
@@ -21,17 +20,6 @@ static struct llist_node *tg_node(struct request *rq)
 	return &rq->ipi_list;
 }
 
-/* A request's class is decided once, here: rq->bio may change after it. */
-static void tg_classify(const struct tg_data *tg, struct request *rq)
-{
-	const unsigned short ioprio = req_get_ioprio(rq);
-
-	tg_tag(rq)->class = prio_classify(&tg->tunables.bounds, ioprio);
-	/* None has no level: what a process that never asked gets is 4. */
-	tg_tag(rq)->level = IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE ?
-			    IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
-}
-
 /*
  * Called for new requests, and again, at head, for those that the driver could not
  * take (blk_mq_requeue_request()).
@@ -44,11 +32,13 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct request *rq, *next;
 
 	list_for_each_entry_safe(rq, next, list, queuelist) {
-		list_del_init(&rq->queuelist);
+		INIT_LIST_HEAD(&rq->queuelist);	/* all leave the list: see below */
 		rq->fifo_time = jiffies;
 		if (!iosched_was_prepared(rq))
 			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
-		tg_classify(shard->tg, rq);
+		/* Decided once, here: rq->bio may change after it. */
+		tg_tag(rq)->class = prio_classify(&shard->tg->tunables.bounds,
+						  req_get_ioprio(rq));
 		trace_block_rq_insert(rq);
 		tg_node(rq)->next = newest;
 		newest = tg_node(rq);
@@ -57,6 +47,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	}
 	if (!newest)
 		return;
+	INIT_LIST_HEAD(list);
 	if (flags & BLK_MQ_INSERT_AT_HEAD)
 		llist_add_batch(newest, oldest, &shard->returned);
 	else
@@ -100,6 +91,13 @@ static bool tg_mail(const struct tg_shard *shard)
 	return !llist_empty(&shard->inbox) || !llist_empty(&shard->returned);
 }
 
+/* Whether there may be something to choose, or to choose it by. */
+static bool tg_several(const struct tg_shard *shard)
+{
+	return READ_ONCE(shard->queued) || !llist_empty(&shard->returned) ||
+	       shard->tg->rotational || READ_ONCE(shard->tg->tunables.limited);
+}
+
 /*
  * The only request there is, if it may go: nobody waits, so there is nothing to choose
  * and nobody to account to. On flash most requests of a device that keeps up are such.
@@ -110,27 +108,35 @@ static struct request *tg_only(struct tg_shard *shard)
 	struct llist_node *list = READ_ONCE(shard->inbox.first);
 	struct tg_class *class;
 	struct request *rq;
+	bool urgent;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!list || READ_ONCE(list->next) || shard->queued || tg->rotational ||
-	    !llist_empty(&shard->returned) || READ_ONCE(tg->tunables.limited))
+	if (!list || READ_ONCE(list->next) || shard->queued)
 		return NULL;
 	list = llist_del_all(&shard->inbox);
 	rq = llist_entry(list, struct request, ipi_list);
-	if (list->next || (!tg_is_urgent(tg, rq) && !tg_bulk_may_go(tg))) {
+	urgent = tg_is_urgent(tg, rq);
+	if (list->next || (!urgent && !tg_bulk_may_go(tg))) {
 		tg_sort(shard, list);
 		return NULL;
 	}
-	tg_tag(rq)->urgent = tg_is_urgent(tg, rq);
-	if (tg_tag(rq)->urgent)
+	tg_tag(rq)->urgent = urgent;
+	if (urgent)
 		tg_urgent_seen(tg);
 	tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
 	class = &shard->classes[tg_tag(rq)->class];
 	class->inserted++;
-	class->dispatched++;
 	class->reasons[TG_STRICT]++;
 	return rq;
+}
+
+/* Who has found the lock taken leaves word and tries once more; then he may go. */
+static void tg_leave_word(struct tg_shard *shard)
+{
+	set_bit(TG_MISSED, &shard->state);
+	/* Pairs with tg_leave(): it sees the bit, or the second try succeeds. */
+	smp_mb__after_atomic();
 }
 
 /* Leave a shard's lock, after doing something else than dispatching. */
@@ -138,37 +144,29 @@ void tg_leave(struct tg_shard *shard)
 	__releases(&shard->lock)
 {
 	spin_unlock(&shard->lock);
-	/* Pairs with the barrier in tg_dispatch_request(). */
+	/* Pairs with the barrier in tg_leave_word(). */
 	smp_mb();
 	if (test_and_clear_bit(TG_MISSED, &shard->state))
 		blk_mq_run_hw_queue(shard->hctx, true);
 }
 
-struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
+/* Choose among those that wait, until something may go or nothing does. */
+static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
+						   struct blk_mq_hw_ctx *hctx)
 {
-	struct tg_shard *shard = hctx->sched_data;
 	enum tg_reason reason;
 	struct request *rq;
 	bool again;
 
 	do {
 		again = false;
-		/* The core asks until it is told that there is no more. */
-		if (!READ_ONCE(shard->queued) && !tg_mail(shard))
-			return NULL;
 		if (!spin_trylock(&shard->lock)) {
-			set_bit(TG_MISSED, &shard->state);
-			/* Pairs with tg_leave(): it sees the bit, or this succeeds. */
-			smp_mb__after_atomic();
+			tg_leave_word(shard);
 			if (!spin_trylock(&shard->lock))
 				return NULL;
 		}
-		reason = TG_STRICT;
-		rq = tg_only(shard);
-		if (!rq) {
-			tg_drain(shard);
-			rq = tg_next(shard, &reason);
-		}
+		tg_drain(shard);
+		rq = tg_next(shard, &reason);
 		if (rq) {
 			tg_send(shard, rq);
 			if (trace_triage_dispatch_enabled())
@@ -186,18 +184,35 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return NULL;
 }
 
-/*
- * Called without the lock before every dispatch, and in interrupts. The kernel takes
- * it badly (a delay of 3 ms, and all hardware queues run) when this promises and
- * dispatch does not keep, so what has come while the shard is throttled is looked at
- * here: only what is urgent ends it.
- */
-bool tg_has_work(struct blk_mq_hw_ctx *hctx)
+struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct tg_shard *shard = hctx->sched_data;
+	struct request *rq;
 
-	if (!test_bit(TG_THROTTLED, &shard->state))
-		return READ_ONCE(shard->queued) || tg_mail(shard);
+	if (tg_several(shard))
+		return tg_dispatch_chosen(shard, hctx);
+	if (!spin_trylock(&shard->lock)) {
+		tg_leave_word(shard);
+		if (!spin_trylock(&shard->lock))
+			return NULL;
+	}
+	rq = tg_only(shard);
+	if (rq) {
+		tg_send(shard, rq);
+		if (trace_triage_dispatch_enabled())
+			tg_trace_dispatch(shard, rq, TG_STRICT);
+	}
+	spin_unlock(&shard->lock);
+	return rq ?: tg_dispatch_chosen(shard, hctx);
+}
+
+/*
+ * The kernel takes it badly (a delay of 3 ms, and all hardware queues run) when
+ * tg_has_work() promises and dispatch does not keep, so what has come while the shard
+ * is throttled is looked at here: only what is urgent ends it.
+ */
+static noinline bool tg_may_go_on(struct tg_shard *shard)
+{
 	if (tg_mail(shard)) {
 		if (in_hardirq() || !spin_trylock(&shard->lock))
 			return true;
@@ -205,4 +220,14 @@ bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 		tg_leave(shard);
 	}
 	return !test_bit(TG_THROTTLED, &shard->state);
+}
+
+/* Called without the lock, several times for each request, and in interrupts. */
+bool tg_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct tg_shard *shard = hctx->sched_data;
+
+	if (!tg_mail(shard) && !READ_ONCE(shard->queued))
+		return false;
+	return likely(!test_bit(TG_THROTTLED, &shard->state)) || tg_may_go_on(shard);
 }

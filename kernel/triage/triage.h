@@ -58,13 +58,12 @@ enum tg_reason {
  * @slot: of its submitter in struct tg_data's @slots
  * @flow: of its shard's; from insertion to dispatch
  * @class: enum prio_class
- * @level: of its I/O priority, inside that class; 0 to 7
  * @held: it counts in @slot
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
- * @timed: @clean is known, and the controller learns from it
+ * @timed: while in the device: @clean is known, and the controller learns from it
  * @clean: there was no bulk in the device when it was sent
  * @in_flight: it counts as in the device
- * @measured: it is one of those whose wait and service are counted
+ * @measured: while in the device: its service will be counted
  * @key: of its submitter; until insertion
  * @sent_at: when it was dispatched, in ns; of those @timed or @measured
  *
@@ -75,7 +74,6 @@ struct tg_tag {
 	u8 slot;
 	u8 flow;
 	u8 class:2;
-	u8 level:3;
 	u8 held:1;
 	u8 urgent:1;
 	u8 clean:1;
@@ -112,7 +110,7 @@ struct tg_flow {
 #define TG_FLOW_SETS 64
 #define TG_FLOWS (TG_FLOW_SETS * TG_FLOW_WAYS)
 
-/* Guarded by the shard's lock. inserted = dispatched + queued. */
+/* Guarded by the shard's lock. inserted = the sum of reasons + queued. */
 struct tg_class {
 	struct list_head sparse;	/* flows that ask for little */
 	struct list_head backlog;	/* the others, in the order of their turns */
@@ -120,9 +118,18 @@ struct tg_class {
 	u64 owed;			/* of its guaranteed share, in ns of cost */
 	u64 sparse_had;			/* since the backlog's last turn, in ns of cost */
 	unsigned long inserted;
-	unsigned long dispatched;
-	unsigned long reasons[TG_REASONS];	/* parts of dispatched */
+	unsigned long reasons[TG_REASONS];	/* dispatched for each */
 };
+
+static inline unsigned long tg_class_dispatched(const struct tg_class *class)
+{
+	unsigned long sum = 0;
+	int reason;
+
+	for (reason = 0; reason < TG_REASONS; reason++)
+		sum += class->reasons[reason];
+	return sum;
+}
 
 /*
  * What is in the device: what was sent less what came back, each the sum of

@@ -8,7 +8,7 @@
 . "${0%/*}/lib.sh"
 
 # So slow that requests pile up in the scheduler, however slow the machine.
-use_memory_disk 1000000
+use_memory_disk $((1000000 * SLOW))
 needs_merging
 
 # Room for all that the jobs submit: what waits for a tag cannot be merged with.

@@ -71,6 +71,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg->probe_next = jiffies;
 	tg->bulk_at = jiffies - HZ;
 	tg->written_at = jiffies - HZ;
+	tg->shared_at = jiffies - HZ;
 	tg->window_until = jiffies;
 	tg->window_began = ktime_get_ns();
 

@@ -28,6 +28,8 @@
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /* Bulk waits for a gap behind an urgent request where fewer than this fit. */
 #define TG_GATED_REQUESTS 2
+/* What a device needs to be kept busy: ten times what flash takes for a read. */
+#define TG_SHARED_NS NSEC_PER_MSEC
 /* Urgent requests are timed, at most so many a tick: what is many is alike. */
 #define TG_SAMPLES_BULK 64
 #define TG_SAMPLES_ALONE 4
@@ -174,12 +176,31 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	return inside + cost <= budget;
 }
 
+/*
+ * Whether the backlog may send a request while several want more than there is. What
+ * is in a device that takes everything was asked for by who asks for most; so that
+ * turns decide, it is given no more than keeps it busy. A disk takes little anyway.
+ */
+bool tg_bulk_may_share(struct tg_data *tg)
+{
+	const unsigned long now = jiffies;
+	const unsigned long last = READ_ONCE(tg->shared_at);
+
+	/* What the device never answers must not count for ever. */
+	if (!tg->rotational && tg_bulk_inside(tg) >= TG_SHARED_NS &&
+	    time_before(now, last + TG_PATIENCE_FLASH))
+		return false;
+	if (last != now)
+		WRITE_ONCE(tg->shared_at, now);
+	return true;
+}
+
 /* Whether the backlog may send a request while somebody may wait on latency. */
 bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
 	if (!tg_pressed(tg)) {
 		WRITE_ONCE(tg->pressed, false);
-		return true;
+		return tg_bulk_may_go(tg);
 	}
 	if (tg_bulk_fits(tg))
 		return true;

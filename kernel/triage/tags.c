@@ -60,9 +60,22 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 
 void tg_prepare_request(struct request *rq)
 {
+	struct tg_data *tg = tg_of(rq->q);
 	const u32 key = tg_key_of_current();
 	const u8 slot = tg_slot_of(key);
 
 	*tg_tag(rq) = (struct tg_tag){ .key = key, .slot = slot, .held = true };
-	atomic_inc(&tg_of(rq->q)->slots[slot].held);
+	if (atomic_inc_return(&tg->slots[slot].held) == TG_TAGS_FEW + 1)
+		atomic_inc(&tg->nr_greedy);
+}
+
+/* Called for the last time that is heard of a request. */
+void tg_tags_put(struct request *rq)
+{
+	struct tg_data *tg = tg_of(rq->q);
+	struct tg_tag *tag = tg_tag(rq);
+
+	if (tag->held && atomic_dec_return(&tg->slots[tag->slot].held) == TG_TAGS_FEW)
+		atomic_dec(&tg->nr_greedy);
+	tag->held = false;
 }

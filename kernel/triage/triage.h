@@ -249,6 +249,7 @@ struct tg_data {
 	unsigned long urgent_at ____cacheline_aligned_in_smp;
 	unsigned long bulk_at;		/* when bulk was last sent, in jiffies */
 	unsigned long written_at;	/* the same, of writes */
+	unsigned long shared_at;	/* when bulk was last sent that others share with */
 	bool pressed;			/* urgent_at has a meaning */
 	bool probing;			/* bulk is kept out; written under control */
 	bool limited;			/* bulk would have used more than it may */
@@ -257,6 +258,7 @@ struct tg_data {
 	s64 granted;			/* cost that bulk may send now, in ns */
 	u64 granted_at;			/* when an urgent request last made way; ns */
 	u64 urgent_back_at;		/* when one last came back; ns */
+	atomic_t nr_greedy;		/* submitters that hold many tags */
 	atomic_t nr_throttled;		/* shards that wait to be woken */
 
 	/*
@@ -381,6 +383,7 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 
 /* pressure.c */
 bool tg_bulk_may_go_pressed(struct tg_data *tg);
+bool tg_bulk_may_share(struct tg_data *tg);
 void tg_send(struct tg_shard *shard, struct request *rq);
 void tg_back(struct request *rq, u64 now);
 bool tg_pressed(const struct tg_data *tg);
@@ -411,7 +414,9 @@ static inline void tg_unthrottle(struct tg_shard *shard)
 /* Whether the backlog may send a request. */
 static inline bool tg_bulk_may_go(struct tg_data *tg)
 {
-	return likely(!READ_ONCE(tg->pressed)) || tg_bulk_may_go_pressed(tg);
+	if (unlikely(READ_ONCE(tg->pressed)))
+		return tg_bulk_may_go_pressed(tg);
+	return likely(atomic_read(&tg->nr_greedy) < 2) || tg_bulk_may_share(tg);
 }
 
 /* limit.c */
@@ -430,20 +435,12 @@ static inline bool tg_limit_holds(const struct tg_data *tg, enum prio_class clas
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
+void tg_tags_put(struct request *rq);
 
 /* Tags of the request's submitter, this one included. */
 static inline unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq)
 {
 	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held);
-}
-
-static inline void tg_tags_put(struct request *rq)
-{
-	struct tg_tag *tag = tg_tag(rq);
-
-	if (tag->held)
-		atomic_dec(&tg_of(rq->q)->slots[tag->slot].held);
-	tag->held = false;
 }
 
 /* A flow with no more tags than this asks for little: it waits for each answer. */

@@ -6,7 +6,7 @@ Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triagelab.errors import RequestError, unknown
@@ -107,6 +107,9 @@ _NULL_BOUNDS = {
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
 }
+# Not the device's own: nr_requests, for all schedulers but `none`.
+_SCHEDULER_TAGS = "device.scheduler_tags"
+_SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
 # Linux would give a scheduler twice the depth, and a queue of 8 holds nothing to decide on.
 _NULL_SCHEDULER_TAGS = 256
 
@@ -143,8 +146,12 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
         raise unknown("device", name, _DESCRIPTIONS)
     if name == "null":
         bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
-        return _null(_checked(name, bounds, changes))
-    return _modeldisk(name, _checked(name, _modeldisk_bounds(name), changes))
+    else:
+        bounds = _modeldisk_bounds(name)
+    checked = _checked(name, bounds | {_SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}, changes)
+    tags = checked.pop(_SCHEDULER_TAGS.split(".", 1)[1], None)
+    device = _null(checked) if name == "null" else _modeldisk(name, checked)
+    return device if tags is None else replace(device, scheduler_tags=int(tags))
 
 
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:

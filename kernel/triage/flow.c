@@ -16,7 +16,10 @@
 #include "triage.h"
 
 /* What sparse flows may have before the backlog gets a turn, in turns. */
-#define TG_SPARSE_TURNS 4
+#define TG_SPARSE_TURNS_FLASH 16
+#define TG_SPARSE_TURNS_DISK 4
+/* Who owes so many turns does not ask for little. */
+#define TG_SPARSE_DEBT 4
 
 /* The kernel's own threads write for others: go by the cgroup that pays for it. */
 static u32 tg_key(const struct request *rq)
@@ -80,7 +83,7 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_cl
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      const struct request *rq)
 {
-	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -tg_quantum(shard) ||
+	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard) ||
 	    tg_tags_held(shard->tg, rq) > TG_SPARSE_TAGS)
 		return false;
 	return !shard->tg->rotational || !tg_detector_sequential(&flow->detector);
@@ -173,7 +176,9 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	if (!bulk)
 		class->sparse_had = 0;
 	while (!list_empty(&class->sparse) &&
-	       class->sparse_had <= TG_SPARSE_TURNS * quantum) {
+	       class->sparse_had <= quantum * (shard->tg->rotational ?
+					       TG_SPARSE_TURNS_DISK :
+					       TG_SPARSE_TURNS_FLASH)) {
 		flow = list_first_entry(&class->sparse, struct tg_flow, turn);
 		if (flow->deficit > 0) {
 			*reason = TG_SPARSE;

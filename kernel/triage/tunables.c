@@ -14,7 +14,7 @@
 const struct tg_tunables tg_defaults_flash = {
 	.bounds = PRIO_BOUNDS_DEFAULT,
 	.latency_factor = 200,		/* a reader hardly notices twice as long */
-	.quantum = 200,			/* a few requests: turns come round soon */
+	.quantum = 50,			/* a request or two: nothing is won by more */
 	.share_normal = 10,
 	.share_low = 5,
 	.aging_expire_normal = 1000,	/* a user's patience */

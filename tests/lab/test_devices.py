@@ -42,3 +42,15 @@ def test_a_model_has_its_own_parameters_with_the_drivers_bounds() -> None:
     with pytest.raises(RequestError, match=r"unknown setting of device flash 'model\.rpm'"):
         devices.find("flash", {"model.rpm": "5400"})
     assert devices.find("hdd", {"model.rpm": "5400"}).settings["rpm"] == "5400"
+
+
+@pytest.mark.parametrize("name", devices.names())
+def test_schedulers_get_the_tags_that_were_asked_for(name: str) -> None:
+    device = devices.find(name, {"device.scheduler_tags": "256"})
+    assert device.scheduler_tags == 256
+    assert "scheduler_tags" not in device.settings, "the driver knows no such thing"
+
+
+def test_too_few_tags_for_a_scheduler_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"device\.scheduler_tags=3: expected"):
+        devices.find("flash", {"device.scheduler_tags": "3"})

@@ -14,6 +14,10 @@ use_gatedisk
 needs_classes
 [ "$(aging_times)" ] || skip "$SCHEDULER has no aging time"
 set_aging $AGING_MS
+# A guaranteed share would be served sooner than age is.
+for name in share_normal share_low; do
+	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
+done
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
 gate shut

@@ -2,11 +2,11 @@
 """Real applications to be protected: the distribution's packages in a file system on the device.
 
 applications/NAME/application.toml says which files of which packages an application needs;
-its script `run` is called in the guest with one word:
+two scripts are called in a guest, in a file system that has these files:
 
-make  once, in a file system that has these files; what it leaves there is the image
-up    in each run, before anything is measured
-run   what is measured: prints `end in s,latency in µs` for each operation
+make      once; what it leaves there is the image
+run up    in each run, before anything is measured
+run run   what is measured: prints `end in s,latency in µs` for each operation
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from triagelab import cache, guest, machines, packages, tools
@@ -47,14 +46,13 @@ class Application:
     image_mb: int
     memory_mb: int
 
-    @cached_property
-    def script(self) -> str:
-        """Its script `run`."""
-        return (FOLDER / self.name / "run").read_text()
+    def script(self, name: str) -> str:
+        """One of its two scripts."""
+        return (FOLDER / self.name / name).read_text()
 
     def uses(self, name: str) -> bool:
-        """Whether ${`name`} is in its script."""
-        return re.search(rf"\$\{{{name}\b", self.script) is not None
+        """Whether ${`name`} is in its script `run`."""
+        return re.search(rf"\$\{{{name}\b", self.script("run")) is not None
 
 
 def names() -> list[str]:
@@ -82,7 +80,7 @@ def image(application: Application, kernel: Kernel) -> Path:
     scripts = {
         "run": (guest.FILES / "make-image").read_text(),
         "system": (guest.FILES / "system").read_text(),
-        "script": application.script,
+        "make": application.script("make"),
     }
     machine = machines.make("sim", kernel)
     key = hashlib.sha256(f"{machine.base.key} {application.image_mb} {scripts}\n".encode())

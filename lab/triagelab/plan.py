@@ -190,11 +190,12 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
     """What a guest needs to run the application, if there is one."""
-    if setup.image is None:
+    if setup.image is None or setup.experiment.application is None:
         return {}
     told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
     return {
         "image": setup.image,
+        "application": setup.experiment.application.script("run"),
         "system": (FILES / "system").read_text(),
         "with-application": (FILES / "with-application").read_text(),
         "told": "".join(f"export {name}={_quoted(text)}\n" for name, text in told.items()),

@@ -23,8 +23,9 @@ def test_every_application_is_whole(name: str) -> None:
     found = applications.find(name)
     assert found.packages
     assert found.image_mb < found.memory_mb
-    for word in ("make", "up", "run"):
-        assert f"{word})" in found.script
+    for word in ("up", "run"):
+        assert f"{word})" in found.script("run")
+    assert found.script("make").startswith("#!/bin/sh\n")
 
 
 def test_one_that_does_not_exist() -> None:

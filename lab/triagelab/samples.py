@@ -230,6 +230,9 @@ def _jobs(path: Path, sections: list[str]) -> Iterator[Value]:
             f"{', '.join(sections)}: take group_reporting out of the job file."
         )
     for name, parts in threads.items():
+        # One that was starved has run all the same.
+        if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
+            raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
         for metric, value in _job(path, name, parts).items():
             yield Value(name, metric, value)
 
@@ -290,6 +293,11 @@ def histograms(out: Path, job: str) -> dict[tuple[str, str], Counter[int]]:
         for point in run.get("points", [run["point"]]):
             found[point_key(point), run["scheduler"]] += bins
     return dict(found)
+
+
+def _completed_by(thread: Record) -> int:
+    """The requests that a process completed."""
+    return sum(thread[way]["total_ios"] for way in DIRECTIONS if way in thread)
 
 
 def _overall(path: Path, jobs: list[Value], deadlines: dict[str, int]) -> dict[str, float]:

@@ -438,3 +438,13 @@ def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) ->
     found = first_run(samples.collect(out), None)
     assert 0.1 < expected < 0.3
     assert found["late_share"] == pytest.approx(expected)
+
+
+def test_a_process_that_never_started_is_no_starved_one(out: Path) -> None:
+    def stop(fio: Any) -> None:
+        fio["jobs"][0]["job_runtime"] = 0
+        fio["jobs"][0]["read"]["total_ios"] = 0
+
+    edit(out / "runs/none-0/out/fio.json", stop)
+    with pytest.raises(LabError, match="never started"):
+        samples.collect(out)

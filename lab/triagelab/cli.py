@@ -397,9 +397,10 @@ def _parts(
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
-        wanted.schedulers = given.schedulers or ",".join(measure.schedulers or ())
         wanted.repeats = given.repeats if given.repeats is not None else measure.repeats
         experiment = measure.found()
+        if measure.schedulers:
+            experiment = replace(experiment, schedulers=tuple(measure.schedulers))
         try:
             setup, release = _setup(wanted, experiment, given.machine or experiment.machine, held)
         except RequestError as error:
@@ -578,11 +579,13 @@ def _setup_on(
             "Add --allow-write if nothing on it is needed any more"
         )
     extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
-    loaded = held.provide(schedulers, extra)
+    told = set(held.left_out)
+    held.provide(schedulers, extra)
     for name, reason in held.left_out.items():
-        if given.schedulers or name in extra:
+        if name in schedulers and (given.schedulers or name in extra):
             raise RequestError(f"{held.disk.path} cannot have the scheduler {name}: {reason}")
-        _error.print(f"triage: {name} is left out: {reason}", markup=False, soft_wrap=True)
+        if name not in told:
+            _error.print(f"triage: {name} is left out: {reason}", markup=False, soft_wrap=True)
     return plan.Setup(
         experiment=experiment,
         schedulers=tuple(name for name in schedulers if name not in held.left_out),
@@ -596,7 +599,7 @@ def _setup_on(
             )
             for where in experiment.points
         ],
-        modules=loaded,
+        modules=held.loaded,
         seed=1,
         notes=[
             *held.notes,

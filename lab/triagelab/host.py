@@ -163,10 +163,12 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
 class Held:
     """A disk that is ours until the experiment is over.
 
+    loaded    scheduler -> the module that was loaded for it
     left_out  scheduler -> why it cannot be had here
     """
 
     machine: Host
+    loaded: dict[str, Path] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -174,13 +176,14 @@ class Held:
         """The disk."""
         return self.machine.disk
 
-    def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> dict[str, Path]:
-        """Load what the schedulers need that the disk cannot have yet; returns what was loaded.
+    def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
+        """Load what the schedulers need that the disk cannot have yet.
 
-        `files` are modules of the user's. Which scheduler cannot be had is in `left_out`.
+        `files` are modules of the user's.
         """
-        loaded = {}
         for name in schedulers:
+            if name in self.loaded or name in self.left_out:
+                continue
             if name in self.disk.schedulers:
                 if name in files:
                     raise RequestError(
@@ -194,8 +197,7 @@ class Held:
                 self.left_out[name] = str(error).splitlines()[0]
                 continue
             if file is not None:
-                loaded[name] = file
-        return loaded
+                self.loaded[name] = file
 
     def _load(self, name: str, file: Path | None) -> Path | None:
         """Load a scheduler from the user's module, ours, or the kernel's; returns the file."""
@@ -220,6 +222,11 @@ class Held:
     def notes(self) -> list[str]:
         """What a reader of the report should know."""
         found = [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
+        found += [
+            f"{name} was loaded before, and need not be this repository's"
+            for name in modules.own_schedulers()
+            if name in self.disk.schedulers and name not in self.loaded
+        ]
         if "enable=1" in _io_cost(self.disk):
             found.append(f"io.cost was on for {self.disk.path}, and is in all figures")
         return found
@@ -266,14 +273,14 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
     with _interrupted_by_signals(), _exclusively(disk):
         if may_write and disk.about("ro") == "1":
             raise RequestError(f"{disk.path} cannot be written to; leave out --allow-write")
-        before = putback.noted(disk)
-        try:
-            yield Held(Host(disk, before, may_write))
-        finally:
-            with _undisturbed():
-                left = putback.finish(before)
-            if left:
-                raise LabError("not everything is as it was before:\n" + "\n".join(left))
+        with putback.noted(disk) as before:
+            try:
+                yield Held(Host(disk, before, may_write))
+            finally:
+                with _undisturbed():
+                    left = putback.finish(before)
+                if left:
+                    raise LabError("not everything is as it was before:\n" + "\n".join(left))
 
 
 def require_root() -> None:

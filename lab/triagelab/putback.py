@@ -5,6 +5,8 @@ How it was is written down in the cache folder before anything is changed. Who i
 killed cannot put anything back, so the next run does, from that record.
 """
 
+import contextlib
+import fcntl
 import json
 import subprocess
 from collections.abc import Iterator
@@ -42,13 +44,15 @@ class Before:
         return _records() / f"{self.disk}.json"
 
 
-def noted(disk: Disk) -> Before:
-    """How the disk is, written down."""
+@contextlib.contextmanager
+def noted(disk: Disk) -> Iterator[Before]:
+    """How the disk is, written down; and locked, so that it is known that we live."""
     before = Before(
         disk.name, _boot(), disk.about("diskseq"), disk.scheduler, dict(_settings(disk)), []
     )
-    _write_down(before)
-    return before
+    with cache.locked(_lock(disk.name)):
+        _write_down(before)
+        yield before
 
 
 def note_module(before: Before, name: str) -> None:
@@ -82,20 +86,29 @@ def finish(before: Before) -> list[str]:
 
 def recover() -> list[str]:
     """Put back what runs that were killed have left; returns a sentence on each."""
-    told = []
+    told: list[str] = []
     for path in sorted(_records().glob("*.json")):
-        before = Before(**json.loads(path.read_text()))
-        disk = Disk(before.disk)
-        if before.boot != _boot():
-            path.unlink()  # nothing of it has outlived the kernel
-        elif disk.about("diskseq") != before.sequence:
-            told += [f"a run on {disk.path} was killed, and that disk is gone"]
-            told += _remove(before.modules)
-            path.unlink()
-        else:
-            told += [f"a run on {disk.path} was killed; it is put back as it was before"]
-            told += finish(before)
+        with _lock(path.stem).open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # that run goes on
+            if path.exists():
+                told += _recovered(Before(**json.loads(path.read_text())))
     return told
+
+
+def _recovered(before: Before) -> Iterator[str]:
+    disk = Disk(before.disk)
+    if before.boot != _boot():
+        before.record.unlink()  # nothing of it has outlived the kernel
+    elif disk.about("diskseq") != before.sequence:
+        yield f"a run on {disk.path} was killed, and that disk is gone"
+        yield from _remove(before.modules)
+        before.record.unlink()
+    else:
+        yield f"a run on {disk.path} was killed; it is put back as it was before"
+        yield from finish(before)
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
@@ -132,6 +145,10 @@ def _write_down(before: Before) -> None:
 
 def _records() -> Path:
     return cache.root() / "host"
+
+
+def _lock(disk: str) -> Path:
+    return _records() / f"{disk}.lock"
 
 
 def _boot() -> str:

@@ -288,7 +288,7 @@ def test_a_request_that_makes_no_sense(
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert state(disk) == before
     assert not (tmp_path / "out").exists()
-    assert not list((cache / "host").glob("*"))
+    assert not list((cache / "host").glob("*.json"))
 
 
 def test_a_scheduler_that_cannot_be_had_is_an_error_for_who_names_it(
@@ -321,7 +321,7 @@ def test_a_run_measures_with_the_kernels_settings_and_puts_the_owners_back(
     done = triage(words(disk, tmp_path, reads(), "--schedulers", chosen))
     assert done.returncode == 0, done.stderr
     assert state(disk) == before
-    assert not list((cache / "host").glob("*"))
+    assert not list((cache / "host").glob("*.json"))
     assert not programs_on(disk)
 
     for name in chosen.split(","):
@@ -390,7 +390,16 @@ def test_a_run_that_is_ended(
         assert re.search("interrupted; finished runs are kept.*--resume", errors, re.S)
     assert not programs_on(disk)
     assert state(disk) == before
-    assert not list((cache / "host").glob("*"))
+    assert not list((cache / "host").glob("*.json"))
+
+
+def test_a_run_that_goes_on_is_left_alone(disk: disks.Disk, tmp_path: Path) -> None:
+    tune(disk)
+    with host.held(disk, may_write=False):
+        (disk.queue / "scheduler").write_text("none")
+        assert triage(words(disk, tmp_path, reads())).returncode == 2
+        assert disk.scheduler == "none"
+    assert disk.scheduler == "mq-deadline"
 
 
 def test_a_record_of_another_time_or_disk_changes_nothing(
@@ -412,4 +421,4 @@ def test_a_record_of_another_time_or_disk_changes_nothing(
         done = triage(words(disk, tmp_path, reads(), "--schedulers", "nome"))
         assert message in done.stderr
         assert state(disk) == before
-        assert not list((cache / "host").glob("*"))
+        assert not list((cache / "host").glob("*.json"))

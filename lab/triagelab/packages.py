@@ -39,7 +39,8 @@ class Apt:
             )
         except FileNotFoundError as error:
             raise LabError(
-                f"no {program} on this computer to fetch packages with; it takes a Debian"
+                f"no {program} on this computer to fetch packages with, which a Debian has; "
+                "if it is for a kernel, give --kernel a vmlinuz with lib/modules beside it"
             ) from error
         if done.returncode:
             raise LabError(f"{program} {' '.join(arguments)} failed:\n{done.stderr.strip()}")

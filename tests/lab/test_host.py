@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from triagelab.errors import RequestError
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTORS = 64 << 11
+TUNED = {"nr_requests": "70", "nomerges": "1", "rq_affinity": "2", "wbt_lat_usec": "12345"}
 JOB = (
     "[reads]\nioengine=libaio\niodepth=4\ndirect=1\nrw=randread\ntime_based=1\nruntime={seconds}\n"
 )
@@ -74,7 +75,12 @@ def node(image: Path) -> Iterator[str]:
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no loop device can be made here: {error.stderr}")
     subprocess.run(["addpart", node, "1", "2048", str(SECTORS - 2048)], check=True)
+    found = disks.find(node)
+    before = {name: found.about(f"queue/{name}") for name in TUNED}
+    scheduler = found.scheduler
     yield node
+    # What is set of a loop device stays when its file goes.
+    set_all(found, {"scheduler": scheduler, **before})
     losetup("-d", node)
 
 
@@ -304,13 +310,16 @@ def test_a_scheduler_that_cannot_be_had_is_an_error_for_who_names_it(
     assert "cannot have the scheduler triage: the kernel" in done.stderr
 
 
+def set_all(disk: disks.Disk, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        if value and (disk.queue / name).exists():
+            (disk.queue / name).write_text(value)
+
+
 def tune(disk: disks.Disk) -> dict[str, str]:
     """Give a disk settings that no kernel would; returns its state."""
-    settings = {"scheduler": "mq-deadline", "nr_requests": 70, "nomerges": 1, "rq_affinity": 2}
-    settings |= {"wbt_lat_usec": 12345, "iosched/read_expire": 123, "iosched/fifo_batch": 3}
-    for name, value in settings.items():
-        if (disk.queue / name).exists():
-            (disk.queue / name).write_text(str(value))
+    own = {"iosched/read_expire": "123", "iosched/fifo_batch": "3"}
+    set_all(disk, {"scheduler": "mq-deadline", **TUNED, **own})
     assert disk.scheduler == "mq-deadline"
     return state(disk)
 

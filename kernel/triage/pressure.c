@@ -30,6 +30,8 @@
 #define TG_GATED_REQUESTS 2
 /* What a device needs to be kept busy: ten times what flash takes for a read. */
 #define TG_SHARED_NS NSEC_PER_MSEC
+/* Who waits for room in it is woken when there is some for several requests. */
+#define TG_SHARED_WAKE_NS (TG_SHARED_NS * 3 / 4)
 /* Urgent requests are timed, at most so many a tick: what is many is alike. */
 #define TG_SAMPLES_BULK 64
 #define TG_SAMPLES_ALONE 4
@@ -267,6 +269,14 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/* Whether bulk may go that waits, and is not soon held again. */
+static bool tg_bulk_is_worth_waking(struct tg_data *tg)
+{
+	if (!READ_ONCE(tg->pressed) && tg_bulk_inside(tg) >= TG_SHARED_WAKE_NS)
+		return false;
+	return tg_bulk_may_go(tg);
+}
+
 /* Wake the shards that wait. Only those: running a hardware queue is not cheap. */
 static noinline void tg_wake(struct tg_data *tg)
 {
@@ -276,7 +286,7 @@ static noinline void tg_wake(struct tg_data *tg)
 		struct tg_shard *shard = &tg->shards[i];
 
 		if (!test_bit(TG_THROTTLED, &shard->state) ||
-		    test_bit(TG_LIMITED, &shard->state) || !tg_bulk_may_go(tg))
+		    test_bit(TG_LIMITED, &shard->state) || !tg_bulk_is_worth_waking(tg))
 			continue;
 		tg_unthrottle(shard);
 		blk_mq_run_hw_queue(shard->hctx, true);

@@ -3,18 +3,15 @@
 
 import argparse
 import contextlib
-import fcntl
 import functools
 import json
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +34,7 @@ from triagelab import (
     plan,
     putback,
     report,
+    rundir,
     settings,
     study,
     studyreport,
@@ -47,7 +45,6 @@ from triagelab.errors import LabError, RequestError, unknown
 
 #: Held by who measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
-_LEAST_FREE_BYTES = 512 << 20
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 
 _error = Console(stderr=True, highlight=False)
@@ -258,8 +255,8 @@ def _verify(given: argparse.Namespace) -> int:
             raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
     built = sorted(modules.build(kernel).glob("*.ko"))
     files = {path.name: path for path in [*built, *available]}
-    out = _new_folder(given.out, f"verify-{given.scheduler}")
-    with _owned(out):
+    out = rundir.new_folder(given.out, f"verify-{given.scheduler}")
+    with rundir.owned(out):
         guests = verify.guests(kernel, given.scheduler, files.values(), chosen, out / "guests")
         return _carry_out_checks(given, kernel, guests, out)
 
@@ -350,7 +347,7 @@ def _run(given: argparse.Namespace) -> int:
     with _measuring_alone(machine), _disk(given, machine) as held:
         setup, kernel_release = _setup(given, experiment, machine, held)
         out = _out(given)
-        with _owned(out):
+        with rundir.owned(out):
             return _measure(given, setup, kernel_release, out)
 
 
@@ -386,7 +383,7 @@ def _study(given: argparse.Namespace) -> int:
     with _disk(given, machine) as held:
         parts, left_out = _parts(given, whole, held)
         out = _folder(given, "study", studyreport.RECORD)
-        with _owned(out):
+        with rundir.owned(out):
             return _measure_study(given, parts, left_out, out)
 
 
@@ -418,9 +415,9 @@ def _measure_study(
     given: argparse.Namespace, parts: list[_Part], left_out: dict[str, str], out: Path
 ) -> int:
     """Carry out all measures as one plan: those in virtual time first, side by side."""
-    _require_space(out)
+    rundir.require_space(out)
     planned = {
-        part.measure.name: _planned(part.setup, part.release, out / part.measure.name)
+        part.measure.name: rundir.planned(part.setup, part.release, out / part.measure.name)
         for part in parts
     }
     studyreport.record(out, quick=given.quick, left_out=left_out)
@@ -430,7 +427,7 @@ def _measure_study(
             task
             for part in parts
             if part.machine == machine
-            for task in _left(planned[part.measure.name], out / part.measure.name)
+            for task in rundir.left(planned[part.measure.name], out / part.measure.name)
         ]
         for machine in sorted({part.machine for part in parts}, key=lambda name: name != "sim")
     }
@@ -444,7 +441,7 @@ def _measure_study(
         return _tell_interrupted(_resume_study(given, out))
     for name, runs in planned.items():
         if any(execute.is_done(out / name / "runs" / run.id) for run in runs):
-            _conclude(runs, out / name)
+            rundir.conclude(runs, out / name)
     failed = [result for result in results if result.reason]
     _tell_failed(failed)
     if len(failed) == total:
@@ -461,7 +458,7 @@ def _measuring_alone(machine: str) -> Iterator[None]:
     if machine == "sim":
         yield
         return
-    with _exclusive(
+    with rundir.exclusive(
         REAL_TIME_LOCK,
         "another triage is measuring in real time on this computer; "
         "wait for it, or use --machine sim",
@@ -487,25 +484,6 @@ def _disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]
         raise RequestError("--machine host needs a disk to run on: add --device /dev/X")
     with host.held(disks.find(given.device), given.allow_write) as held:
         yield held
-
-
-@contextlib.contextmanager
-def _owned(out: Path) -> Iterator[None]:
-    out.mkdir(parents=True, exist_ok=True)
-    with _exclusive(
-        out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def _exclusive(path: Path, message: str) -> Iterator[None]:
-    with path.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabError(message) from None
-        yield
 
 
 def _setup(
@@ -687,105 +665,7 @@ def _folder(given: argparse.Namespace, name: str, record: str) -> Path:
         if not found:
             raise RequestError(f"nothing to resume: there is no results/{name}-*")
         return found[-1].parent
-    return _new_folder(given.out, name, resume=given.resume)
-
-
-def _new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
-    """`out`, or a new one called `name`; it may hold something only where one can resume."""
-    if out is None:
-        return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    if out.exists() and not out.is_dir():
-        raise RequestError(f"--out {out} is a file; give a folder")
-    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not resume:
-        hint = "" if resume is None else ", or --resume to go on with it"
-        raise RequestError(f"--out {out} exists; give another{hint}")
-    return out
-
-
-def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> dict[str, Any]:
-    experiment, first = setup.experiment, setup.points[0]
-    device, machine = first.device, first.machine
-    varied = {name for of in experiment.vary for name in experiment.set_by(of)}
-    replaced = experiment.workload.replaced()
-    return {
-        "schema": 1,
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "question": experiment.question,
-        "machine": machine.name,
-        "machine_description": machine.description,
-        "cpus": machine.cpus,
-        "device": {
-            "name": device.name,
-            "settings": dict(device.settings),
-            "capacity_iops": device.capacity_iops,
-            "description": device.description,
-            "parts": {name: asdict(part) for name, part in device.parts.items()},
-        },
-        "kernel": release,
-        "qemu": machine.determines.get("qemu"),
-        "fio": tools.fio_version(),
-        "schedulers": list(setup.schedulers),
-        "protected": experiment.protected,
-        "background": list(experiment.background),
-        "judged_by": list(experiment.judged_by),
-        "deadlines": dict(experiment.deadlines),
-        "vary": {
-            name: {str(value): dict(case) for value, case in cases.items()}
-            for name, cases in experiment.vary.items()
-        },
-        "repeats": setup.repeats,
-        "seed": setup.seed,
-        "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
-        "tunables": {
-            name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
-            for name, values in first.tunables.items()
-        },
-        "application": experiment.application.name if experiment.application else None,
-        "notes": [
-            *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
-            *setup.notes,
-        ],
-        "runs": [run.id for run in planned],
-    }
-
-
-def _planned(setup: plan.Setup, release: str, out: Path) -> list[plan.Run]:
-    """All runs of an experiment in `out`, which says what they are from then on."""
-    planned = plan.runs(setup)
-    environment = _environment(setup, release, planned)
-    record = out / "environment.json"
-    if record.exists():
-        _refuse_other(json.loads(record.read_text()), environment, out)
-    out.mkdir(parents=True, exist_ok=True)
-    execute.write_json(record, environment)
-    return planned
-
-
-def _left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
-    """What is yet to be run, each with its folder."""
-    tasks = [(run, out / "runs" / run.id) for run in planned]
-    return [(run, folder) for run, folder in tasks if not execute.is_done(folder)]
-
-
-def _conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write down what only a finished run can tell: what the device was set to."""
-    record = out / "environment.json"
-    environment = json.loads(record.read_text())
-    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
-    environment["device"]["settings"] = devices.was_set_to(
-        done.device, out / "runs" / done.id / "out"
-    )
-    execute.write_json(record, environment)
-
-
-def _require_space(out: Path) -> None:
-    free = shutil.disk_usage(out).free
-    if free < _LEAST_FREE_BYTES:
-        raise LabError(
-            f"only {free >> 20} MiB free for {out}, {_LEAST_FREE_BYTES >> 20} are needed; "
-            "make room, or give --out a folder elsewhere"
-        )
+    return rundir.new_folder(given.out, name, resume=given.resume)
 
 
 def _tell_failed(failed: list[execute.Result]) -> None:
@@ -811,9 +691,9 @@ def _tell_interrupted(command: str) -> int:
 
 
 def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
-    _require_space(out)
-    planned = _planned(setup, release, out)
-    left = _left(planned, out)
+    rundir.require_space(out)
+    planned = rundir.planned(setup, release, out)
+    left = rundir.left(planned, out)
     executor = _executor(given, setup.points[0].machine.name)
     try:
         with _progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
@@ -824,7 +704,7 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
     _tell_failed(failed)
     if len(failed) == len(planned):
         raise LabError(f"every run failed; what they left is in {out / 'runs'}")
-    _conclude(planned, out)
+    rundir.conclude(planned, out)
     _tell(out, as_json=given.json)
     if failed:
         _tell_again(len(failed), len(planned), _resume(given, out))
@@ -833,19 +713,6 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
 
 def _tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
     return lambda result: step(result.run.id, "failed" if result.reason else "done")
-
-
-def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
-    """Only what was planned the same way may be mixed in one run directory."""
-    if then["runs"] == now["runs"]:
-        return
-    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or [
-        "the lab itself"
-    ]
-    raise RequestError(
-        f"{out} was measured differently ({', '.join(differ)}): "
-        "repeat the command it was made with, or give another --out"
-    )
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from distributed.client import FutureCancelledError
 from triagelab import cache, execute, machines, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.guest import Base
-from triagelab.machines import Qemu
+from triagelab.machines import BootError, Qemu
 from triagelab.plan import Run
 
 _CONNECT_S = 10
@@ -64,10 +64,14 @@ class _Order:
 
 @dataclass(frozen=True)
 class _Back:
-    """What a worker has to tell of a run, and its folder's name there and content."""
+    """What a worker has to tell of a run, and its folder's name there and content.
+
+    unable  what it could not boot by, if that is the reason
+    """
 
     reason: str | None
     boot_s: float | None
+    unable: type[BootError] | None
     folder: str
     content: bytes
 
@@ -132,6 +136,8 @@ def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
     folder.mkdir(parents=True)
     _unpack(back.content, folder)
     reason = back.reason and back.reason.replace(back.folder, str(folder))
+    if back.unable:
+        raise back.unable(reason)
     return execute.write_down(run, folder, reason, back.boot_s)
 
 
@@ -213,8 +219,12 @@ def _attempt(order: _Order) -> _Back:
     run = replace(order.run, machine=machine, job=job)
     with tempfile.TemporaryDirectory(prefix="triage-run-") as scratch:
         folder = Path(scratch) / run.id
-        reason, boot_s = asyncio.run(execute.attempt(run, folder))
+        reason, boot_s, unable = None, None, None
+        try:
+            reason, boot_s = asyncio.run(execute.attempt(run, folder))
+        except BootError as error:
+            reason, unable = str(error), type(error)
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as archive:
             archive.add(folder, ".")
-        return _Back(reason, boot_s, str(folder), content.getvalue())
+        return _Back(reason, boot_s, unable, str(folder), content.getvalue())

@@ -10,12 +10,25 @@ import io
 import json
 import os
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from triagelab import cli, execute, experiments, guest, kernels, machines, published, study, tools
+from triagelab import (
+    cli,
+    execute,
+    experiments,
+    guest,
+    kernels,
+    machines,
+    published,
+    rundir,
+    study,
+    tools,
+)
+from triagelab.plan import Run
 
 from tests.lab import browser, fakeqemu
 
@@ -103,7 +116,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("base.cpio", "modules.dep"):
             (base.folder / name).write_text("")
         patch.setattr(guest, "base", lambda kernel: base)
-        patch.setattr(cli, "_LEAST_FREE_BYTES", 0)
+        patch.setattr(rundir, "_LEAST_FREE_BYTES", 0)
         yield
     tools.qemu_version.cache_clear()
 
@@ -283,3 +296,18 @@ def test_dask_that_is_not_there_is_told(
     assert triage(*WORDS, "--out", tmp_path / "out", "--dask", "tcp://127.0.0.1:9") == 1
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
     assert triage("run", "crowd", "--machine", "vm", "--dask", "tcp://127.0.0.1:9") == 2
+
+
+def test_what_a_worker_could_not_boot_can_be_looked_at_here(tmp_path: Path) -> None:
+    from triagelab import cluster
+
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/console.log").write_text("why")
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(tmp_path / "there", ".")
+    reason = "the kernel did not boot, see /on/a/worker/console.log"
+    back = cluster._Back(reason, None, machines.BootError, "/on/a/worker", content.getvalue())
+    with pytest.raises(machines.BootError, match=f"see {tmp_path}/here/console.log"):
+        cluster._receive(cast(Run, None), back, tmp_path / "here")
+    assert (tmp_path / "here/console.log").read_text() == "why"

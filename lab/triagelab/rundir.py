@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Run directories: whose they are, what is planned in one, and what is left to be run."""
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from triagelab import devices, execute, modules, plan, tools
+from triagelab.errors import LabError, RequestError
+
+_LEAST_FREE_BYTES = 512 << 20
+
+
+@contextlib.contextmanager
+def owned(out: Path) -> Iterator[None]:
+    """Make `out`, and keep others from writing there."""
+    out.mkdir(parents=True, exist_ok=True)
+    with exclusive(
+        out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, message: str) -> Iterator[None]:
+    """Hold `path` locked; an error with `message` where somebody else does."""
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(message) from None
+        yield
+
+
+def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
+    """`out`, or a new one called `name`; it may hold something only where one can resume."""
+    if out is None:
+        return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    if out.exists() and not out.is_dir():
+        raise RequestError(f"--out {out} is a file; give a folder")
+    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not resume:
+        hint = "" if resume is None else ", or --resume to go on with it"
+        raise RequestError(f"--out {out} exists; give another{hint}")
+    return out
+
+
+def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> dict[str, Any]:
+    experiment, first = setup.experiment, setup.points[0]
+    device, machine = first.device, first.machine
+    varied = {name for of in experiment.vary for name in experiment.set_by(of)}
+    replaced = experiment.workload.replaced()
+    return {
+        "schema": 1,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "question": experiment.question,
+        "machine": machine.name,
+        "machine_description": machine.description,
+        "cpus": machine.cpus,
+        "device": {
+            "name": device.name,
+            "settings": dict(device.settings),
+            "capacity_iops": device.capacity_iops,
+            "description": device.description,
+            "parts": {name: asdict(part) for name, part in device.parts.items()},
+        },
+        "kernel": release,
+        "qemu": machine.determines.get("qemu"),
+        "fio": tools.fio_version(),
+        "schedulers": list(setup.schedulers),
+        "protected": experiment.protected,
+        "background": list(experiment.background),
+        "judged_by": list(experiment.judged_by),
+        "deadlines": dict(experiment.deadlines),
+        "vary": {
+            name: {str(value): dict(case) for value, case in cases.items()}
+            for name, cases in experiment.vary.items()
+        },
+        "repeats": setup.repeats,
+        "seed": setup.seed,
+        "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
+        "tunables": {
+            name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
+            for name, values in first.tunables.items()
+        },
+        "application": experiment.application.name if experiment.application else None,
+        "notes": [
+            *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
+            *setup.notes,
+        ],
+        "runs": [run.id for run in planned],
+    }
+
+
+def planned(setup: plan.Setup, release: str, out: Path) -> list[plan.Run]:
+    """All runs of an experiment in `out`, which says what they are from then on."""
+    planned = plan.runs(setup)
+    environment = _environment(setup, release, planned)
+    record = out / "environment.json"
+    if record.exists():
+        _refuse_other(json.loads(record.read_text()), environment, out)
+    out.mkdir(parents=True, exist_ok=True)
+    execute.write_json(record, environment)
+    return planned
+
+
+def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
+    """What is yet to be run, each with its folder."""
+    tasks = [(run, out / "runs" / run.id) for run in planned]
+    return [(run, folder) for run, folder in tasks if not execute.is_done(folder)]
+
+
+def conclude(planned: list[plan.Run], out: Path) -> None:
+    """Write down what only a finished run can tell: what the device was set to."""
+    record = out / "environment.json"
+    environment = json.loads(record.read_text())
+    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
+    environment["device"]["settings"] = devices.was_set_to(
+        done.device, out / "runs" / done.id / "out"
+    )
+    execute.write_json(record, environment)
+
+
+def require_space(out: Path) -> None:
+    """An error where the disk is all but full."""
+    free = shutil.disk_usage(out).free
+    if free < _LEAST_FREE_BYTES:
+        raise LabError(
+            f"only {free >> 20} MiB free for {out}, {_LEAST_FREE_BYTES >> 20} are needed; "
+            "make room, or give --out a folder elsewhere"
+        )
+
+
+def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
+    """Only what was planned the same way may be mixed in one run directory."""
+    if then["runs"] == now["runs"]:
+        return
+    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or [
+        "the lab itself"
+    ]
+    raise RequestError(
+        f"{out} was measured differently ({', '.join(differ)}): "
+        "repeat the command it was made with, or give another --out"
+    )

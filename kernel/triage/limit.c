@@ -2,7 +2,8 @@
 /*
  * What a class may send in a second, where the administrator has set it. It holds
  * against everything but a request that the driver sent back: against a guaranteed
- * share and against aging too.
+ * share and against aging too. It ends when the queue is frozen, as for another
+ * scheduler: who waits for that must not wait for what a limit lets through.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -15,6 +16,8 @@ u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class)
 	const struct tg_limit *limit = &tg->limits[class];
 	u64 at = 0;
 
+	if (READ_ONCE(tg->queue->mq_freeze_depth))
+		return 0;
 	if (READ_ONCE(tg->tunables.limit_iops[class]))
 		at = tg_limit_opens(atomic64_read(&limit->requests_due));
 	if (READ_ONCE(tg->tunables.limit_kib[class]))

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a class that may send only so much a second gets that, also when it is old
-#         or owed a share; others get the rest; and a limit that is lifted under load
-#         holds nobody any longer.
+#         or owed a share; others get the rest; and a limit that is lifted, or whose
+#         scheduler is left, under load holds nobody any longer.
 # Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -82,3 +82,15 @@ load low
 wait $!
 [ "$(rate low)" -ge $((all / 4)) ] ||
 	fail "low got $(rate low) of $all requests a second after its limit was lifted"
+
+# Nor does it hold up who chooses another scheduler.
+echo 1 > "$(tunable limit_iops_low)"
+for n in $(seq 30); do
+	echo "read $((n * 1000)) 4096 idle 0"
+done > "$TEST_TMP/asked"
+put_requests limited < "$TEST_TMP/asked"
+before=$(cut -d . -f 1 /proc/uptime)
+choose_scheduler none
+wait_requests
+took=$(($(cut -d . -f 1 /proc/uptime) - before))
+[ $took -lt 5 ] || fail "another scheduler was chosen after $took s"

@@ -7,7 +7,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-SERVICE_US=500		# one request at a time
+SERVICE_US=$((500 * SLOW))	# one request at a time: the device is what is short, not the CPU
 PER_CENT=10		# how far off a figure may be
 
 use_gatedisk

@@ -378,8 +378,9 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
+    # As from a terminal: whoever runs these tests may ignore a signal, as nohup does.
     with subprocess.Popen(
-        command,
+        ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

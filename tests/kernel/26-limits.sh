@@ -7,18 +7,20 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-SERVICE_US=$((500 * SLOW))	# one request at a time: the device is what is short, not the CPU
-PER_CENT=10		# how far off a figure may be
+# One request at a time, and so long that the device is what is short, not the CPU.
+SERVICE_US=$((500 * SLOW * SLOW))
+RUN_S=$SLOW
+PER_CENT=10	# how far off a figure may be
 
 use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
 
-# load NAME...: a second of 8 KiB reads of these classes, eight at a time each.
+# load NAME...: 8 KiB reads of these classes, eight at a time each.
 load() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=8k \
-			iodepth=8 ioengine=libaio time_based runtime=1
+			iodepth=8 ioengine=libaio time_based runtime=$RUN_S
 		for class in "$@"; do
 			case $class in
 			high) printf '%s\n' '[high]' prioclass=1 ;;
@@ -45,29 +47,33 @@ served() {
 		fail "$1 got $found requests a second, not $2"
 }
 
-load normal
-all=$(rate normal)
+# What two ask of CPU and device at once is not what one does.
+load normal low
+all=$(($(rate normal) + $(rate low)))
 
-echo 200 > "$(tunable limit_iops_low)"
+little=$((all / 10))
+more=$((all / 5))
+
+echo $little > "$(tunable limit_iops_low)"
 load low
-served low 200
+served low $little
 
 # Neither what it is owed nor its age counts against a limit.
 echo 20 > "$(tunable aging_expire_low)"
 load normal low
-served low 200
-served normal $((all - 200))
+served low $little
+served normal $((all - little))
 
-# 1600 KiB/s are 200 requests of 8 KiB; of two limits the lower holds.
-echo 300 > "$(tunable limit_iops_low)"
-echo 1600 > "$(tunable limit_kib_low)"
+# Of two limits the lower holds.
+echo $more > "$(tunable limit_iops_low)"
+echo $((little * 8)) > "$(tunable limit_kib_low)"
 load low
-served low 200
+served low $little
 
-echo 400 > "$(tunable limit_iops_high)"
+# What HIGH leaves is not all for others: a scheduler may keep it free for HIGH.
+echo $more > "$(tunable limit_iops_high)"
 load high normal
-served high 400
-served normal $((all - 400))
+served high $more
 
 # Lifted in the middle of a load, it is as if it had not been.
 for name in limit_iops_high limit_iops_low limit_kib_low; do
@@ -75,7 +81,7 @@ for name in limit_iops_high limit_iops_low limit_kib_low; do
 done
 echo 1 > "$(tunable limit_iops_low)"
 {
-	sleep 0.5
+	sleep $((RUN_S / 2)).5
 	echo 0 > "$(tunable limit_iops_low)"
 } &
 load low

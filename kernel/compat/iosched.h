@@ -148,11 +148,13 @@ static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 }
 
 /*
- * iosched_was_prepared() - whether prepare_request() was called for a request
+ * iosched_was_prepared() - whether a request's elv.priv is the scheduler's
  *
  * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state
- * machine") it always is for one that is inserted, until then not for the data of
- * one with a flush.
+ * machine") prepare_request() is called for all that are inserted. Until then not for
+ * the data of one with a flush: that bypasses the scheduler, which hears of its
+ * completion all the same, and finds what the flush state machine left there. Given
+ * back by the driver it is inserted after all, see iosched_set_prepared().
  */
 static inline bool iosched_was_prepared(const struct request *rq)
 {
@@ -160,6 +162,15 @@ static inline bool iosched_was_prepared(const struct request *rq)
 	return rq->rq_flags & RQF_ELVPRIV;
 #else
 	return true;
+#endif
+}
+
+/* iosched_set_prepared() - elv.priv is the scheduler's from now on, to the end */
+static inline void iosched_set_prepared(struct request *rq)
+{
+#ifdef RQF_ELVPRIV
+	rq->elv.icq = NULL;
+	rq->rq_flags |= RQF_ELVPRIV;
 #endif
 }
 

@@ -506,7 +506,7 @@ void tg_back(struct request *rq, u64 now)
 	struct tg_shard *shard = rq->mq_hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 
-	if (!tag->in_flight)
+	if (!iosched_was_prepared(rq) || !tag->in_flight)
 		return;
 	tag->in_flight = false;
 	atomic64_add(TG_GAUGE_ONE + tag->cost,

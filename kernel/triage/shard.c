@@ -34,8 +34,10 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		INIT_LIST_HEAD(&rq->queuelist);	/* all leave the list: see below */
 		rq->fifo_time = jiffies;
-		if (!iosched_was_prepared(rq))
+		if (!iosched_was_prepared(rq)) {
 			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
+			iosched_set_prepared(rq);
+		}
 		/* Decided once, here: rq->bio may change after it. */
 		tg_tag(rq)->class = prio_classify(&shard->tg->tunables.bounds,
 						  req_get_ioprio(rq));

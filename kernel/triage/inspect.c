@@ -113,25 +113,35 @@ static int tg_reasons_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+struct tg_in_flight {
+	const struct request_queue *queue;
+	unsigned int counts[PRIO_CLASS_COUNT];
+};
+
+/*
+ * What it says may be changing, or be another's: tags are shared with other queues, and
+ * some requests never come to a scheduler. This is a look, not an account.
+ */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
-	unsigned int *counts = data;
+	struct tg_in_flight *found = data;
+	const unsigned int class = tg_tag(rq)->class;
 
-	/* What it says may be changing: this is a look, not an account. */
-	if (tg_tag(rq)->in_flight)
-		counts[tg_tag(rq)->class]++;
+	if (rq->q == found->queue && iosched_was_prepared(rq) && tg_tag(rq)->in_flight &&
+	    class < PRIO_CLASS_COUNT)
+		found->counts[class]++;
 	return true;
 }
 
-/* What the device has of each class; of all queues that share its tags. */
+/* What the device has of each class. */
 static int tg_in_flight_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	unsigned int counts[PRIO_CLASS_COUNT] = {};
+	struct tg_in_flight found = { .queue = q };
 
-	blk_mq_tagset_busy_iter(q->tag_set, tg_count_in_flight, counts);
-	seq_printf(m, "%u %u %u\n", counts[PRIO_CLASS_HIGH], counts[PRIO_CLASS_NORMAL],
-		   counts[PRIO_CLASS_LOW]);
+	blk_mq_tagset_busy_iter(q->tag_set, tg_count_in_flight, &found);
+	seq_printf(m, "%u %u %u\n", found.counts[PRIO_CLASS_HIGH],
+		   found.counts[PRIO_CLASS_NORMAL], found.counts[PRIO_CLASS_LOW]);
 	return 0;
 }
 

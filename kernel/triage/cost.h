@@ -38,13 +38,13 @@ struct tg_cost {
 #define TG_COST_GUESS { .base = 20000, .per_kib = 1000 }
 
 /**
- * struct tg_work - what a device was given over some time
- * @requests: those that pay the base, by enum tg_op
- * @kib: their length
+ * struct tg_work - what a device was given of one kind over some time
+ * @requests: those that pay the base
+ * @kib: the length of all
  */
 struct tg_work {
-	u64 requests[TG_OPS];
-	u64 kib[TG_OPS];
+	u64 requests;
+	u64 kib;
 };
 
 /**
@@ -58,10 +58,10 @@ struct tg_work {
  */
 static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_base)
 {
-	const u64 ns = (u64)(bytes >> 10) * cost->per_kib +
-		       (pays_base ? cost->base : 0);
+	const u64 slope = (u64)(bytes >> 10) * cost->per_kib;
+	const u64 ns = pays_base ? cost->base + slope : max_t(u64, slope, TG_COST_MIN);
 
-	return clamp_t(u64, ns, TG_COST_MIN, U32_MAX);
+	return min_t(u64, ns, U32_MAX);
 }
 
 static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 error)
@@ -76,7 +76,7 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
 /**
  * tg_cost_learn() - learn from a time through which the device was busy
  * @costs: estimates by enum tg_op, which are changed
- * @work: what it was given
+ * @work: what it was given, by enum tg_op
  * @elapsed: the time it took, in ns
  *
  * Each of the four numbers is moved in proportion to itself and to its part in the
@@ -86,7 +86,7 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
  * like one by which 1 MiB takes as long as the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
-				 const struct tg_work *work, u64 elapsed)
+				 const struct tg_work work[TG_OPS], u64 elapsed)
 {
 	u64 base[TG_OPS], slope[TG_OPS], sum = 0, whole = 0, off;
 	s64 error;
@@ -95,9 +95,9 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 	for (op = TG_READ; op < TG_OPS; op++) {
 		base[op] = max_t(u64, costs[op].base, 4ull * costs[op].per_kib);
 		slope[op] = max_t(u64, costs[op].per_kib, costs[op].base / 1024);
-		sum += work->requests[op] * costs[op].base +
-		       work->kib[op] * costs[op].per_kib;
-		whole += work->requests[op] * base[op] + work->kib[op] * slope[op];
+		sum += work[op].requests * costs[op].base +
+		       work[op].kib * costs[op].per_kib;
+		whole += work[op].requests * base[op] + work[op].kib * slope[op];
 	}
 	if (!whole)
 		return;
@@ -108,9 +108,9 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 	error = elapsed < sum ? -min_t(s64, off, 512) : min_t(s64, off, 1024);
 	for (op = TG_READ; op < TG_OPS; op++) {
 		costs[op].base = tg_cost_moved(costs[op].base, base[op],
-					       work->requests[op] * base[op], whole, error);
+					       work[op].requests * base[op], whole, error);
 		costs[op].per_kib = tg_cost_moved(costs[op].per_kib, slope[op],
-						  work->kib[op] * slope[op], whole, error);
+						  work[op].kib * slope[op], whole, error);
 	}
 }
 

@@ -118,11 +118,14 @@ static u8 tg_level(struct request *rq)
 void tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
-	struct tg_class *class = &shard->classes[tag->class];
+	struct tg_class *class;
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
+	/* Decided once, here: rq->bio may change after it. */
+	tag->class = tg_class_of(shard->tg, rq);
+	class = &shard->classes[tag->class];
 	flow = tg_flow_get(shard, tg_key(rq), tag->class);
 	flow->level = tg_level(rq);
 	tag->flow = flow - shard->flows;

@@ -11,6 +11,7 @@
 #include <linux/overflow.h>
 #include <linux/slab.h>
 
+#include "pressure.h"
 #include "triage.h"
 
 static void tg_shard_init(struct tg_shard *shard, struct tg_data *tg)
@@ -18,7 +19,6 @@ static void tg_shard_init(struct tg_shard *shard, struct tg_data *tg)
 	unsigned int i;
 
 	init_llist_head(&shard->inbox);
-	init_llist_head(&shard->returned);
 	spin_lock_init(&shard->lock);
 	shard->tg = tg;
 	INIT_LIST_HEAD(&shard->at_head);
@@ -96,7 +96,6 @@ static void tg_exit_sched(struct elevator_queue *eq)
 
 		tg_pressure_exit(shard);
 		WARN_ON_ONCE(!llist_empty(&shard->inbox));
-		WARN_ON_ONCE(!llist_empty(&shard->returned));
 		WARN_ON_ONCE(!list_empty(&shard->at_head));
 		WARN_ON_ONCE(shard->queued);
 		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
@@ -129,22 +128,24 @@ static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
-static void tg_completed_request(struct request *rq, u64 now)
-{
-	tg_back(rq, now);
-}
-
 static void tg_requeue_request(struct request *rq)
 {
-	tg_back(rq, 0);
+	if (iosched_was_prepared(rq) && tg_tag(rq)->in_flight)
+		tg_back(rq->mq_hctx->sched_data, rq, false);
 }
 
-/* The last that is heard of a request. */
+/*
+ * The last that is heard of a request. The core calls this right behind
+ * completed_request(), which would be one call more.
+ */
 static void tg_finish_request(struct request *rq)
 {
-	if (unlikely(tg_tag(rq)->in_flight))
-		tg_back(rq, 0);
-	tg_tags_put(rq);
+	struct tg_shard *shard = rq->mq_hctx->sched_data;
+	const struct tg_tag *tag = tg_tag(rq);
+
+	tg_tags_put(shard->tg, tag);
+	if (likely(tag->in_flight))
+		tg_back(shard, rq, true);
 }
 
 static struct elevator_type triage = {
@@ -160,7 +161,6 @@ static struct elevator_type triage = {
 		.insert_requests	= tg_insert_requests,
 		.has_work		= tg_has_work,
 		.dispatch_request	= tg_dispatch_request,
-		.completed_request	= tg_completed_request,
 		.requeue_request	= tg_requeue_request,
 		.finish_request		= tg_finish_request,
 	},

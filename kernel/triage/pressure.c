@@ -11,6 +11,7 @@
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 
+#include "pressure.h"
 #include "triage.h"
 
 /* Nobody waits on latency when no urgent request was seen for this long. */
@@ -32,11 +33,8 @@
 #define TG_SHARED_NS NSEC_PER_MSEC
 /* Who waits for room in it is woken when there is some for several requests. */
 #define TG_SHARED_WAKE_NS (TG_SHARED_NS * 3 / 4)
-/* Urgent requests are timed, at most so many a tick: what is many is alike. */
+/* Beside bulk urgent requests are timed, at most so many a tick. */
 #define TG_SAMPLES_BULK 64
-#define TG_SAMPLES_ALONE 4
-/* One request of so many is measured for the histograms. */
-#define TG_MEASURED 16
 /* Bulk that could not send for so long is let in. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
@@ -49,11 +47,6 @@
 static u64 tg_inside(const struct tg_gauge *gauge)
 {
 	return tg_gauge_inside(gauge) & TG_GAUGE_COST;
-}
-
-static u32 tg_count(const struct tg_gauge *gauge)
-{
-	return tg_gauge_inside(gauge) >> TG_GAUGE_SHIFT;
 }
 
 /* The cost of bulk that is in the device, in ns. */
@@ -73,7 +66,7 @@ static u32 tg_urgent_inside(const struct tg_data *tg)
 	unsigned int i;
 
 	for (i = 0; i < tg->nr_shards; i++)
-		sum += tg_count(&tg->shards[i].urgent);
+		sum += tg_gauge_count(&tg->shards[i].urgent);
 	return sum;
 }
 
@@ -278,7 +271,7 @@ static bool tg_bulk_is_worth_waking(struct tg_data *tg)
 }
 
 /* Wake the shards that wait. Only those: running a hardware queue is not cheap. */
-static noinline void tg_wake(struct tg_data *tg)
+static void tg_wake(struct tg_data *tg)
 {
 	unsigned int i;
 
@@ -296,7 +289,7 @@ static noinline void tg_wake(struct tg_data *tg)
 /* Learn what requests cost, if the device was busy through a whole window. */
 static noinline void tg_learn_costs(struct tg_data *tg)
 {
-	struct tg_work work = {}, now = {};
+	struct tg_work work[TG_OPS], now[TG_OPS] = {};
 	unsigned long flags;
 	u64 time, fewest = 0;
 	unsigned int i;
@@ -309,64 +302,73 @@ static noinline void tg_learn_costs(struct tg_data *tg)
 		struct tg_shard *shard = &tg->shards[i];
 
 		for (op = TG_READ; op < TG_OPS; op++) {
-			now.requests[op] += READ_ONCE(shard->work.requests[op]);
-			now.kib[op] += READ_ONCE(shard->work.kib[op]);
+			now[op].requests += READ_ONCE(shard->work[op].requests);
+			now[op].kib += READ_ONCE(shard->work[op].kib);
 		}
 		if (READ_ONCE(shard->fewest) != U32_MAX)
 			fewest += READ_ONCE(shard->fewest);
 		WRITE_ONCE(shard->fewest, U32_MAX);
 	}
 	for (op = TG_READ; op < TG_OPS; op++) {
-		work.requests[op] = now.requests[op] - tg->window_work.requests[op];
-		work.kib[op] = now.kib[op] - tg->window_work.kib[op];
+		work[op].requests = now[op].requests - tg->window_work[op].requests;
+		work[op].kib = now[op].kib - tg->window_work[op].kib;
+		tg->window_work[op] = now[op];
 	}
 	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH))
-		tg_cost_learn(tg->costs, &work, time - tg->window_began);
-	tg->window_work = now;
+		tg_cost_learn(tg->costs, work, time - tg->window_began);
 	tg->window_began = time;
 	WRITE_ONCE(tg->window_until, jiffies + TG_WINDOW_JIFFIES);
 	spin_unlock_irqrestore(&tg->control, flags);
 }
 
-/* Whether another request may be timed in this tick. */
-static bool tg_sample(struct tg_shard *shard, unsigned int most)
+/* What is done once a tick, before the first request in it is sent. */
+static void tg_tick(struct tg_shard *shard)
 {
-	const unsigned long now = jiffies;
+	struct tg_data *tg = shard->tg;
 
-	if (shard->sampled_in != now) {
-		shard->sampled_in = now;
-		shard->samples = 0;
-	}
-	return shard->samples < most && ++shard->samples;
+	shard->tick = jiffies;
+	shard->samples = 0;
+	if (READ_ONCE(tg->bulk_seen) &&
+	    time_after_eq(jiffies, READ_ONCE(tg->bulk_at) + TG_QUIET_JIFFIES))
+		WRITE_ONCE(tg->bulk_seen, false);
+	if (time_after(jiffies, READ_ONCE(tg->window_until)))
+		tg_learn_costs(tg);
 }
 
-/* Time an urgent request: the controller learns from it. */
-static noinline void tg_time(struct tg_data *tg, struct tg_tag *tag)
+/*
+ * Time an urgent request, which is done with the first in every tick: the controller
+ * learns from it.
+ */
+static void tg_time(struct tg_shard *shard, struct tg_tag *tag)
 {
+	tg_urgent_seen(shard->tg);
+	shard->samples++;
 	tag->timed = true;
-	tag->clean = !tg_bulk_inside(tg);
+	tag->clean = !tg_bulk_inside(shard->tg);
 	tag->sent_at = ktime_get_ns();
 }
 
 /* The same where there is bulk, which is let in behind it. */
-static noinline void tg_send_before_bulk(struct tg_shard *shard, struct tg_tag *tag)
+static void tg_send_before_bulk(struct tg_shard *shard, struct tg_tag *tag)
 {
 	struct tg_data *tg = shard->tg;
 	const u64 budget = tg_budget(tg);
 	const bool gated = tg_gated(tg, budget);
 
-	if (!tg_sample(shard, TG_SAMPLES_BULK) && !gated)
+	if (shard->samples >= TG_SAMPLES_BULK && !gated)
 		return;
-	tg_time(tg, tag);
+	tg_time(shard, tag);
 	if (gated)
 		tg_grant(tg, budget, tag->sent_at);
 }
 
 /* Count how long a request has waited, and have its service counted. */
-static noinline void tg_send_measured(struct tg_data *tg, struct request *rq)
+static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 {
+	struct tg_data *tg = shard->tg;
 	struct tg_tag *tag = tg_tag(rq);
 
+	shard->unmeasured = TG_MEASURED;
 	tag->measured = true;
 	tag->sent_at = ktime_get_ns();
 	tg_measure(&tg->waits[tag->class],
@@ -374,7 +376,7 @@ static noinline void tg_send_measured(struct tg_data *tg, struct request *rq)
 }
 
 /* Charge bulk for what it sends while somebody waits on latency. */
-static noinline void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool write)
+static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool write)
 {
 	const u32 floor = READ_ONCE(tg->bulk_cost);
 	const unsigned long now = jiffies;
@@ -386,36 +388,33 @@ static noinline void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, 
 	WRITE_ONCE(tg->bulk_cost, floor - floor / 16 + tag->cost / 16);
 	if (READ_ONCE(tg->bulk_at) != now)
 		WRITE_ONCE(tg->bulk_at, now);
+	if (!READ_ONCE(tg->bulk_seen))
+		WRITE_ONCE(tg->bulk_seen, true);
 	if (write && READ_ONCE(tg->written_at) != now)
 		WRITE_ONCE(tg->written_at, now);
 }
 
-/* Take note that a request goes to the device. What is seldom done is not inlined. */
-void tg_send(struct tg_shard *shard, struct request *rq)
+/* A request is sent that something is to be done for. */
+void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 {
+	const unsigned long now = jiffies;
 	struct tg_data *tg = shard->tg;
 	struct tg_tag *tag = tg_tag(rq);
-	struct tg_gauge *gauge = tag->urgent ? &shard->urgent : &shard->bulk;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (shard->fewest)
-		shard->fewest = min(shard->fewest, tg_count(&shard->bulk) +
-						   tg_count(&shard->urgent));
-	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
-	tag->in_flight = true;
-	if (!(shard->sent++ % TG_MEASURED))
-		tg_send_measured(tg, rq);
+	if (shard->tick != now)
+		tg_tick(shard);
+	if (!shard->unmeasured)
+		tg_send_measured(shard, rq);
 	if (!tag->urgent) {
 		if (READ_ONCE(tg->pressed))
 			tg_send_bulk(tg, tag, tg_op(rq) == TG_WRITE);
-	} else if (time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_QUIET_JIFFIES)) {
+	} else if (READ_ONCE(tg->bulk_seen)) {
 		tg_send_before_bulk(shard, tag);
-	} else if (tg_sample(shard, TG_SAMPLES_ALONE)) {
-		tg_time(tg, tag);
+	} else if (shard->samples < TG_SAMPLES_ALONE) {
+		tg_time(shard, tag);
 	}
-	if (time_after(jiffies, READ_ONCE(tg->window_until)))
-		tg_learn_costs(tg);
 }
 
 static void tg_probe_begin(struct tg_data *tg)
@@ -479,15 +478,16 @@ static void tg_learn_depth(struct tg_data *tg, bool clean, u64 latency)
 		tg_probe_begin(tg);
 }
 
-/* Learn from a request that was timed or measured. @now: 0 if it was sent back */
-static noinline void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, u64 now)
+/* Learn from a request that was timed or measured; if it was not @done it was sent back. */
+static void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, bool done)
 {
+	const u64 now = ktime_get_ns();
 	const u64 took = now - min(now, tag->sent_at);
 	unsigned long flags;
 
-	if (tag->measured && now)
+	if (tag->measured && done)
 		tg_measure(&tg->services[tag->class], took);
-	if (tag->timed && now) {
+	if (tag->timed && done) {
 		WRITE_ONCE(tg->urgent_back_at, now);
 		if (spin_trylock_irqsave(&tg->control, flags)) {
 			tg_urgent_seen(tg);
@@ -499,29 +499,19 @@ static noinline void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, u64 n
 	tag->timed = false;
 }
 
-/* A request is no longer in the device: done, or sent back. Called by anybody. */
-void tg_back(struct request *rq, u64 now)
+/* A request came back that somebody waits for, or that teaches something. */
+void tg_back_noticed(struct tg_data *tg, struct tg_tag *tag, bool done)
 {
-	struct tg_tag *tag = tg_tag(rq);
-	struct tg_shard *shard = rq->mq_hctx->sched_data;
-	struct tg_data *tg = shard->tg;
-
-	if (!iosched_was_prepared(rq) || !tag->in_flight)
-		return;
-	tag->in_flight = false;
-	atomic64_add(TG_GAUGE_ONE + tag->cost,
-		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
 	if (tag->timed || tag->measured)
-		tg_learn_back(tg, tag, now);
-	/* Pairs with the barrier in tg_throttle(). */
-	smp_mb__after_atomic();
-	if (unlikely(atomic_read(&tg->nr_throttled)))
+		tg_learn_back(tg, tag, done);
+	if (atomic_read(&tg->nr_throttled))
 		tg_wake(tg);
 }
 
 void tg_pressure_init(struct tg_shard *shard)
 {
 	shard->fewest = U32_MAX;
+	shard->unmeasured = TG_MEASURED;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
 

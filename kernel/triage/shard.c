@@ -11,6 +11,7 @@
 
 #include <trace/events/block.h>
 
+#include "pressure.h"
 #include "trace.h"
 #include "triage.h"
 
@@ -28,32 +29,39 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
 {
 	struct tg_shard *shard = hctx->sched_data;
-	struct llist_node *newest = NULL, *oldest = NULL;
-	struct request *rq, *next;
+	struct request *rq = list_first_entry(list, struct request, queuelist);
+	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
 
-	list_for_each_entry_safe(rq, next, list, queuelist) {
-		INIT_LIST_HEAD(&rq->queuelist);	/* all leave the list: see below */
-		rq->fifo_time = jiffies;
+	list_for_each_entry(rq, list, queuelist) {
 		if (!iosched_was_prepared(rq)) {
 			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
 			iosched_set_prepared(rq);
 		}
-		/* Decided once, here: rq->bio may change after it. */
-		tg_tag(rq)->class = prio_classify(&shard->tg->tunables.bounds,
-						  req_get_ioprio(rq));
+		if (unlikely(flags & BLK_MQ_INSERT_AT_HEAD))
+			tg_tag(rq)->returned = true;
+		rq->fifo_time = jiffies;
 		trace_block_rq_insert(rq);
 		tg_node(rq)->next = newest;
 		newest = tg_node(rq);
-		if (!oldest)
-			oldest = newest;
 	}
 	if (!newest)
 		return;
 	INIT_LIST_HEAD(list);
-	if (flags & BLK_MQ_INSERT_AT_HEAD)
-		llist_add_batch(newest, oldest, &shard->returned);
-	else
-		llist_add_batch(newest, oldest, &shard->inbox);
+	llist_add_batch(newest, oldest, &shard->inbox);
+}
+
+/* Queue what the driver has sent back: before all else, in the order in which it came. */
+static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	tag->returned = false;
+	tag->class = tg_class_of(shard->tg, rq);
+	tag->urgent = tag->class == PRIO_CLASS_HIGH;
+	shard->classes[tag->class].inserted++;
+	list_add_tail(&rq->queuelist, &shard->at_head);
+	WRITE_ONCE(shard->queued, shard->queued + 1);
+	tg_unthrottle(shard);
 }
 
 /* Queue what submitters have left, the newest first. */
@@ -62,74 +70,71 @@ static void tg_sort(struct tg_shard *shard, struct llist_node *list)
 	struct request *rq, *next;
 
 	list = llist_reverse_order(list);
-	llist_for_each_entry_safe(rq, next, list, ipi_list)
-		tg_flow_add(shard, rq);
+	llist_for_each_entry_safe(rq, next, list, ipi_list) {
+		if (tg_tag(rq)->returned)
+			tg_add_at_head(shard, rq);
+		else
+			tg_flow_add(shard, rq);
+	}
 }
 
 /* Move what submitters have left to where it can be chosen from. */
 void tg_drain(struct tg_shard *shard)
 {
-	struct llist_node *list;
-	struct request *rq, *next;
-
 	lockdep_assert_held(&shard->lock);
 
-	if (!llist_empty(&shard->returned)) {
-		list = llist_reverse_order(llist_del_all(&shard->returned));
-		llist_for_each_entry_safe(rq, next, list, ipi_list) {
-			tg_tag(rq)->urgent = tg_tag(rq)->class == PRIO_CLASS_HIGH;
-			shard->classes[tg_tag(rq)->class].inserted++;
-			list_add_tail(&rq->queuelist, &shard->at_head);
-			WRITE_ONCE(shard->queued, shard->queued + 1);
-		}
-		tg_unthrottle(shard);
-	}
 	if (!llist_empty(&shard->inbox))
 		tg_sort(shard, llist_del_all(&shard->inbox));
 }
 
 static bool tg_mail(const struct tg_shard *shard)
 {
-	return !llist_empty(&shard->inbox) || !llist_empty(&shard->returned);
+	return !llist_empty(&shard->inbox);
 }
 
 /* Whether there may be something to choose, or to choose it by. */
 static bool tg_several(const struct tg_shard *shard)
 {
-	return READ_ONCE(shard->queued) || !llist_empty(&shard->returned) ||
-	       shard->tg->rotational || READ_ONCE(shard->tg->tunables.limited);
+	return READ_ONCE(shard->queued) || shard->tg->rotational ||
+	       READ_ONCE(shard->tg->tunables.limited);
 }
 
 /*
- * The only request there is, if it may go: nobody waits, so there is nothing to choose
- * and nobody to account to. On flash most requests of a device that keeps up are such.
+ * Send the only request there is, if it may go: nobody waits, so there is nothing to
+ * choose and nobody to account to. On flash most requests of a device that keeps up
+ * are such.
  */
-static struct request *tg_only(struct tg_shard *shard)
+static struct request *tg_send_only(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
-	struct llist_node *list = READ_ONCE(shard->inbox.first);
-	struct tg_class *class;
+	enum prio_class class;
+	struct llist_node *list;
 	struct request *rq;
+	struct tg_tag *tag;
 	bool urgent;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!list || READ_ONCE(list->next) || shard->queued)
+	if (shard->queued)
 		return NULL;
 	list = llist_del_all(&shard->inbox);
+	if (!list)
+		return NULL;
 	rq = llist_entry(list, struct request, ipi_list);
-	urgent = tg_is_urgent(tg, rq);
-	if (list->next || (!urgent && !tg_bulk_may_go(tg))) {
+	tag = tg_tag(rq);
+	class = tg_class_of(tg, rq);
+	urgent = tg_is_urgent(tg, rq, class);
+	if (list->next || tag->returned || (!urgent && !tg_bulk_may_go(tg))) {
 		tg_sort(shard, list);
 		return NULL;
 	}
-	tg_tag(rq)->urgent = urgent;
-	if (urgent)
-		tg_urgent_seen(tg);
-	tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
-	class = &shard->classes[tg_tag(rq)->class];
-	class->inserted++;
-	class->reasons[TG_STRICT]++;
+	tag->class = class;
+	tag->cost = tg_media_cost(shard, NULL, rq);
+	shard->classes[class].inserted++;
+	shard->classes[class].reasons[TG_STRICT]++;
+	tg_send(shard, rq, urgent);
+	if (trace_triage_dispatch_enabled())
+		tg_trace_dispatch(shard, rq, TG_STRICT);
 	return rq;
 }
 
@@ -153,9 +158,9 @@ void tg_leave(struct tg_shard *shard)
 }
 
 /* Choose among those that wait, until something may go or nothing does. */
-static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
-						   struct blk_mq_hw_ctx *hctx)
+static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 {
+	struct tg_shard *shard = hctx->sched_data;
 	enum tg_reason reason;
 	struct request *rq;
 	bool again;
@@ -170,7 +175,7 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 		tg_drain(shard);
 		rq = tg_next(shard, &reason);
 		if (rq) {
-			tg_send(shard, rq);
+			tg_send(shard, rq, tg_tag(rq)->urgent);
 			if (trace_triage_dispatch_enabled())
 				tg_trace_dispatch(shard, rq, reason);
 		} else if (shard->queued) {
@@ -192,20 +197,15 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct request *rq;
 
 	if (tg_several(shard))
-		return tg_dispatch_chosen(shard, hctx);
+		return tg_dispatch_chosen(hctx);
 	if (!spin_trylock(&shard->lock)) {
 		tg_leave_word(shard);
 		if (!spin_trylock(&shard->lock))
 			return NULL;
 	}
-	rq = tg_only(shard);
-	if (rq) {
-		tg_send(shard, rq);
-		if (trace_triage_dispatch_enabled())
-			tg_trace_dispatch(shard, rq, TG_STRICT);
-	}
+	rq = tg_send_only(shard);
 	spin_unlock(&shard->lock);
-	return rq ?: tg_dispatch_chosen(shard, hctx);
+	return rq ?: tg_dispatch_chosen(hctx);
 }
 
 /*

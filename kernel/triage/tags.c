@@ -12,9 +12,7 @@
 
 #include "triage.h"
 
-/* Who holds no more than this may have any. */
-#define TG_TAGS_FEW 8
-/* For others, of each 64: always, and while somebody waits on latency. */
+/* For who holds many, of each 64: always, and while somebody waits on latency. */
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
 
@@ -67,15 +65,4 @@ void tg_prepare_request(struct request *rq)
 	*tg_tag(rq) = (struct tg_tag){ .key = key, .slot = slot, .held = true };
 	if (atomic_inc_return(&tg->slots[slot].held) == TG_TAGS_FEW + 1)
 		atomic_inc(&tg->nr_greedy);
-}
-
-/* Called for the last time that is heard of a request. */
-void tg_tags_put(struct request *rq)
-{
-	struct tg_data *tg = tg_of(rq->q);
-	struct tg_tag *tag = tg_tag(rq);
-
-	if (tag->held && atomic_dec_return(&tg->slots[tag->slot].held) == TG_TAGS_FEW)
-		atomic_dec(&tg->nr_greedy);
-	tag->held = false;
 }

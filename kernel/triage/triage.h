@@ -8,6 +8,7 @@
  *	flow.c		which flow of a class is next: sparse ones first, then by deficit
  *	media.c		which request of a flow is next, on flash and on disks
  *	pressure.c	how much bulk is let into the device, and when it is woken
+ *	pressure.h	what of it every request passes
  *	limit.c		what a class may send in a second
  *	tags.c		keeps scheduler tags free for flows that hold few
  *	merge.c		what belongs together becomes one request
@@ -57,8 +58,9 @@ enum tg_reason {
  * @cost: what it was charged, in ns; from dispatch on
  * @slot: of its submitter in struct tg_data's @slots
  * @flow: of its shard's; from insertion to dispatch
- * @class: enum prio_class
+ * @class: enum prio_class; from when it is first looked at under its shard's lock
  * @held: it counts in @slot
+ * @returned: the driver sent it back, and it is inserted again
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
  * @timed: while in the device: @clean is known, and the controller learns from it
  * @clean: there was no bulk in the device when it was sent
@@ -73,8 +75,9 @@ struct tg_tag {
 	u32 cost;
 	u8 slot;
 	u8 flow;
-	u8 class:2;
+	u8 class;
 	u8 held:1;
+	u8 returned:1;
 	u8 urgent:1;
 	u8 clean:1;
 	u8 timed:1;
@@ -149,6 +152,11 @@ static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 	return READ_ONCE(gauge->sent) - (u64)atomic64_read(&gauge->back);
 }
 
+static inline u32 tg_gauge_count(const struct tg_gauge *gauge)
+{
+	return tg_gauge_inside(gauge) >> TG_GAUGE_SHIFT;
+}
+
 /* Bits of a shard's state: */
 #define TG_MISSED 0	/* somebody found the lock taken, and left */
 #define TG_THROTTLED 1	/* what is queued may not go yet */
@@ -158,7 +166,6 @@ static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 struct tg_shard {
 	/* Filled by submitters, without a lock; the newest first. */
 	struct llist_head inbox;
-	struct llist_head returned;
 
 	/*
 	 * Guards all below. Taken with a try only, by who dispatches, who looks
@@ -178,11 +185,11 @@ struct tg_shard {
 	u64 awaited_until;		/* ns */
 	struct tg_gauge bulk;
 	struct tg_gauge urgent;
-	struct tg_work work;		/* all it was given */
+	struct tg_work work[TG_OPS];	/* all it was given */
 	u32 fewest;			/* in the device, since the estimates were looked at */
-	unsigned long sampled_in;	/* jiffies */
+	unsigned long tick;		/* jiffies, when something was last sent */
 	unsigned int samples;		/* urgent requests that were timed in that tick */
-	unsigned int sent;		/* requests; one of so many is measured */
+	unsigned int unmeasured;	/* requests, until one is measured */
 	struct hrtimer watchdog;	/* ends every state in which it is throttled */
 	u64 merged;
 	struct tg_flow flows[TG_FLOWS];
@@ -251,6 +258,7 @@ struct tg_data {
 	unsigned long written_at;	/* the same, of writes */
 	unsigned long shared_at;	/* when bulk was last sent that others share with */
 	bool pressed;			/* urgent_at has a meaning */
+	bool bulk_seen;			/* bulk_at has a meaning */
 	bool probing;			/* bulk is kept out; written under control */
 	bool limited;			/* bulk would have used more than it may */
 	u32 bulk_cost;			/* of a request, a moving average, in ns */
@@ -276,7 +284,7 @@ struct tg_data {
 	unsigned long late;		/* of these, longer than the target */
 	unsigned long window_until;	/* jiffies; read by anybody */
 	u64 window_began;		/* ns */
-	struct tg_work window_work;	/* what shards had been given then */
+	struct tg_work window_work[TG_OPS];	/* what shards had been given then */
 
 	struct tg_slot slots[1 << TG_SLOT_BITS];
 };
@@ -369,6 +377,7 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 				const struct request *rq)
 {
 	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
+	struct tg_work *work = &shard->work[tg_op(rq)];
 	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
 	const bool pays_base = !shard->tg->rotational || !flow ||
 			       blk_rq_pos(rq) != flow->position;
@@ -376,16 +385,14 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 
 	lockdep_assert_held(&shard->lock);
 
-	shard->work.requests[tg_op(rq)] += pays_base;
-	shard->work.kib[tg_op(rq)] += bytes >> 10;
+	work->requests += pays_base;
+	work->kib += bytes >> 10;
 	return tg_cost_of(cost, bytes, pays_base);
 }
 
 /* pressure.c */
 bool tg_bulk_may_go_pressed(struct tg_data *tg);
 bool tg_bulk_may_share(struct tg_data *tg);
-void tg_send(struct tg_shard *shard, struct request *rq);
-void tg_back(struct request *rq, u64 now);
 bool tg_pressed(const struct tg_data *tg);
 u64 tg_budget(const struct tg_data *tg);
 bool tg_throttle(struct tg_shard *shard);
@@ -397,9 +404,10 @@ static inline void tg_urgent_seen(struct tg_data *tg)
 {
 	const unsigned long now = jiffies;
 
-	/* Written once a tick: many CPUs read it. */
-	if (READ_ONCE(tg->urgent_at) != now)
-		WRITE_ONCE(tg->urgent_at, now);
+	/* Written once a tick: many CPUs read them. */
+	if (likely(READ_ONCE(tg->urgent_at) == now))
+		return;
+	WRITE_ONCE(tg->urgent_at, now);
 	if (!READ_ONCE(tg->pressed))
 		WRITE_ONCE(tg->pressed, true);
 }
@@ -435,7 +443,16 @@ static inline bool tg_limit_holds(const struct tg_data *tg, enum prio_class clas
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
-void tg_tags_put(struct request *rq);
+
+/* Who holds no more tags than this may have any. */
+#define TG_TAGS_FEW 8
+
+/* Called for the last time that is heard of a request. */
+static inline void tg_tags_put(struct tg_data *tg, const struct tg_tag *tag)
+{
+	if (tag->held && atomic_dec_return(&tg->slots[tag->slot].held) == TG_TAGS_FEW)
+		atomic_dec(&tg->nr_greedy);
+}
 
 /* Tags of the request's submitter, this one included. */
 static inline unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq)
@@ -446,11 +463,16 @@ static inline unsigned int tg_tags_held(const struct tg_data *tg, const struct r
 /* A flow with no more tags than this asks for little: it waits for each answer. */
 #define TG_SPARSE_TAGS 2
 
-/* Whether somebody waits for a new request. */
-static inline bool tg_is_urgent(const struct tg_data *tg, const struct request *rq)
+static inline enum prio_class tg_class_of(const struct tg_data *tg,
+					  const struct request *rq)
 {
-	const enum prio_class class = tg_tag((struct request *)rq)->class;
+	return prio_classify(&tg->tunables.bounds, req_get_ioprio((struct request *)rq));
+}
 
+/* Whether somebody waits for a new request. */
+static inline bool tg_is_urgent(const struct tg_data *tg, const struct request *rq,
+				enum prio_class class)
+{
 	return class == PRIO_CLASS_HIGH ||
 	       (class == PRIO_CLASS_NORMAL && tg_tags_held(tg, rq) <= TG_SPARSE_TAGS);
 }

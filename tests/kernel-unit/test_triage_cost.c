@@ -29,31 +29,29 @@ static void test_one(void)
 	}
 }
 
-static u64 work_took(const struct tg_cost costs[TG_OPS], const struct tg_work *work)
+static u64 work_took(const struct tg_cost costs[TG_OPS], const struct tg_work work[TG_OPS])
 {
 	u64 ns = 0;
 	int op;
 
 	for (op = TG_READ; op < TG_OPS; op++)
-		ns += work->requests[op] * costs[op].base + work->kib[op] * costs[op].per_kib;
+		ns += work[op].requests * costs[op].base + work[op].kib * costs[op].per_kib;
 	return ns;
 }
 
 /* A window in which few jobs ran, each with a size and an operation of its own. */
-static struct tg_work any_window(const struct tg_cost costs[TG_OPS])
+static void any_window(const struct tg_cost costs[TG_OPS], struct tg_work work[TG_OPS])
 {
-	struct tg_work work = {};
 	const u64 kib[] = { 4ull << any_between(0, 8), 4ull << any_between(0, 8) };
 	const int op[] = { any_between(TG_READ, TG_WRITE), any_between(TG_READ, TG_WRITE) };
 	const u32 first = any_between(0, 100);
 
-	while (work_took(costs, &work) < WINDOW) {
+	while (work_took(costs, work) < WINDOW) {
 		const int job = any_between(1, 100) > first;
 
-		work.requests[op[job]]++;
-		work.kib[op[job]] += kib[job];
+		work[op[job]].requests++;
+		work[op[job]].kib += kib[job];
 	}
-	return work;
 }
 
 static u32 bounded(double ns)
@@ -71,10 +69,12 @@ static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, 
 		costs[op] = (struct tg_cost){ .base = bounded(device[op].base * guess),
 					      .per_kib = bounded(device[op].per_kib * guess) };
 	for (i = 0; i < WINDOWS; i++) {
-		const struct tg_work work = any_window(device);
-		const u64 took = work_took(device, &work);
+		struct tg_work work[TG_OPS] = {};
+		u64 took;
 
-		tg_cost_learn(costs, &work, took * any_between(100 - noise, 100 + noise) / 100);
+		any_window(device, work);
+		took = work_took(device, work);
+		tg_cost_learn(costs, work, took * any_between(100 - noise, 100 + noise) / 100);
 	}
 	for (op = TG_READ; op < TG_OPS; op++) {
 		expect_near(op ? "write base" : "read base", costs[op].base,
@@ -108,10 +108,10 @@ static void test_absent(void)
 	const struct tg_cost guess = TG_COST_GUESS;
 	struct tg_cost costs[TG_OPS] = { guess, guess };
 
-	tg_cost_learn(costs, &(struct tg_work){}, WINDOW);
+	tg_cost_learn(costs, (struct tg_work[TG_OPS]){}, WINDOW);
 	expect("base, nothing", costs[TG_READ].base, guess.base);
 
-	tg_cost_learn(costs, &(struct tg_work){ .kib[TG_WRITE] = 4096 }, WINDOW);
+	tg_cost_learn(costs, (struct tg_work[TG_OPS]){ [TG_WRITE] = { .kib = 4096 } }, WINDOW);
 	expect("read base, writes only", costs[TG_READ].base, guess.base);
 	expect("read slope, writes only", costs[TG_READ].per_kib, guess.per_kib);
 	expect("write base, none paid it", costs[TG_WRITE].base, guess.base);
@@ -130,13 +130,13 @@ static void test_bounds(void)
 	int i, op;
 
 	for (i = 0; i < 200000; i++) {
-		const struct tg_work work = {
-			.requests = { any_size(32), any_size(32) },
-			.kib = { any_size(32), any_size(32) },
+		const struct tg_work work[TG_OPS] = {
+			{ .requests = any_size(32), .kib = any_size(32) },
+			{ .requests = any_size(32), .kib = any_size(32) },
 		};
 		const struct tg_cost before = costs[TG_READ];
 
-		tg_cost_learn(costs, &work, any_size(64));
+		tg_cost_learn(costs, work, any_size(64));
 		for (op = TG_READ; op < TG_OPS; op++) {
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);

@@ -23,7 +23,7 @@
 
 enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256 };
 
-#define LOCK_EVENTS "/sys/kernel/tracing/events/triage/*/id"
+#define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
 /* perf events that count LOCK_EVENTS, one a CPU: counting writes nothing that CPUs share. */
 static struct {

@@ -157,6 +157,20 @@ void tg_leave(struct tg_shard *shard)
 		blk_mq_run_hw_queue(shard->hctx, true);
 }
 
+/* Have all that has come so far judged by the tunables as they are. */
+void tg_drain_all(struct tg_data *tg)
+{
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++) {
+		struct tg_shard *shard = &tg->shards[i];
+
+		spin_lock(&shard->lock);
+		tg_drain(shard);
+		tg_leave(shard);
+	}
+}
+
 /* Choose among those that wait, until something may go or nothing does. */
 static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 {

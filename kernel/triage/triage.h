@@ -170,8 +170,8 @@ struct tg_shard {
 	/*
 	 * Guards all below. Taken with a try only, by who dispatches, who looks
 	 * whether there is work, and who merges, so that nobody ever waits for
-	 * it: see tg_leave(). Waited for by debugfs alone, which no interrupt
-	 * is. So interrupts may try it too, and need not be off.
+	 * it: see tg_leave(). Waited for by debugfs and sysfs alone, which no
+	 * interrupt is. So interrupts may try it too, and need not be off.
 	 */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct tg_data *tg;
@@ -316,6 +316,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
 bool tg_has_work(struct blk_mq_hw_ctx *hctx);
 void tg_drain(struct tg_shard *shard);
+void tg_drain_all(struct tg_data *tg);
 void tg_leave(struct tg_shard *shard) __releases(&shard->lock);
 
 /* order.c */

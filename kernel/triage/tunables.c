@@ -55,11 +55,15 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 	return count;
 }
 
-/* The classes' two thresholds are judged together. */
+/*
+ * The classes' two thresholds are judged together. What came before a change keeps its
+ * class.
+ */
 static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_t count)
 {
 	if (!prio_bounds_valid(&new))
 		return -EINVAL;
+	tg_drain_all(tg);
 	WRITE_ONCE(tg->tunables.bounds.be_high_max, new.be_high_max);
 	WRITE_ONCE(tg->tunables.bounds.be_low_min, new.be_low_min);
 	return count;

@@ -78,7 +78,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Finding:
-    """A published finding; `measure` and what follows say where the study measures it."""
+    """A published finding; `measure` and what follows say where the study measures it.
+
+    because     why ours differs, and what measures that; told where it does
+    """
 
     source: Source
     where: str
@@ -91,6 +94,7 @@ class Finding:
     job: str | None = None
     metric: str = ""
     expects: tuple[Expected, ...] = ()
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ def _verdict(finding: Finding, view: View) -> tuple[str, str]:
         if found.verdict != NOT_ENOUGH and not _HOLDS[expected.relation](found)
     ]
     if wrong:
-        return DISAGREE, f"{findings.listed(wrong)}."
+        return DISAGREE, f"{findings.listed(wrong)}. {finding.because}".rstrip()
     if any(found.verdict == NOT_ENOUGH for found in compared.values()):
         return NOT_COMPARABLE, "Too few repeats to tell."
     return AGREE, f"{findings.listed(map(str, compared))}."

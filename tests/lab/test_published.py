@@ -82,6 +82,12 @@ def test_a_verdict_says_why_and_shows_both_sides() -> None:
     assert verdict.ours == "a 2.00\u00a0ms, b 2.00\u00a0ms; bottleneck: device and CPU"
 
 
+def test_a_disagreement_says_the_reason_where_one_is_known() -> None:
+    made = replace(finding("a < b"), because="The lab has one CPU.")
+    assert published.judge(made, cast(View, Seen(HIGH))).why.endswith("it. The lab has one CPU.")
+    assert "one CPU" not in published.judge(made, cast(View, Seen(LOW))).why
+
+
 def test_what_cannot_be_compared_says_so() -> None:
     made = replace(finding("a < b"), not_comparable="another kernel")
     verdict = published.judge(made, cast(View, Seen(LOW)))

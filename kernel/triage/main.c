@@ -63,7 +63,8 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 		tg_shard_init(&tg->shards[i], tg);
 
 	for (i = 0; i < TG_OPS; i++)
-		tg->costs[i] = (struct tg_cost)TG_COST_GUESS;
+		tg->costs[i] = tg->rotational ? (struct tg_cost)TG_COST_GUESS_DISK :
+						(struct tg_cost)TG_COST_GUESS_FLASH;
 	tg->bulk_cost = tg->costs[TG_READ].base;
 	spin_lock_init(&tg->control);
 	tg->depth.budget = TG_DEPTH_FIRST;

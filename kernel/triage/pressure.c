@@ -195,7 +195,7 @@ bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
 	if (!tg_pressed(tg)) {
 		WRITE_ONCE(tg->pressed, false);
-		return tg_bulk_may_go(tg);
+		return true;
 	}
 	if (tg_bulk_fits(tg))
 		return true;
@@ -265,7 +265,8 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 /* Whether bulk may go that waits, and is not soon held again. */
 static bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
-	if (!READ_ONCE(tg->pressed) && tg_bulk_inside(tg) >= TG_SHARED_WAKE_NS)
+	if (!tg->rotational && atomic_read(&tg->nr_greedy) > 1 &&
+	    tg_bulk_inside(tg) >= TG_SHARED_WAKE_NS)
 		return false;
 	return tg_bulk_may_go(tg);
 }

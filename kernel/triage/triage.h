@@ -423,8 +423,8 @@ static inline void tg_unthrottle(struct tg_shard *shard)
 /* Whether the backlog may send a request. */
 static inline bool tg_bulk_may_go(struct tg_data *tg)
 {
-	if (unlikely(READ_ONCE(tg->pressed)))
-		return tg_bulk_may_go_pressed(tg);
+	if (unlikely(READ_ONCE(tg->pressed)) && !tg_bulk_may_go_pressed(tg))
+		return false;
 	return likely(atomic_read(&tg->nr_greedy) < 2) || tg_bulk_may_share(tg);
 }
 

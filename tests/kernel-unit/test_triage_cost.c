@@ -105,7 +105,7 @@ static void test_learning(void)
 /* Nobody is blamed for a window in which he was not. */
 static void test_absent(void)
 {
-	const struct tg_cost guess = TG_COST_GUESS;
+	const struct tg_cost guess = TG_COST_GUESS_FLASH;
 	struct tg_cost costs[TG_OPS] = { guess, guess };
 
 	tg_cost_learn(costs, (struct tg_work[TG_OPS]){}, WINDOW);
@@ -126,7 +126,7 @@ static u64 any_size(u32 bits)
 
 static void test_bounds(void)
 {
-	struct tg_cost costs[TG_OPS] = { TG_COST_GUESS, TG_COST_GUESS };
+	struct tg_cost costs[TG_OPS] = { TG_COST_GUESS_FLASH, TG_COST_GUESS_FLASH };
 	int i, op;
 
 	for (i = 0; i < 200000; i++) {

@@ -35,6 +35,9 @@
 #define TG_SHARED_WAKE_NS (TG_SHARED_NS * 3 / 4)
 /* Beside bulk urgent requests are timed, at most so many a tick. */
 #define TG_SAMPLES_BULK 64
+/* On a disk HIGH has so many times what bulk has, and others that wait as much. */
+#define TG_ARM_PARTS_HIGH 18
+#define TG_ARM_PARTS 1
 /* Bulk that could not send for so long is let in. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
@@ -118,6 +121,63 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
 				      READ_ONCE(tg->urgent_back_at) + alone / 2;
 }
 
+/* What urgent requests may take, in ns; 0: not known yet. */
+static u64 tg_target(const struct tg_data *tg)
+{
+	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
+
+	return target_us ? (u64)target_us * NSEC_PER_USEC :
+			   tg_depth_target(&tg->depth,
+					   READ_ONCE(tg->tunables.latency_factor));
+}
+
+/*
+ * Who waits for each answer of a disk asks again as soon as he has it, and would pay for
+ * a way of the arm, there and back, between any two of his requests. So bulk has turns
+ * of the arm, each as long as the target leaves beside what requests take alone; in ns.
+ */
+static u64 tg_arm_turn(const struct tg_data *tg)
+{
+	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
+	const u64 target = tg_target(tg), alone = tg_depth_target(&tg->depth, 100);
+
+	if (fixed || !alone)
+		return fixed ?: READ_ONCE(tg->depth.budget);
+	return target - min(target, alone);
+}
+
+static unsigned int tg_arm_parts(const struct tg_data *tg, u64 now)
+{
+	return now < READ_ONCE(tg->high_back_at) + NSEC_PER_SEC ? TG_ARM_PARTS_HIGH :
+								  TG_ARM_PARTS;
+}
+
+/*
+ * When the next turn begins: when it is due, or when nobody is in the disk, which serves
+ * first what is near, as bulk could always be, and nobody comes back for an answer; ns.
+ */
+static u64 tg_arm_opens_at(const struct tg_data *tg)
+{
+	const u64 awaited = (u64)READ_ONCE(tg->tunables.anticipation) * NSEC_PER_USEC;
+	const u64 due = READ_ONCE(tg->bulk_next_at);
+
+	return tg_urgent_inside(tg) ? due : min(due, READ_ONCE(tg->urgent_back_at) + awaited);
+}
+
+/* Whether bulk may send in its turn, which the way there is part of. */
+static bool tg_arm_is_free(struct tg_data *tg)
+{
+	const u64 turn = tg_arm_turn(tg), now = ktime_get_ns();
+
+	if (READ_ONCE(tg->granted) > 0)
+		return true;
+	if (now < tg_arm_opens_at(tg))
+		return false;
+	WRITE_ONCE(tg->granted, 1 + turn - min(turn, READ_ONCE(tg->depth.mean)));
+	WRITE_ONCE(tg->bulk_next_at, now + (1 + tg_arm_parts(tg, now)) * turn);
+	return true;
+}
+
 /*
  * What is sent right behind an urgent request cannot be in its way, and is out of the
  * way of the next as soon as anything could be. So bulk is let in then: as much as
@@ -143,7 +203,7 @@ static bool tg_probe_holds(const struct tg_data *tg)
 		time_before(jiffies, READ_ONCE(tg->urgent_at) + TG_PAUSE_JIFFIES));
 }
 
-static bool tg_bulk_fits(const struct tg_data *tg)
+static bool tg_bulk_fits(struct tg_data *tg)
 {
 	const u64 inside = tg_bulk_inside(tg);
 	const u64 budget = tg_budget(tg);
@@ -156,9 +216,8 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 							  TG_PATIENCE_DISK :
 							  TG_PATIENCE_FLASH)))
 		return true;
-	/* A disk serves what is near first, and bulk could always be near. */
-	if (tg->rotational && tg_urgent_inside(tg))
-		return false;
+	if (tg->rotational)
+		return tg_arm_is_free(tg);
 	if (tg_gated(tg, budget)) {
 		if (READ_ONCE(tg->granted) > 0)
 			return true;
@@ -210,6 +269,8 @@ static u64 tg_wait(const struct tg_data *tg)
 	const u64 now = ktime_get_ns();
 	u64 until = 0;
 
+	if (tg->rotational)
+		return max(now, tg_arm_opens_at(tg)) - now;
 	if (tg_gated(tg, tg_budget(tg)))
 		until = tg_gate_opens_at(tg);
 	if (tg_paced(tg) && !tg_bulk_inside(tg))
@@ -382,10 +443,10 @@ static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool writ
 	const u32 floor = READ_ONCE(tg->bulk_cost);
 	const unsigned long now = jiffies;
 
-	if (tg_paced(tg))
+	WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
+	if (tg_paced(tg) && !tg->rotational)
 		WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() +
 			   tg_depth_gap(tg_budget(tg), floor, tag->cost));
-	WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
 	WRITE_ONCE(tg->bulk_cost, floor - floor / 16 + tag->cost / 16);
 	if (READ_ONCE(tg->bulk_at) != now)
 		WRITE_ONCE(tg->bulk_at, now);
@@ -448,7 +509,6 @@ static void tg_probe_end(struct tg_data *tg)
  */
 static void tg_learn_depth(struct tg_data *tg, bool clean, u64 latency)
 {
-	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
 	const bool felt = time_before(jiffies, READ_ONCE(tg->bulk_at) + TG_FELT_JIFFIES);
 	struct tg_depth *depth = &tg->depth;
 	u64 target, least;
@@ -463,12 +523,11 @@ static void tg_learn_depth(struct tg_data *tg, bool clean, u64 latency)
 			tg_probe_end(tg);
 		return;
 	}
-	if (!depth->known && !target_us) {
+	target = tg_target(tg);
+	if (!target) {
 		tg_probe_begin(tg);
 		return;
 	}
-	target = target_us ? (u64)target_us * NSEC_PER_USEC :
-		 tg_depth_target(depth, READ_ONCE(tg->tunables.latency_factor));
 	least = (u64)READ_ONCE(tg->bulk_cost) *
 		max(READ_ONCE(tg->tunables.share_low), 1u) / 100;
 	tg->judged++;
@@ -490,6 +549,8 @@ static void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, bool done)
 		tg_measure(&tg->services[tag->class], took);
 	if (tag->timed && done) {
 		WRITE_ONCE(tg->urgent_back_at, now);
+		if (tag->class == PRIO_CLASS_HIGH)
+			WRITE_ONCE(tg->high_back_at, now);
 		if (spin_trylock_irqsave(&tg->control, flags)) {
 			tg_urgent_seen(tg);
 			tg_learn_depth(tg, tag->clean && !tg_bulk_inside(tg), took);

@@ -266,6 +266,7 @@ struct tg_data {
 	s64 granted;			/* cost that bulk may send now, in ns */
 	u64 granted_at;			/* when an urgent request last made way; ns */
 	u64 urgent_back_at;		/* when one last came back; ns */
+	u64 high_back_at;		/* the same, of class HIGH */
 	atomic_t nr_greedy;		/* submitters that hold many tags */
 	atomic_t nr_throttled;		/* shards that wait to be woken */
 

@@ -143,7 +143,7 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 
 	if (tag->urgent)
 		tg_urgent_seen(shard->tg);
-	if (tag->urgent || shard->awaited == flow || test_bit(TG_LIMITED, &shard->state))
+	if (tag->urgent || tg_media_awaited(shard, flow, rq) || test_bit(TG_LIMITED, &shard->state))
 		tg_unthrottle(shard);
 }
 
@@ -192,9 +192,13 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		flow->deficit += quantum;
 		list_move_tail(&flow->turn, &class->backlog);
 	}
-	if (!bulk || tg_media_awaits(shard))
+	if (!bulk)
 		return NULL;
-	flow = tg_flow_turn(shard, class);
+	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
+	if (!flow && tg_media_awaits(shard))
+		return NULL;
+	if (!flow)
+		flow = tg_flow_turn(shard, class);
 	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;
 	return tg_media_next(shard, flow, reason);
 }

@@ -168,12 +168,14 @@ static u64 tg_arm_opens_at(const struct tg_data *tg)
 static bool tg_arm_is_free(struct tg_data *tg)
 {
 	const u64 turn = tg_arm_turn(tg), now = ktime_get_ns();
+	/* With half a revolution, which comes to about half of what a seek takes. */
+	const u64 way = READ_ONCE(tg->costs[TG_READ].base) * 3 / 2;
 
 	if (READ_ONCE(tg->granted) > 0)
 		return true;
 	if (now < tg_arm_opens_at(tg))
 		return false;
-	WRITE_ONCE(tg->granted, 1 + turn - min(turn, READ_ONCE(tg->depth.mean)));
+	WRITE_ONCE(tg->granted, 1 + turn - min3(turn, READ_ONCE(tg->depth.mean), way));
 	WRITE_ONCE(tg->bulk_next_at, now + (1 + tg_arm_parts(tg, now)) * turn);
 	return true;
 }

@@ -183,6 +183,7 @@ struct tg_shard {
 	unsigned long young_until;	/* jiffies; nothing ages before */
 	struct tg_flow *awaited;	/* a disk stays with it for a moment */
 	u64 awaited_until;		/* ns */
+	sector_t head;			/* of a disk, after what was last sent */
 	struct tg_gauge bulk;
 	struct tg_gauge urgent;
 	struct tg_work work[TG_OPS];	/* all it was given */
@@ -336,6 +337,8 @@ void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			     enum tg_reason *reason);
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow);
+bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq);
+struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class);
 bool tg_disk_awaits(struct tg_shard *shard);
 
 static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
@@ -368,6 +371,13 @@ static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow
 		tg_disk_emptied(shard, flow);
 }
 
+/* Whether a new request ends that a disk stays where it is. */
+static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
+				    const struct request *rq)
+{
+	return shard->awaited && (shard->awaited == flow || tg_disk_is_near(shard, rq));
+}
+
 /* Whether the disk should stay where it is until a flow's next request comes. */
 static inline bool tg_media_awaits(struct tg_shard *shard)
 {
@@ -382,7 +392,8 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 	struct tg_work *work = &shard->work[tg_op(rq)];
 	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
 	const bool pays_base = !shard->tg->rotational || !flow ||
-			       blk_rq_pos(rq) != flow->position;
+			       (blk_rq_pos(rq) != flow->position &&
+				blk_rq_pos(rq) != shard->head);
 	const u32 bytes = moves_data ? blk_rq_bytes(rq) : 0;
 
 	lockdep_assert_held(&shard->lock);

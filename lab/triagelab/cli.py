@@ -35,6 +35,7 @@ from triagelab import (
     putback,
     report,
     rundir,
+    samples,
     settings,
     study,
     studyreport,
@@ -384,7 +385,8 @@ def _study(given: argparse.Namespace) -> int:
         parts, left_out = _parts(given, whole, held)
         out = _folder(given, "study", studyreport.RECORD)
         with rundir.owned(out):
-            return _measure_study(given, parts, left_out, out)
+            quick = _to_take_over(given, held, out)
+            return _measure_study(given, parts, left_out, quick, out)
 
 
 def _parts(
@@ -411,15 +413,38 @@ def _parts(
     return parts, left_out
 
 
+def _to_take_over(
+    given: argparse.Namespace, held: host.Held | None, out: Path
+) -> dict[str, plan.Setup]:
+    """The measures of the quick study, where `out` has that and the whole one is asked for."""
+    record = out / studyreport.RECORD
+    if not record.exists() or samples.read_json(record)["quick"] == given.quick:
+        return {}
+    if given.quick:
+        raise RequestError(f"{out} has the whole study: go on with it without --quick")
+    parts, _ = _parts(given, study.load(quick=True), held)
+    return {part.measure.name: part.setup for part in parts}
+
+
 def _measure_study(
-    given: argparse.Namespace, parts: list[_Part], left_out: dict[str, str], out: Path
+    given: argparse.Namespace,
+    parts: list[_Part],
+    left_out: dict[str, str],
+    quick: dict[str, plan.Setup],
+    out: Path,
 ) -> int:
     """Carry out all measures as one plan: those in virtual time first, side by side."""
     rundir.require_space(out)
-    planned = {
-        part.measure.name: rundir.planned(part.setup, part.release, out / part.measure.name)
+    # All of them are checked before the first is changed, and the record is the last to change:
+    # who is stopped on the way can ask for the whole again.
+    begun = [
+        rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts
-    }
+        for name in [part.measure.name]
+    ]
+    for there in begun:
+        rundir.begin(there)
+    planned = {there.out.name: there.runs for there in begun}
     studyreport.record(out, quick=given.quick, left_out=left_out)
     total = sum(map(len, planned.values()))
     left = {
@@ -692,7 +717,9 @@ def _tell_interrupted(command: str) -> int:
 
 def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
     rundir.require_space(out)
-    planned = rundir.planned(setup, release, out)
+    there = rundir.planned(setup, release, out)
+    rundir.begin(there)
+    planned = there.runs
     left = rundir.left(planned, out)
     executor = _executor(given, setup.points[0].machine.name)
     try:

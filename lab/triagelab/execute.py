@@ -143,7 +143,21 @@ async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
 def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
     """Write run.json, which comes last: it says that the rest is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    record = {
+    ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
+    write_json(folder / "run.json", _about(run) | ended)
+    return Result(run, reason, boot_s)
+
+
+def take_over(was: Path, run: Run, folder: Path) -> None:
+    """Make what is in `was` that of `run`, which is the same by another name, or at more points."""
+    record = was / "run.json"
+    if record.exists():
+        write_json(record, json.loads(record.read_text()) | _about(run))
+    was.rename(folder)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {
         "id": run.id,
         "scheduler": run.scheduler,
         "point": dict(run.point),
@@ -153,12 +167,7 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
         "repeat": run.repeat,
         "seed": run.seed,
         "sections": list(run.sections),
-        "status": "failed" if reason else "done",
-        "reason": reason,
-        "boot_s": boot_s,
     }
-    write_json(folder / "run.json", record)
-    return Result(run, reason, boot_s)
 
 
 def _complaint(outcome: Outcome, folder: Path) -> str | None:

@@ -14,6 +14,7 @@ from triagelab import modules
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
+from triagelab.fiofile import FioFile
 from triagelab.guest import FILES
 from triagelab.machines import Job, Machine
 
@@ -39,12 +40,14 @@ class Point:
 class Run:
     """One boot: one scheduler, one point of the matrix, one repeat.
 
+    content   a hash of what is run: the same in a larger matrix, which may call it otherwise
     point     what the points it stands for have in common
     points    the points it stands for: those that differ in nothing that is run
     sections  the jobs of the workload that take part, in fio's order
     """
 
     id: str
+    content: str
     scheduler: str
     point: Mapping[str, Any]
     points: tuple[Mapping[str, Any], ...]
@@ -130,7 +133,7 @@ def _alike(
     groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
     for point, sections in wanted:
         workload = setup.experiment.workload_at(point.where)
-        text = workload.prepared(point.device.block, 0, sections)
+        text = _job_file(workload, point.device, 0, sections)
         machine = dict(point.machine.determines)
         told = setup.experiment.application_at(point.where)
         content = json.dumps([text, told, _settings(point, scheduler), machine])
@@ -154,8 +157,8 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
         "run": (FILES / "measure").read_text(),
         "settings": _settings(point, scheduler),
     }
-    if any(job.name in entry.sections for job in workload.jobs):
-        files["job.fio"] = workload.prepared(point.device.block, seed, entry.sections)
+    if text := _job_file(workload, point.device, seed, entry.sections):
+        files["job.fio"] = text
     files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
@@ -169,13 +172,13 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
         },
         "modules": [modules.sha256(path) for path in ours],
         "seed": seed,
-        "point": dict(entry.named),
     }
-    digest = hashlib.sha256(json.dumps(determines, sort_keys=True).encode()).hexdigest()[:12]
+    alone = bool(entry.named.get("alone"))
+    digest = _digest({**determines, "point": dict(entry.named)})
     name = "-".join([scheduler, *_words(entry.named), f"r{repeat}", digest])
-    alone = entry.named.get("alone")
     return Run(
         name,
+        _digest({**determines, "alone": alone}),
         scheduler,
         entry.named,
         (entry.named,) if alone else tuple(point.where for point in entry.points),
@@ -186,6 +189,17 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
         point.device,
         job,
     )
+
+
+def _job_file(workload: FioFile, device: Device, seed: int, sections: tuple[str, ...]) -> str:
+    """What fio is given; nothing where only the application takes part."""
+    if not any(job.name in sections for job in workload.jobs):
+        return ""
+    return workload.prepared(device.block, seed, sections)
+
+
+def _digest(of: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:

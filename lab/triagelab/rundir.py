@@ -6,7 +6,7 @@ import fcntl
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,21 @@ from triagelab import devices, execute, modules, plan, tools
 from triagelab.errors import LabError, RequestError
 
 _LEAST_FREE_BYTES = 512 << 20
+_NOT_ASKED_FOR = {"runs", "taken_over"}  # of what a run directory says of itself
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run directory is to hold.
+
+    environment  what it says of itself
+    earlier      the runs that it was planned for before, where it is to hold more than these
+    """
+
+    out: Path
+    runs: list[plan.Run]
+    environment: dict[str, Any]
+    earlier: list[plan.Run]
 
 
 @contextlib.contextmanager
@@ -50,7 +65,9 @@ def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
     return out
 
 
-def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> dict[str, Any]:
+def _environment(
+    setup: plan.Setup, release: str, planned: list[plan.Run], taken_over: int
+) -> dict[str, Any]:
     experiment, first = setup.experiment, setup.points[0]
     device, machine = first.device, first.machine
     varied = {name for of in experiment.vary for name in experiment.set_by(of)}
@@ -93,21 +110,56 @@ def _environment(setup: plan.Setup, release: str, planned: list[plan.Run]) -> di
         "notes": [
             *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
             *setup.notes,
+            *_not_interleaved(machine.name, taken_over),
         ],
+        "taken_over": taken_over,
         "runs": [run.id for run in planned],
     }
 
 
-def planned(setup: plan.Setup, release: str, out: Path) -> list[plan.Run]:
-    """All runs of an experiment in `out`, which says what they are from then on."""
-    planned = plan.runs(setup)
-    environment = _environment(setup, release, planned)
+def _not_interleaved(machine: str, taken_over: int) -> list[str]:
+    """What a reader should know where time is real: it was another when these were measured."""
+    if not taken_over or machine == "sim":
+        return []
+    return [
+        f"{taken_over} of the runs were measured before the others, by the quick study, "
+        "and are interleaved only with each other"
+    ]
+
+
+def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
+    """All runs of an experiment, for `out`; an error where it holds anything but them.
+
+    Where it was planned for `part` of them, that is what it may hold. Nothing is written.
+    """
+    runs = plan.runs(setup)
     record = out / "environment.json"
-    if record.exists():
-        _refuse_other(json.loads(record.read_text()), environment, out)
-    out.mkdir(parents=True, exist_ok=True)
-    execute.write_json(record, environment)
-    return planned
+    if not record.exists():
+        return Planned(out, runs, _environment(setup, release, runs, 0), [])
+    then = json.loads(record.read_text())
+    if part and then["runs"] != [run.id for run in runs]:
+        earlier = plan.runs(part)
+        _refuse_other(then, _environment(part, release, earlier, 0), out)
+        if {run.content for run in earlier} <= {run.content for run in runs}:
+            done = sum(execute.is_done(out / "runs" / run.id) for run in earlier)
+            return Planned(out, runs, _environment(setup, release, runs, done), earlier)
+    environment = _environment(setup, release, runs, then.get("taken_over", 0))
+    _refuse_other(then, environment, out)
+    return Planned(out, runs, environment, [])
+
+
+def begin(planned: Planned) -> None:
+    """Make `out` say what is planned; runs that it has are from then on those of this plan."""
+    by_name = {run.id: run for run in planned.runs}
+    by_content = {run.content: run for run in planned.runs}
+    runs = planned.out / "runs"
+    for was in planned.earlier:
+        folder = runs / was.id
+        if folder.exists():
+            run = by_name.get(was.id) or by_content[was.content]
+            execute.take_over(folder, run, runs / run.id)
+    planned.out.mkdir(parents=True, exist_ok=True)
+    execute.write_json(planned.out / "environment.json", planned.environment)
 
 
 def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
@@ -141,7 +193,7 @@ def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
     """Only what was planned the same way may be mixed in one run directory."""
     if then["runs"] == now["runs"]:
         return
-    differ = [key for key in now if key != "runs" and then.get(key) != now[key]] or [
+    differ = [key for key in now if key not in _NOT_ASKED_FOR and then.get(key) != now[key]] or [
         "the lab itself"
     ]
     raise RequestError(

@@ -159,6 +159,30 @@ def test_where_a_job_takes_no_part_what_it_would_do_makes_no_difference(setup: p
     assert "size" not in next(run.point for run in runs if run.point["apps"] == 0)
 
 
+def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
+    setup: plan.Setup,
+) -> None:
+    def vary(*apps: settings.Value) -> dict[str, dict[settings.Value, experiments.Case]]:
+        return {"apps": listed(*apps, of="apps"), "size": listed("4k", "64k", of="size")}
+
+    small = plan.runs(replace(matrix(setup, vary(4)), schedulers=("none",), repeats=2))
+    large = plan.runs(replace(matrix(setup, vary(0, 1, 4)), repeats=3))
+    for runs in (small, large):
+        assert len({run.content for run in runs}) == len(runs)
+    by_content = {run.content: run for run in large}
+    again = [(run, by_content[run.content]) for run in small]
+    for here, there in again:
+        assert (here.scheduler, here.repeat, here.seed) == (
+            there.scheduler,
+            there.repeat,
+            there.seed,
+        )
+        assert (here.sections, here.job) == (there.sections, there.job)
+    # What is common to all of the small matrix, and not to all of the large one.
+    assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
+    assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
+
+
 def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:
     runs = plan.runs(matrix(setup, {"own": listed("../4k", of="own")}))
     assert all("/" not in run.id for run in runs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The study: ours is about what there is, a file that makes no sense is told so."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,14 +114,18 @@ def test_a_chart_is_of_points_that_are_measured(
         assert experiment.protected and experiment.background
 
 
-@pytest.mark.parametrize(("quick", "most"), [(True, 110), (False, 1200)], ids=["quick", "whole"])
-def test_it_has_no_more_runs_than_there_is_time_for(
-    quick: bool, most: int, found: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """20 minutes and 3 hours of two cores, of which a run takes some 15 s of one."""
+@pytest.fixture
+def planned(
+    found: object, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bool], dict[str, list[plan.Run]]]:
+    """The runs of each measure of the quick study, or of the whole one."""
     monkeypatch.setattr(tools, "qemu_version", lambda: "QEMU 1")
+    return _planned
+
+
+def _planned(quick: bool) -> dict[str, list[plan.Run]]:
     base = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("key"))
-    count = 0
+    runs = {}
     for measure in study.load(quick=quick).measures:
         experiment = measure.found()
         points = []
@@ -133,5 +137,24 @@ def test_it_has_no_more_runs_than_there_is_time_for(
             points.append(plan.Point(where, machine, device, at.tunables))
         schedulers = measure.schedulers or experiment.schedulers
         repeats = measure.repeats or experiment.repeats
-        count += len(plan.runs(plan.Setup(experiment, schedulers, repeats, points, {}, 1)))
-    assert count <= most
+        image = Path("made-of/image") if experiment.application else None
+        setup = plan.Setup(experiment, schedulers, repeats, points, {}, 1, image=image)
+        runs[measure.name] = plan.runs(setup)
+    return runs
+
+
+@pytest.mark.parametrize(("quick", "most"), [(True, 110), (False, 1200)], ids=["quick", "whole"])
+def test_it_has_no_more_runs_than_there_is_time_for(
+    quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
+) -> None:
+    """20 minutes and 3 hours of two cores, of which a run takes some 15 s of one."""
+    assert sum(map(len, planned(quick).values())) <= most
+
+
+def test_every_run_of_the_quick_study_is_one_of_the_whole(
+    planned: Callable[[bool], dict[str, list[plan.Run]]],
+) -> None:
+    """So that the whole takes over what the quick one has measured."""
+    whole = planned(False)
+    for name, runs in planned(True).items():
+        assert {run.content for run in runs} <= {run.content for run in whole[name]}, name

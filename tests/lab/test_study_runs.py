@@ -9,9 +9,11 @@ import html
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,7 +52,12 @@ EXPERIMENTS = {
 WORKLOAD = "[global]\nrw=randread\n[urgent]\n[bulk]\nnumjobs=${apps}\n"
 STUDY = """
 [measure.crowd]
+schedulers = ["none", "kyber"]
+repeats = 2
+quick = { schedulers = ["kyber"], repeats = 1, vary = { apps = [2] } }
 [measure.total]
+schedulers = ["none", "kyber"]
+repeats = 2
 quick = false
 [[page]]
 name = "crowd"
@@ -82,9 +89,10 @@ job = "urgent"
 metric = "p99_us"
 expects = ["kyber > none"]
 """
-WORDS = ["study", "--schedulers", "none,kyber", "--repeats", "2", "--device", "null"]
+WORDS = ["study", "--device", "null"]
 REPEATS = 2
 RUNS = REPEATS * (2 * 2 + 1 + 2)  # points and schedulers, and the protected job alone
+QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
 
@@ -181,9 +189,140 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
 
 def test_quick_measures_its_part(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert triage(*WORDS, "--quick", "--repeats", "1", "--out", out) == 0
-    assert {path.parts[-3] for path in finished(out)} == {"crowd"}
+    assert triage(*WORDS, "--quick", "--out", out) == 0
+    assert [path.parts[-3] for path in finished(out)] == ["crowd"] * QUICK_RUNS
     assert "total was not measured" in (out / "study.html").read_text()
+
+
+def measurements(out: Path) -> set[int]:
+    """What tells a finished run's files from those of the same run, run again."""
+    return {(path / "out/exit-status").stat().st_ino for path in finished(out)}
+
+
+def told_of_runs(out: Path) -> dict[str, Any]:
+    """What the folders say that they are."""
+    found = {path: json.loads(path.read_text()) for path in out.glob("*/runs/*/run.json")}
+    return {str(path.relative_to(out)): said | {"boot_s": None} for path, said in found.items()}
+
+
+@pytest.mark.parametrize("befalls", ["", "SIGINT kyber 1000", "panic kyber"])
+def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
+    tmp_path: Path, quiet: Path, once: Path, monkeypatch: pytest.MonkeyPatch, befalls: str
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setenv("FAKE_QEMU", befalls)
+    status = triage(*WORDS, "--quick", "--out", out)
+    assert status == {"": 0, "SIGINT kyber 1000": INTERRUPTED, "panic kyber": 1}[befalls]
+    monkeypatch.delenv("FAKE_QEMU")
+    before = measurements(out)
+    assert len(before) == QUICK_RUNS if not befalls else len(before) < QUICK_RUNS
+
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert before <= measurements(out)
+    assert told_of_runs(out) == told_of_runs(quiet)
+    assert rows(out) == rows(quiet)
+    assert (out / "study.html").read_text() == (quiet / "study.html").read_text()
+    measured = finished(out)
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert finished(out) == measured
+
+
+def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
+    """Else the test above would not be about it."""
+    assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
+    alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
+    assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)
+
+
+def test_who_is_stopped_while_it_is_taken_over_can_ask_for_the_whole_again(
+    tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    assert triage(*WORDS, "--quick", "--out", out) == 0
+    before = measurements(out)
+    write_json = execute.write_json
+    for stops_at in ("run.json", "environment.json", "study.json"):
+
+        def write(path: Path, content: object, stops_at: str = stops_at) -> None:
+            if path.name == stops_at:
+                raise KeyboardInterrupt
+            write_json(path, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(execute, "write_json", write)
+            assert triage(*WORDS, "--out", out, "--resume") == INTERRUPTED
+        assert measurements(out) == before
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert before <= measurements(out)
+    assert rows(out) == rows(quiet)
+
+
+def content(out: Path) -> dict[Path, tuple[int, bytes]]:
+    files = [path for path in out.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--schedulers", "none,kyber"], "schedulers"),
+        (["--repeats", "3"], "repeats"),
+        (["--machine", "vm"], "machine"),
+    ],
+    ids=["schedulers", "repeats", "machine"],
+)
+def test_another_study_takes_over_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    out = tmp_path / "out"
+    assert triage(*WORDS, "--quick", "--out", out) == 0
+    before = content(out)
+    assert triage(*WORDS, *words, "--out", out, "--resume") == 2
+    error = capsys.readouterr().err
+    assert "was measured differently" in error and told in error
+    assert content(out) == before
+
+
+def test_another_kernel_takes_over_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert triage(*WORDS, "--quick", "--out", out) == 0
+    before = content(out)
+    this = kernels.find("")
+    kernel = replace(this, release="6.13")
+    shutil.copytree(this.modules, kernel.modules)
+    base = guest.Base(kernel, tmp_path / "other")
+    monkeypatch.setattr(kernels, "find", lambda name: kernel)
+    monkeypatch.setattr(guest, "base", lambda kernel: base)
+    assert triage(*WORDS, "--out", out, "--resume") == 2
+    error = capsys.readouterr().err
+    assert "was measured differently" in error and "kernel" in error
+    assert content(out) == before
+
+
+def test_the_whole_is_not_made_a_quick_one(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = content(quiet)
+    assert triage(*WORDS, "--quick", "--out", quiet, "--resume") == 2
+    assert "go on with it without --quick" in capsys.readouterr().err
+    assert content(quiet) == before
+
+
+def test_where_time_is_real_the_report_says_what_was_measured_before_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise execute.StoppedError
+
+    out = tmp_path / "out"
+    monkeypatch.setattr(cli, "REAL_TIME_LOCK", tmp_path / "lock")
+    assert triage(*WORDS, "--machine", "vm", "--quick", "--out", out) == 0
+    monkeypatch.setattr(execute, "execute", stop)
+    for _ in ("taken over", "gone on with"):
+        assert triage(*WORDS, "--machine", "vm", "--out", out, "--resume") == INTERRUPTED
+        assert triage("report", out) == 0
+        page = (out / "crowd/report.html").read_text()
+        assert f"{QUICK_RUNS} of the runs were measured before the others" in page
 
 
 def test_interrupted_it_keeps_what_is_finished_and_goes_on(

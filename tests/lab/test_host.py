@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import cli, disks, host, machines
+from triagelab import disks, host, machines
+from triagelab.commands import places
 from triagelab.errors import RequestError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def nobody_else_measures() -> Iterator[None]:
     """Else what is called here would say so and end; nor do these tests run twice at once."""
     with Path("/tmp/triage-test-host.lock").open("a") as ours:
         fcntl.flock(ours, fcntl.LOCK_EX)
-        with cli.REAL_TIME_LOCK.open("a") as theirs:
+        with places.REAL_TIME_LOCK.open("a") as theirs:
             fcntl.flock(theirs, fcntl.LOCK_EX)
         yield
 

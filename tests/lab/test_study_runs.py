@@ -30,6 +30,7 @@ from triagelab import (
     study,
     tools,
 )
+from triagelab.commands import places
 from triagelab.plan import Run
 
 from tests.lab import browser, fakeqemu
@@ -315,7 +316,7 @@ def test_where_time_is_real_the_report_says_what_was_measured_before_the_rest(
         raise execute.StoppedError
 
     out = tmp_path / "out"
-    monkeypatch.setattr(cli, "REAL_TIME_LOCK", tmp_path / "lock")
+    monkeypatch.setattr(places, "REAL_TIME_LOCK", tmp_path / "lock")
     assert triage(*WORDS, "--machine", "vm", "--quick", "--out", out) == 0
     monkeypatch.setattr(execute, "execute", stop)
     for _ in ("taken over", "gone on with"):

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`modules`: build the kernel modules, or check them."""
+
+import argparse
+
+from triagelab import kernels, modules
+from triagelab.commands import options
+
+
+def add(commands: options.Commands) -> None:
+    """Its arguments."""
+    build = commands.add_parser("modules", help="build the kernel modules")
+    options.add_kernel(build)
+    build.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")
+    build.set_defaults(command=_modules)
+
+
+def _modules(given: argparse.Namespace) -> int:
+    kernel = kernels.find(given.kernel)
+    if given.check:
+        print(modules.check(kernel))
+        return 0
+    output = modules.build(kernel)
+    for module in sorted(output.glob("*.ko")):
+        print(module)
+    return 0

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What several commands take, and what follows from it alone."""
+
+import argparse
+from pathlib import Path
+from typing import TypeAlias
+
+from triagelab import execute, kernels, rundir
+from triagelab.errors import RequestError, unknown
+
+#: What a command adds itself to.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_kernel(
+    parser: argparse.ArgumentParser, default: str | None = kernels.DEFAULT_SERIES
+) -> None:
+    """Which kernel."""
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        default=default,
+        help=f"a series (default {kernels.DEFAULT_SERIES}), an installed release, 'running', "
+        "or a vmlinuz; SERIES-debug: built here, looks for bugs of its own",
+    )
+
+
+def add_dask(parser: argparse.ArgumentParser) -> None:
+    """Whose computers."""
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="run on the workers of the Dask cluster whose scheduler is there, tcp://HOST:PORT",
+    )
+
+
+def require_known(machine: str, given: argparse.Namespace) -> None:
+    """The machine is one, and Dask can have it."""
+    if machine not in ("host", "sim", "vm"):
+        raise unknown("machine", machine, ["host", "sim", "vm"])
+    if given.dask and machine != "sim":
+        raise RequestError(
+            f"--dask is for sim: what {machine} measures on one computer "
+            "cannot be compared with another's"
+        )
+
+
+def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
+    """Where runs are carried out; Dask is imported for who asks for it alone."""
+    if given.dask is None or machine != "sim":
+        return execute.here
+    from triagelab import cluster
+
+    return cluster.executor(given.dask)
+
+
+def folder(given: argparse.Namespace, name: str, record: str) -> Path:
+    """What --out says, or a new one called `name`; with --resume the newest that has `record`."""
+    if given.out is None and given.resume:
+        found = sorted(Path("results").glob(f"{name}-*/{record}"))
+        if not found:
+            raise RequestError(f"nothing to resume: there is no results/{name}-*")
+        return found[-1].parent
+    return rundir.new_folder(given.out, name, resume=given.resume)
+
+
+def given_words(given: argparse.Namespace) -> list[str]:
+    """What was given of that which `run` and `study` both take."""
+    words = ["--allow-write"] if given.allow_write else []
+    for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
+        if getattr(given, option) is not None:
+            words += [f"--{option}", str(getattr(given, option))]
+    return words

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where it is measured, for one at a time: this computer in real time, and a disk of it."""
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from triagelab import disks, host, putback, rundir, tools
+from triagelab.commands import telling
+from triagelab.errors import RequestError
+
+#: Held by who measures in real time on this computer.
+REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
+
+
+@contextlib.contextmanager
+def measuring_alone(machine: str) -> Iterator[None]:
+    """In real time a second experiment would be in the first one's figures."""
+    if machine == "sim":
+        yield
+        return
+    with rundir.exclusive(
+        REAL_TIME_LOCK,
+        "another triage is measuring in real time on this computer; "
+        "wait for it, or use --machine sim",
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
+    """The disk of this computer that --machine host runs on, held; None for other machines."""
+    if machine != "host":
+        if given.allow_write:
+            raise RequestError("--allow-write is for --machine host: no other has anything to lose")
+        yield None
+        return
+    host.require_root()
+    tools.require(tools.RUN_ON_HOST)
+    for told in putback.recover():
+        telling.error.print(f"triage: {told}", style="yellow", markup=False, soft_wrap=True)
+    if given.kernel not in (None, "running", os.uname().release):
+        raise RequestError(f"--kernel {given.kernel}: host runs {os.uname().release}, which is up")
+    if given.device is None:
+        raise RequestError("--machine host needs a disk to run on: add --device /dev/X")
+    with host.held(disks.find(given.device), given.allow_write) as held:
+        yield held

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`report`: the report again, and what `run` and `study` show at their end."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from triagelab import measured, report, studyreport
+from triagelab.commands import options, telling
+from triagelab.errors import RequestError
+
+
+def add(commands: options.Commands) -> None:
+    """Its arguments."""
+    again = commands.add_parser("report", help="the report again from what was measured")
+    again.add_argument("directory", metavar="DIR", type=Path)
+    again.set_defaults(command=_report)
+
+
+def _report(given: argparse.Namespace) -> int:
+    if (given.directory / studyreport.RECORD).is_file():
+        tell_study(given.directory)
+        return 0
+    if not (given.directory / "environment.json").is_file():
+        raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
+    tell(given.directory)
+    return 0
+
+
+def tell(out: Path, as_json: bool = False) -> None:
+    """Make the report and show the table."""
+    path = report.write(measured.read(out))
+    text = (out / "summary.json").read_text()
+    if as_json:
+        sys.stdout.write(text)
+        return
+    environment = json.loads((out / "environment.json").read_text())
+    telling.output.print(report.table(json.loads(text), environment))
+    telling.output.print(f"report: {os.path.relpath(path)}", markup=False)
+
+
+def tell_study(out: Path) -> None:
+    """Make all reports of a study and show its answers."""
+    found = studyreport.read(out)
+    path = studyreport.write(out, found)
+    telling.output.print(studyreport.table(out, found))
+    telling.output.print(f"report: {os.path.relpath(path)}", markup=False)

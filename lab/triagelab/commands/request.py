@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From what `run` and `study` are asked for to what is to be run."""
+
+import argparse
+import functools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from triagelab import (
+    applications,
+    devices,
+    experiments,
+    guest,
+    host,
+    kernels,
+    machines,
+    modules,
+    plan,
+    settings,
+    tools,
+)
+from triagelab.commands import telling
+from triagelab.errors import RequestError, unknown
+
+
+def prepare(
+    given: argparse.Namespace,
+    experiment: experiments.Experiment,
+    machine: str,
+    held: host.Held | None,
+) -> tuple[plan.Setup, str]:
+    """Everything the request names, found and made ready; an error before anything is run."""
+    repeats = experiment.repeats if given.repeats is None else given.repeats
+    if repeats < 1:
+        raise RequestError(f"--repeats {repeats}: expected 1 or more")
+    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    schedulers = schedulers_of(given.schedulers, experiment.schedulers, extra)
+    changes = _settings(given, experiment, schedulers)
+    if held:
+        if experiment.application:
+            raise RequestError(
+                f"{experiment.name} has an application, whose file system would overwrite "
+                f"{held.disk.path}; use --machine sim or vm"
+            )
+        for name in filter(settings.is_virtual, (*changes, *values_to_vary(given.vary))):
+            raise RequestError(f"{name}: {held.disk.path} and this computer are what they are")
+    experiment = replace(experiment, fixed={**experiment.fixed, **changes})
+    if held:
+        return _setup_on(held, given, experiment, schedulers, repeats), os.uname().release
+    device = given.device or experiment.device
+    chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
+    on = [devices.find(device, at.device) for at in chosen]
+
+    tools.require(tools.RUN)
+    kernel = kernels.find(given.kernel or kernels.DEFAULT_SERIES)
+    available = extra | _built(kernel, schedulers, on[0])
+    driver = on[0].module
+    if driver and driver not in available and not guest.has_module(kernel, driver):
+        raise RequestError(f"kernel {kernel.release} has no {driver}, which {device} needs")
+    with_cpus = functools.cache(lambda cpus: machines.make(machine, kernel, cpus))
+    setup = plan.Setup(
+        experiment=experiment,
+        schedulers=schedulers,
+        repeats=repeats,
+        points=[
+            plan.Point(where, with_cpus(at.cpus), found, at.tunables)
+            for where, at, found in zip(experiment.points, chosen, on, strict=True)
+        ],
+        modules=available,
+        seed=1,
+        image=applications.image(experiment.application, kernel)
+        if experiment.application
+        else None,
+    )
+    return setup, kernel.release
+
+
+def _setup_on(
+    held: host.Held,
+    given: argparse.Namespace,
+    experiment: experiments.Experiment,
+    schedulers: tuple[str, ...],
+    repeats: int,
+) -> plan.Setup:
+    """The same for a disk of this computer."""
+    experiment, virtual = experiment.on_hardware()
+    workloads = [experiment.workload_at(where) for where in experiment.points]
+    for workload in workloads:
+        workload.require_device_alone()
+    writing = {job.name for workload in workloads for job in workload.jobs if job.writes}
+    if writing and not given.allow_write:
+        raise RequestError(
+            f"{', '.join(sorted(writing))} would write to {held.disk.path}, over what it holds. "
+            "Add --allow-write if nothing on it is needed any more"
+        )
+    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    told = set(held.left_out)
+    held.provide(schedulers, extra)
+    for name, reason in held.left_out.items():
+        if name in schedulers and (given.schedulers or name in extra):
+            raise RequestError(f"{held.disk.path} cannot have the scheduler {name}: {reason}")
+        if name not in told:
+            telling.error.print(
+                f"triage: {name} is left out: {reason}", markup=False, soft_wrap=True
+            )
+    return plan.Setup(
+        experiment=experiment,
+        schedulers=tuple(name for name in schedulers if name not in held.left_out),
+        repeats=repeats,
+        points=[
+            plan.Point(
+                where,
+                held.machine,
+                held.device,
+                settings.split(experiment.values_at(where)).tunables,
+            )
+            for where in experiment.points
+        ],
+        modules=held.loaded,
+        seed=1,
+        notes=[
+            *held.notes,
+            *(f"{name} is not set: a disk is what it is" for name in virtual),
+        ],
+    )
+
+
+def _built(
+    kernel: kernels.Kernel, schedulers: tuple[str, ...], device: devices.Device
+) -> dict[str, Path]:
+    """The modules of ours that are asked for, built for `kernel`."""
+    files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
+    if device.module and (modules.SOURCE / device.module).is_dir():
+        files[device.module] = f"{device.module}.ko"
+    if not files:
+        return {}
+    folder = modules.build(kernel)
+    return {name: folder / file for name, file in files.items()}
+
+
+def schedulers_of(
+    text: str | None, default: tuple[str, ...], extra: dict[str, Path]
+) -> tuple[str, ...]:
+    """What --schedulers says, else the default and what --module adds to it."""
+    chosen = (
+        tuple(text.split(","))
+        if text
+        else (*default, *(name for name in extra if name not in default))
+    )
+    known = [*modules.KERNELS_OWN, *modules.own_schedulers(), *extra]
+    for name in chosen:
+        if name not in known:
+            raise unknown("scheduler", name, known)
+    return tuple(dict.fromkeys(chosen))
+
+
+def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
+    """What --vary says: values by name, numbers as numbers."""
+    vary: dict[str, tuple[settings.Value, ...]] = {}
+    for pair in pairs:
+        name, _, values = pair.partition("=")
+        if not values:
+            raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
+        numbered = (int(text) if text.isdecimal() else text for text in values.split(","))
+        vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
+    return vary
+
+
+def _settings(
+    given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
+) -> dict[str, settings.Value]:
+    """What --set and --cpus say, by name; and that it and --vary speak of schedulers chosen."""
+    changes: dict[str, settings.Value] = {}
+    for pair in given.set:
+        key, equals, value = pair.partition("=")
+        name = settings.plain(key)
+        if not equals or name.count(".") != 1:
+            raise RequestError(
+                f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
+                "or SCHEDULER.TUNABLE=VALUE"
+            )
+        changes[name] = value
+    if given.cpus is not None:
+        changes[settings.CPUS] = given.cpus
+    for name in experiment.vary:
+        if varied := experiment.set_by(name) & changes.keys():
+            raise RequestError(
+                f"{', '.join(varied)}: the experiment varies it; use --vary {name}=…"
+            )
+    for name in (*changes, *values_to_vary(given.vary)):
+        owner = settings.scheduler(name)
+        if owner is not None and owner not in schedulers:
+            raise unknown(f"scheduler in {name}", owner, schedulers)
+    return changes

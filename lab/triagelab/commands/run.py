@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`run`: one experiment."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from triagelab import execute, experiments, plan, rundir
+from triagelab.commands import options, places, report, request, telling
+from triagelab.errors import LabError
+
+
+def add(commands: options.Commands) -> None:
+    """Its arguments."""
+    run = commands.add_parser("run", help="run an experiment, or a fio job file of yours")
+    run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
+    run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
+    run.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
+    run.add_argument(
+        "--vary",
+        metavar="NAME=A,B",
+        action="append",
+        default=[],
+        help="only these values of what the experiment varies, or others; or more to vary: "
+        "a setting as --set has it, cpus, ${NAME} in the job file; may be given again",
+    )
+    run.add_argument(
+        "--machine",
+        help="in place of the experiment's, mostly sim: deterministic; vm: real time; "
+        "host: this computer and a disk of its own",
+    )
+    run.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
+    run.add_argument(
+        "--device", metavar="D", help="in place of the experiment's; with host a disk, /dev/X"
+    )
+    run.add_argument(
+        "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
+    )
+    options.add_kernel(run, default=None)
+    run.add_argument(
+        "--module",
+        metavar="FILE.ko",
+        type=Path,
+        action="append",
+        default=[],
+        help="a scheduler built for that kernel, NAME-iosched.ko; may be given again",
+    )
+    run.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be given again",
+    )
+    run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
+    run.add_argument("--resume", action="store_true", help="go on with what --out has")
+    run.add_argument("--json", action="store_true", help="print summary.json, no table")
+    options.add_dask(run)
+    run.set_defaults(command=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    experiment = experiments.find(given.experiment, request.values_to_vary(given.vary))
+    machine = given.machine or experiment.machine
+    options.require_known(machine, given)
+    with places.measuring_alone(machine), places.disk(given, machine) as held:
+        setup, kernel_release = request.prepare(given, experiment, machine, held)
+        out = _out(given)
+        with rundir.owned(out):
+            return _measure(given, setup, kernel_release, out)
+
+
+def _out(given: argparse.Namespace) -> Path:
+    """The run directory: what --out says, or a new one; with --resume the newest there is."""
+    return options.folder(given, Path(given.experiment).stem, "environment.json")
+
+
+def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
+    rundir.require_space(out)
+    there = rundir.planned(setup, release, out)
+    rundir.begin(there)
+    planned = there.runs
+    left = rundir.left(planned, out)
+    executor = options.executor(given, setup.points[0].machine.name)
+    try:
+        with telling.progress(len(planned), len(planned) - len(left), quiet=given.json) as step:
+            results = execute.execute(left, executor, telling.tells(step))
+    except execute.StoppedError:
+        return telling.tell_interrupted(_resume(given, out))
+    failed = [result for result in results if result.reason]
+    telling.tell_failed(failed)
+    if len(failed) == len(planned):
+        raise LabError(f"every run failed; what they left is in {out / 'runs'}")
+    rundir.conclude(planned, out)
+    report.tell(out, as_json=given.json)
+    if failed:
+        telling.tell_again(len(failed), len(planned), _resume(given, out))
+    return 1 if failed else 0
+
+
+def _resume(given: argparse.Namespace, out: Path) -> str:
+    """The command that goes on with this `run`."""
+    words = ["./triage", "run", given.experiment, *options.given_words(given)]
+    for path in given.module:
+        words += ["--module", str(path)]
+    for option in ("set", "vary"):
+        for pair in getattr(given, option):
+            words += [f"--{option}", pair]
+    return shlex.join([*words, "--out", str(out), "--resume"])

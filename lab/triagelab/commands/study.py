@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`study`: many experiments as one plan."""
+
+import argparse
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from triagelab import execute, host, plan, rundir, samples, study, studyreport
+from triagelab.commands import options, places, report, request, telling
+from triagelab.errors import LabError, RequestError
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A measure of the study, made ready."""
+
+    measure: study.Measure
+    setup: plan.Setup
+    release: str
+
+    @property
+    def machine(self) -> str:
+        return self.setup.points[0].machine.name
+
+
+def add(commands: options.Commands) -> None:
+    """Its arguments."""
+    whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
+    whole.add_argument("--quick", action="store_true", help="its quick part: 20 min on 2 cores")
+    whole.add_argument("--schedulers", metavar="A,B", help="which, in place of the study's")
+    whole.add_argument("--repeats", metavar="N", type=int, help="in place of the study's")
+    whole.add_argument("--machine", help="in place of the experiments': sim, vm, host")
+    whole.add_argument(
+        "--device", metavar="D", help="in place of the experiments'; with host a disk, /dev/X"
+    )
+    whole.add_argument(
+        "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
+    )
+    options.add_kernel(whole, default=None)
+    whole.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
+    whole.add_argument("--resume", action="store_true", help="go on with what --out has")
+    options.add_dask(whole)
+    whole.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
+
+
+def _study(given: argparse.Namespace) -> int:
+    whole = study.load(quick=given.quick)
+    request.schedulers_of(given.schedulers, (), {})
+    machine = given.machine or "sim"
+    options.require_known(machine, given)
+    with places.disk(given, machine) as held:
+        parts, left_out = _parts(given, whole, held)
+        out = options.folder(given, "study", studyreport.RECORD)
+        with rundir.owned(out):
+            quick = _to_take_over(given, held, out)
+            return _measure_study(given, parts, left_out, quick, out)
+
+
+def _parts(
+    given: argparse.Namespace, whole: study.Study, held: host.Held | None
+) -> tuple[list[_Part], dict[str, str]]:
+    """The measures that can be had on what the user chose, and why the others cannot."""
+    parts, left_out = [], {}
+    for measure in whole.measures:
+        wanted = argparse.Namespace(**vars(given))
+        wanted.repeats = given.repeats if given.repeats is not None else measure.repeats
+        experiment = measure.found()
+        if measure.schedulers:
+            experiment = replace(experiment, schedulers=tuple(measure.schedulers))
+        try:
+            setup, release = request.prepare(
+                wanted, experiment, given.machine or experiment.machine, held
+            )
+        except RequestError as error:
+            if given.machine is None and given.device is None:
+                raise
+            left_out[measure.name] = str(error)
+        else:
+            parts.append(_Part(measure, setup, release))
+    if not parts:
+        raise RequestError("\n".join(dict.fromkeys(left_out.values())))
+    return parts, left_out
+
+
+def _to_take_over(
+    given: argparse.Namespace, held: host.Held | None, out: Path
+) -> dict[str, plan.Setup]:
+    """The measures of the quick study, where `out` has that and the whole one is asked for."""
+    record = out / studyreport.RECORD
+    if not record.exists() or samples.read_json(record)["quick"] == given.quick:
+        return {}
+    if given.quick:
+        raise RequestError(f"{out} has the whole study: go on with it without --quick")
+    parts, _ = _parts(given, study.load(quick=True), held)
+    return {part.measure.name: part.setup for part in parts}
+
+
+def _measure_study(
+    given: argparse.Namespace,
+    parts: list[_Part],
+    left_out: dict[str, str],
+    quick: dict[str, plan.Setup],
+    out: Path,
+) -> int:
+    """Carry out all measures as one plan: those in virtual time first, side by side."""
+    rundir.require_space(out)
+    # All of them are checked before the first is changed, and the record is the last to change:
+    # who is stopped on the way can ask for the whole again.
+    begun = [
+        rundir.planned(part.setup, part.release, out / name, quick.get(name))
+        for part in parts
+        for name in [part.measure.name]
+    ]
+    for there in begun:
+        rundir.begin(there)
+    planned = {there.out.name: there.runs for there in begun}
+    studyreport.record(out, quick=given.quick, left_out=left_out)
+    total = sum(map(len, planned.values()))
+    left = {
+        machine: [
+            task
+            for part in parts
+            if part.machine == machine
+            for task in rundir.left(planned[part.measure.name], out / part.measure.name)
+        ]
+        for machine in sorted({part.machine for part in parts}, key=lambda name: name != "sim")
+    }
+    results = []
+    try:
+        with telling.progress(total, total - sum(map(len, left.values())), quiet=False) as step:
+            for machine, tasks in left.items():
+                with places.measuring_alone(machine):
+                    results += execute.execute(
+                        tasks, options.executor(given, machine), telling.tells(step)
+                    )
+    except execute.StoppedError:
+        return telling.tell_interrupted(_resume_study(given, out))
+    for name, runs in planned.items():
+        if any(execute.is_done(out / name / "runs" / run.id) for run in runs):
+            rundir.conclude(runs, out / name)
+    failed = [result for result in results if result.reason]
+    telling.tell_failed(failed)
+    if len(failed) == total:
+        raise LabError(f"every run failed; what they left is in {out}")
+    report.tell_study(out)
+    if failed:
+        telling.tell_again(len(failed), total, _resume_study(given, out))
+    return 1 if failed else 0
+
+
+def _resume_study(given: argparse.Namespace, out: Path) -> str:
+    quick = ["--quick"] if given.quick else []
+    words = [
+        "./triage",
+        "study",
+        *quick,
+        *options.given_words(given),
+        "--out",
+        str(out),
+        "--resume",
+    ]
+    return shlex.join(words)

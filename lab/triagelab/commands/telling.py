@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is said on the way, and how far it is."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from triagelab import execute
+
+INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+
+error = Console(stderr=True, highlight=False)
+output = Console(highlight=False)
+
+
+@contextlib.contextmanager
+def progress(
+    total: int, done: int, quiet: bool, what: str = "measuring"
+) -> Iterator[Callable[[str, str], None]]:
+    """What to call with a name and how it ended: a bar with the time left on a terminal,
+    a line each elsewhere; nothing for --json.
+    """
+    if quiet or not output.is_terminal:
+        count = iter(range(1, total - done + 1))
+        begin = time.monotonic()
+
+        def line(name: str, state: str) -> None:
+            if quiet:
+                return
+            here = next(count)
+            minutes = (time.monotonic() - begin) / here * (total - done - here) / 60
+            left = f", {minutes:.0f} min left" if minutes >= 1 else ""
+            output.print(f"[{done + here}/{total}] {name} {state}{left}", markup=False)
+
+        yield line
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # Runs take long: the time left is reckoned from those of the last hour.
+    bar = Progress(*columns, console=output, transient=True, speed_estimate_period=3600)
+    with bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda name, state: bar.advance(task)
+
+
+def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
+    """What to call with each run's result, for `progress`."""
+    return lambda result: step(result.run.id, "failed" if result.reason else "done")
+
+
+def tell_failed(failed: list[execute.Result]) -> None:
+    """Which runs failed, and why."""
+    for result in failed:
+        error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
+
+
+def tell_again(failed: int, total: int, command: str) -> None:
+    """How to try those again that failed."""
+    error.print(
+        f"{failed} of {total} runs failed. Try them again with:\n  {command}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def tell_interrupted(command: str) -> int:
+    """How to go on; returns the exit status."""
+    error.print(
+        f"triage: interrupted; finished runs are kept. Go on with:\n  {command}",
+        markup=False,
+        soft_wrap=True,
+    )
+    return INTERRUPTED

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`verify`: check that a scheduler does what it must."""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from triagelab import execute, guest, kernels, modules, rundir, tools, verify
+from triagelab.commands import options, telling
+from triagelab.errors import RequestError, unknown
+
+
+def add(commands: options.Commands) -> None:
+    """Its arguments."""
+    proof = commands.add_parser("verify", help="check that a scheduler does what it must")
+    proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
+    proof.add_argument(
+        "--debug",
+        action="store_true",
+        help="on a kernel that looks for bugs of its own, built on first use",
+    )
+    options.add_kernel(proof)
+    proof.add_argument(
+        "--module",
+        metavar="FILE.ko",
+        type=Path,
+        help="the scheduler, built for that kernel: SCHEDULER-iosched.ko",
+    )
+    proof.add_argument(
+        "--check",
+        metavar="NAME",
+        action="append",
+        help="this one alone, by its name or number; may be given again",
+    )
+    proof.add_argument("--out", metavar="DIR", type=Path, help="default: results/verify-NAME-DATE")
+    proof.add_argument("--json", action="store_true", help="print verify.json, no table")
+    proof.set_defaults(command=_verify)
+
+
+def _verify(given: argparse.Namespace) -> int:
+    chosen = _checks(given.check)
+    name = given.kernel
+    if given.debug and not name.endswith(kernels.DEBUG):
+        name += kernels.DEBUG
+    available = _scheduler_to_verify(given.scheduler, given.module)
+    tools.require(tools.RUN)
+    kernel = kernels.find(name)
+    if given.module:
+        modules.require_built_for(given.module, kernel)
+    elif given.scheduler in modules.KERNELS_OWN:
+        needed = modules.KERNELS_OWN[given.scheduler]
+        if needed and not guest.has_module(kernel, needed):
+            raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
+    built = sorted(modules.build(kernel).glob("*.ko"))
+    files = {path.name: path for path in [*built, *available]}
+    out = rundir.new_folder(given.out, f"verify-{given.scheduler}")
+    with rundir.owned(out):
+        guests = verify.guests(kernel, given.scheduler, files.values(), chosen, out / "guests")
+        return _carry_out_checks(given, kernel, guests, out)
+
+
+def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
+    """The user's module, if there is one; an error if nothing has such a scheduler."""
+    if module is None:
+        known = [*modules.KERNELS_OWN, *modules.own_schedulers()]
+        if name not in known:
+            raise unknown("scheduler", name, known)
+        return []
+    held = modules.scheduler_of(module)
+    if held != name:
+        raise RequestError(f"{module} holds the scheduler {held}, not {name}")
+    return [module.absolute()]
+
+
+def _checks(names: list[str] | None) -> list[verify.Check]:
+    every = verify.checks()
+    if not names:
+        return every
+    found = []
+    for name in names:
+        matching = [check for check in every if name in (check.name, check.name.split("-")[0])]
+        if not matching:
+            raise unknown("check", name, [check.name for check in every])
+        found += matching
+    return found
+
+
+def _carry_out_checks(
+    given: argparse.Namespace, kernel: kernels.Kernel, guests: list[verify.Guest], out: Path
+) -> int:
+    total = sum(len(guest.checks) for guest in guests)
+    begin = time.monotonic()
+    try:
+        with telling.progress(total, 0, quiet=given.json, what="checking") as step:
+            verify.run(
+                guests,
+                lambda result: step(
+                    f"{result.check.name} on {result.place}",
+                    {"fail": "FAILED", "skip": "skipped", "pass": "passed"}[result.state],
+                ),
+            )
+    except execute.StoppedError:
+        telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
+        return telling.INTERRUPTED
+    results = sorted(
+        (result for guest in guests for result in guest.results),
+        key=lambda result: (result.check.name, str(result.place)),
+    )
+    failed = [result for result in results if result.state == "fail"]
+    record = {
+        "schema": 1,
+        "scheduler": given.scheduler,
+        "kernel": kernel.release,
+        "result": "fail" if failed else "pass",
+        "seconds": round(time.monotonic() - begin, 1),
+        "checks": [result.record() for result in results],
+    }
+    execute.write_json(out / "verify.json", record)
+    if given.json:
+        sys.stdout.write((out / "verify.json").read_text())
+    else:
+        _tell_checks(record, out)
+    return 1 if failed else 0
+
+
+def _tell_checks(record: dict[str, Any], out: Path) -> None:
+    telling.output.print(verify.table(record))
+    for check in record["checks"]:
+        if check["result"] == "fail":
+            telling.output.print(
+                f"\n{check['check']} on {check['machine']}:", style="red", markup=False
+            )
+            telling.output.print(check["reason"], markup=False)
+    count = Counter(check["result"] for check in record["checks"])
+    telling.output.print(
+        f"\n{record['scheduler']} on {record['kernel']}: {count['pass']} passed, "
+        f"{count['skip']} skipped, {count['fail']} failed in {record['seconds']:.0f} s; "
+        f"logs: {os.path.relpath(out)}",
+        markup=False,
+    )

@@ -33,7 +33,7 @@ FAULTS = "15"
 #: In real time, on 6.12: those that are about several CPUs.
 IN_REAL_TIME = ("08", "14", "17", "21")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
-OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25")
+OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
 #: On the debug kernel, in real time, and by whom.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: the counts in debugfs of what went to the device (in_flight, waits, services;
+#         of HIGH, NORMAL and LOW) are those of the requests that are inside, and of one
+#         in 16 by how long it waited and how long the device took.
+# Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_gatedisk depth=96
+needs_thresholds
+SEEN=/sys/kernel/debug/block/$DEV/sched
+for name in in_flight waits services; do
+	[ -e $SEEN/$name ] || skip "$SCHEDULER has no $name in debugfs"
+done
+
+# afresh: a scheduler that has seen nothing, and lets all into the device.
+afresh() {
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	allow_backlog 256
+	[ ! -e "$(tunable budget_fixed)" ] || echo 1000000 > "$(tunable budget_fixed)"
+}
+
+# ask HIGH NORMAL LOW: so many reads of each, in this order, nowhere adjacent.
+ask() {
+	for pair in "$1 rt 0" "$2 be 4" "$3 idle 0"; do
+		for n in $(seq "${pair%% *}"); do
+			echo "read $((n * 1000)) 4096 ${pair#* }"
+		done
+	done > "$TEST_TMP/asked"
+	put_requests "$1-$2-$3" < "$TEST_TMP/asked"
+}
+
+# inside WHEN HIGH NORMAL LOW: while as many are in the device.
+inside() {
+	wait_until 10 "the device has $(($2 + $3 + $4)) requests $1" \
+		grep -qx $(($2 + $3 + $4)) "$GATE/held"
+	expect "requests in flight $1" "$2 $3 $4" "$(cat $SEEN/in_flight)"
+}
+
+# let_go N: the device is done with its N oldest.
+let_go() {
+	echo "$1" > "$GATE/release"
+	DONE=$((${DONE:-0} + $1))
+	wait_until 10 "$DONE requests are done" all_done
+}
+
+all_done() {
+	[ "$(cat "$TEST_TMP"/*.done | grep -c '^done')" = "$DONE" ]
+}
+
+# times_are WHEN WAITS SERVICES
+times_are() {
+	expect "waits $1" "$2" "$(xargs < $SEEN/waits)"
+	expect "services $1" "$3" "$(xargs < $SEEN/services)"
+}
+
+# below US FILE: what it counts of each class in buckets below.
+below() {
+	awk -v us="$1" '
+		$1 < us { high += $2; normal += $3; low += $4 }
+		END { print high + 0, normal + 0, low + 0 }' "$SEEN/$2"
+}
+
+# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: so many, that long behind the gate and
+# that long in the device, in seconds; and what the files say from then on.
+pass() {
+	gate shut
+	ask "$1" "$2" "$3"
+	sleep "$4"
+	times_are "with requests that wait" "$waits" "$services"
+	gate hold
+	inside "that have waited" "$1" "$2" "$3"
+	waits=$6
+	times_are "with requests in the device" "$waits" "$services"
+	sleep "$5"
+	gate open
+	wait_requests
+	services=$7
+	times_are "with all done" "$waits" "$services"
+}
+
+# How many are inside: not those that wait, nor those that were done or given back.
+afresh
+inside "at first" 0 0 0
+gate hold
+ask 3 5 7
+inside "that are held" 3 5 7
+let_go 3
+inside "when HIGH is done" 0 5 7
+let_go 4
+inside "when four of NORMAL are done" 0 1 7
+gate shut
+echo 1 > "$GATE/requeue"
+inside "when the rest was given back" 0 0 0
+gate hold
+inside "when the device has it again" 0 1 7
+gate open
+wait_requests
+inside "when all are done" 0 0 0
+
+# What polling adds to these times does not bring them to the next power of two.
+afresh
+waits=
+services=
+pass 16 0 0 0.3 1.5 '262144 1 0 0' '1048576 1 0 0'
+pass 0 32 0 0.7 0.3 '262144 1 0 0 524288 0 2 0' '262144 0 2 0 1048576 1 0 0'
+pass 0 0 48 1.5 0.7 '262144 1 0 0 524288 0 2 0 1048576 0 0 3' \
+	'262144 0 2 0 524288 0 0 3 1048576 1 0 0'
+
+# 5 ms in a device that has room: in the bucket from 4 ms; there was nothing to wait for.
+echo 5000000 > "$GATE/service_ns"
+ask 0 16 0
+wait_requests
+expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
+expect "services below" '0 0 0' "$(below 4096 services)"
+expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
+
+# Given back is not served: of 16 that the device is given twice one service counts.
+afresh
+gate hold
+ask 0 0 16
+inside "before they are given back" 0 0 16
+gate shut
+echo 1 > "$GATE/requeue"
+inside "after they were" 0 0 0
+expect "services of what was given back" '' "$(cat $SEEN/services)"
+gate hold
+inside "the second time" 0 0 16
+gate open
+wait_requests
+expect "services after the second time" '0 0 1' "$(below 99999999 services)"

@@ -575,7 +575,7 @@ void tg_back_noticed(struct tg_data *tg, struct tg_tag *tag, bool done)
 void tg_pressure_init(struct tg_shard *shard)
 {
 	shard->fewest = U32_MAX;
-	shard->unmeasured = TG_MEASURED;
+	shard->unmeasured = 1;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
 

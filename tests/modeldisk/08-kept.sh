@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: with kept_mib a device keeps what requests carry that begin before its end, whole,
+#         and nothing of others, which are served all the same.
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+# Of this block's 24 KiB the first 8 are the last that are kept of 8 MiB.
+ACROSS="24576 341"
+BEHIND="8192 1024"
+
+# No program's memory has this byte by itself.
+MARK='\252'
+
+# put BYTES NUMBER: fill a block of disk with marks, in one request.
+put() {
+	_before=$(stat disk writes)
+	tr '\0' $MARK < /dev/zero |
+		dd of=/dev/disk bs="$1" count=1 seek="$2" iflag=fullblock oflag=direct 2> /dev/null
+	expect "requests that write $1 bytes" 1 $(($(stat disk writes) - _before))
+}
+
+# found BYTES NUMBER: the marks in a block of disk, read in one request into memory without any.
+found() {
+	dd if=/dev/disk bs="$1" count=1 skip="$2" iflag=direct of=/tmp/found 2> /dev/null
+	expect "bytes read" "$1" "$(wc -c < /tmp/found)"
+	tr -cd $MARK < /tmp/found | wc -c
+}
+
+device disk flash size=64 memory_backed=1 kept_mib=8
+put $BEHIND
+# Read from the store, as it begins before the end: what was not kept is zeros there.
+expect "kept of what was written behind the end" 0 "$(found $ACROSS)"
+put 8192 0
+expect "kept at the start" 8192 "$(found 8192 0)"
+put 8192 1023
+expect "kept at the end" 8192 "$(found 8192 1023)"
+put $ACROSS
+expect "kept of what goes beyond the end" 24576 "$(found $ACROSS)"
+expect "given to a read from behind the end" 0 "$(found $BEHIND)"
+
+blkdiscard -o $((8 << 20)) -l 8192 /dev/disk
+expect "kept after a discard behind the end" 24576 "$(found $ACROSS)"
+blkdiscard -o $((341 * 24576)) -l 24576 /dev/disk
+expect "kept after a discard that goes beyond the end" 0 "$(found $ACROSS)"
+expect "discards" 2 "$(stat disk discards)"
+rmdir $CONFIG/disk
+
+device disk flash size=64 memory_backed=1
+expect "the end, if none is said" 0 "$(cat $CONFIG/disk/kept_mib)"
+put $BEHIND
+expect "kept where all is" 8192 "$(found $BEHIND)"
+rmdir $CONFIG/disk
+
+device disk flash size=64 kept_mib=8
+put 8192 0
+expect "kept without memory_backed" 0 "$(found 8192 0)"

@@ -84,7 +84,7 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 			      const struct request *rq)
 {
 	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard) ||
-	    tg_tags_held(shard->tg, rq) > TG_SPARSE_TAGS)
+	    !tg_tags_few(shard->tg, rq))
 		return false;
 	return !shard->tg->rotational || !tg_detector_sequential(&flow->detector);
 }

@@ -66,6 +66,8 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 		tg->costs[i] = tg->rotational ? (struct tg_cost)TG_COST_GUESS_DISK :
 						(struct tg_cost)TG_COST_GUESS_FLASH;
 	tg->bulk_cost = tg->costs[TG_READ].base;
+	for (i = 0; i < ARRAY_SIZE(tg->slots); i++)
+		tg->slots[i].several_at = jiffies - HZ;
 	spin_lock_init(&tg->control);
 	tg->depth.budget = TG_DEPTH_FIRST;
 	tg->probe_began = jiffies;

@@ -61,8 +61,12 @@ void tg_prepare_request(struct request *rq)
 	struct tg_data *tg = tg_of(rq->q);
 	const u32 key = tg_key_of_current();
 	const u8 slot = tg_slot_of(key);
+	int held;
 
 	*tg_tag(rq) = (struct tg_tag){ .key = key, .slot = slot, .held = true };
-	if (atomic_inc_return(&tg->slots[slot].held) == TG_TAGS_FEW + 1)
+	held = atomic_inc_return(&tg->slots[slot].held);
+	if (held > TG_SPARSE_TAGS)
+		WRITE_ONCE(tg->slots[slot].several_at, jiffies);
+	if (held == TG_TAGS_FEW + 1)
 		atomic_inc(&tg->nr_greedy);
 }

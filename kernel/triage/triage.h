@@ -199,6 +199,7 @@ struct tg_shard {
 /* A submitter's tags; a line for each, as each has CPUs of its own. */
 struct tg_slot {
 	atomic_t held;
+	unsigned long several_at;	/* when it last held several, in jiffies */
 } ____cacheline_aligned_in_smp;
 
 #define TG_SLOT_BITS 8
@@ -467,14 +468,18 @@ static inline void tg_tags_put(struct tg_data *tg, const struct tg_tag *tag)
 		atomic_dec(&tg->nr_greedy);
 }
 
-/* Tags of the request's submitter, this one included. */
-static inline unsigned int tg_tags_held(const struct tg_data *tg, const struct request *rq)
-{
-	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held);
-}
-
-/* A flow with no more tags than this asks for little: it waits for each answer. */
+/* Who holds no more tags than this, and has not for a while, waits for each answer. */
 #define TG_SPARSE_TAGS 2
+#define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
+
+/* Whether a request's submitter, by all that it has with the kernel, asks for little. */
+static inline bool tg_tags_few(const struct tg_data *tg, const struct request *rq)
+{
+	const struct tg_slot *slot = &tg->slots[tg_tag((struct request *)rq)->slot];
+
+	return atomic_read(&slot->held) <= TG_SPARSE_TAGS &&
+	       time_after(jiffies, READ_ONCE(slot->several_at) + TG_SPARSE_JIFFIES);
+}
 
 static inline enum prio_class tg_class_of(const struct tg_data *tg,
 					  const struct request *rq)
@@ -487,7 +492,7 @@ static inline bool tg_is_urgent(const struct tg_data *tg, const struct request *
 				enum prio_class class)
 {
 	return class == PRIO_CLASS_HIGH ||
-	       (class == PRIO_CLASS_NORMAL && tg_tags_held(tg, rq) <= TG_SPARSE_TAGS);
+	       (class == PRIO_CLASS_NORMAL && tg_tags_few(tg, rq));
 }
 
 /* merge.c */

@@ -174,9 +174,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 
 	lockdep_assert_held(&shard->lock);
 
-	if (list_empty(&class->backlog))
-		bulk = false;
-	if (!bulk)
+	if (!bulk || list_empty(&class->backlog))
 		class->sparse_had = 0;
 	while (!list_empty(&class->sparse) &&
 	       class->sparse_had <= quantum * (shard->tg->rotational ?
@@ -192,7 +190,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		flow->deficit += quantum;
 		list_move_tail(&flow->turn, &class->backlog);
 	}
-	if (!bulk)
+	/* Only now: the backlog may just have got its first. */
+	if (!bulk || list_empty(&class->backlog))
 		return NULL;
 	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
 	if (!flow && tg_media_awaits(shard))

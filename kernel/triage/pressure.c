@@ -176,7 +176,8 @@ static bool tg_arm_is_free(struct tg_data *tg)
 	if (now < tg_arm_opens_at(tg))
 		return false;
 	WRITE_ONCE(tg->granted, 1 + turn - min3(turn, READ_ONCE(tg->depth.mean), way));
-	WRITE_ONCE(tg->bulk_next_at, now + (1 + tg_arm_parts(tg, now)) * turn);
+	/* A turn that holds one request only is a way all the same. */
+	WRITE_ONCE(tg->bulk_next_at, now + (1 + tg_arm_parts(tg, now)) * max(turn, way));
 	return true;
 }
 
@@ -272,10 +273,10 @@ static u64 tg_wait(const struct tg_data *tg)
 	u64 until = 0;
 
 	if (tg->rotational)
-		return max(now, tg_arm_opens_at(tg)) - now;
-	if (tg_gated(tg, tg_budget(tg)))
+		until = tg_arm_opens_at(tg);
+	else if (tg_gated(tg, tg_budget(tg)))
 		until = tg_gate_opens_at(tg);
-	if (tg_paced(tg) && !tg_bulk_inside(tg))
+	if (!tg->rotational && tg_paced(tg) && !tg_bulk_inside(tg))
 		until = max(until, READ_ONCE(tg->bulk_next_at));
 	return until > now ? until - now : TG_WATCHDOG_NS;
 }

@@ -27,3 +27,19 @@ sort -n "$TEST_TMP/found" > "$TEST_TMP/want"
 expect "requests served" 28 "$(wc -l < "$TEST_TMP/found")"
 expect "classes in the order served" \
 	"$(tr '\n' ' ' < "$TEST_TMP/want")" "$(tr '\n' ' ' < "$TEST_TMP/found")"
+
+# Nor is a submitter who asks for much of it overtaken.
+for name in share_normal share_low; do
+	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
+done
+gate shut
+echo > "$GATE/log"
+for n in $(seq 40); do
+	echo "read $((n * 1000)) 4096 idle 0"
+	echo "read $((n * 1000 + 100)) 4096 be 4"
+	echo "read $((n * 1000 + 200)) 4096 rt 0"
+done > "$TEST_TMP/asked"
+put_requests much < "$TEST_TMP/asked"
+gate open
+wait_requests
+expect "classes in the order served, of many" '40 0 40 1 40 2' "$(ranks | uniq -c | xargs)"

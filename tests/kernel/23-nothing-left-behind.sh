@@ -16,14 +16,24 @@ objects() {
 	# What is freed by kfree_rcu() the kernel keeps for up to 5 s, such as what it
 	# allocates for each file of sysfs that is opened, here to choose a scheduler.
 	sleep 6
-	# What a CPU keeps at hand counts as in use until it is taken from it.
+	cat /proc/sys/vm/stat_refresh
+	# What a CPU keeps at hand counts as in use until it is taken from it: last of
+	# the kind that opening these files takes. After that no program is started.
 	for cache in /sys/kernel/slab/*; do
 		[ -L "$cache" ] || echo 1 > "$cache/shrink"
 	done
-	cat /proc/sys/vm/stat_refresh
-	awk 'NR > 2 { print $1, $2 }' /proc/slabinfo
-	awk '$1 == "nr_slab_unreclaimable" { print "pages", $2 }' /proc/vmstat
-	echo "vmalloc $(wc -l < /proc/vmallocinfo)"
+	echo 1 > /sys/kernel/slab/kmalloc-96/shrink
+	while read -r kind number _; do
+		echo "$kind $number"
+	done < /proc/slabinfo
+	while read -r kind number; do
+		[ "$kind" != nr_slab_unreclaimable ] || echo "pages $number"
+	done < /proc/vmstat
+	number=0
+	while read -r _; do
+		number=$((number + 1))
+	done < /proc/vmallocinfo
+	echo "areas $number"
 }
 
 # use TIMES

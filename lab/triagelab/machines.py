@@ -54,7 +54,7 @@ class Job:
     modules: tuple[Path, ...] = ()
     seed: int = 1
     memory_mb: int = 512
-    time_limit_s: float = 600.0
+    time_limit_s: float = 1800.0
     boot_limit_s: float = 120.0
 
 

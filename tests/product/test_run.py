@@ -159,6 +159,25 @@ def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
     assert "kyber" in (out / "report.html").read_text()
 
 
+def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["--vary", "task=search", "--vary", "load=readers", "--schedulers", "none"]
+    done = triage("run", "source-tree", *words, "--repeats", "1", "--out", out)
+    assert done.returncode == 0, done.stderr
+    took_us = {
+        "alone" in row["point"]: row["mean"]
+        for row in summary(out)["rows"]
+        if (row["job"], row["metric"]) == ("source-tree", "mean_us")
+    }
+    assert 0 < took_us[True] < took_us[False]
+    # Three searches, by the guest's clock; each ends after it began.
+    (folder,) = (path for path in (out / "runs").glob("none-*") if "alone" not in path.name)
+    lines = (folder / "out/operations.csv").read_text().split()
+    assert len(lines) == 3
+    first_end_s, first_us = map(float, lines[0].split(","))
+    assert first_end_s == pytest.approx(first_us / 1e6, abs=0.02)
+
+
 def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
     done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out)

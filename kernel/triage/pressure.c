@@ -301,7 +301,7 @@ bool tg_throttle(struct tg_shard *shard)
 		atomic_inc(&tg->nr_throttled);
 	if (limit_wait) {
 		wait = min(wait, limit_wait);
-	} else if (shard->awaited) {
+	} else if (tg_media_awaits(shard)) {
 		wait = shard->awaited_until - min(shard->awaited_until, ktime_get_ns());
 	} else {
 		/* Pairs with the barrier in tg_back(). */

@@ -233,7 +233,14 @@ static noinline bool tg_may_go_on(struct tg_shard *shard)
 		if (in_hardirq() || !spin_trylock(&shard->lock))
 			return true;
 		tg_drain(shard);
-		tg_leave(shard);
+		spin_unlock(&shard->lock);
+		/*
+		 * As in tg_leave(), but whoever asks may hold the queue's lock, which
+		 * blk_mq_run_hw_queue() takes: he runs the queue when told that it has work.
+		 */
+		smp_mb();
+		if (test_and_clear_bit(TG_MISSED, &shard->state))
+			return true;
 	}
 	return !test_bit(TG_THROTTLED, &shard->state);
 }

@@ -10,7 +10,7 @@ help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
-	./triage run mixed-priority
+	./triage run mixed-priority --repeats 3
 
 test: ## every test, fast ones first
 	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product

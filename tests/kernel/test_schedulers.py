@@ -37,8 +37,8 @@ OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27"
 #: On the debug kernel, in real time, and by whom.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
-#: The kernel's own that show what is general; `./triage verify` takes every one.
-OTHERS = ("none", "mq-deadline")
+#: Of the kernel's own, one that shows what is general; `./triage verify` takes every one.
+OTHERS = ("mq-deadline",)
 #: Left to real time.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 

@@ -43,6 +43,14 @@
 #define TG_DEPTH_SPACING_FIRST 8
 #define TG_DEPTH_SPACING_LAST 256
 
+/*
+ * What answers a quarter of its requests sooner than any device could, in ns, has no
+ * queue inside: it does all on the CPU that asks. What is late there has waited for a
+ * CPU. Only a quarter, as others wait for one too; and so many, as a device refuses a
+ * request as soon.
+ */
+#define TG_DEPTH_AT_ONCE 5000
+
 /* ns; below the least, a budget is a pace (tg_depth_gap()). */
 #define TG_DEPTH_FIRST 500000ull
 #define TG_DEPTH_MAX 4000000000ull
@@ -55,6 +63,7 @@
  * @known: whether the estimates are
  * @mean: what protected requests take without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
+ * @at_once: whether a quarter of the last probe's took less than TG_DEPTH_AT_ONCE
  * @spacing: from the last probe to the next, in times that the last one took
  * @sampled: how many of @samples there are
  * @samples: of this probe, in ns
@@ -66,6 +75,7 @@ struct tg_depth {
 	bool known;
 	u64 mean;
 	u64 spread;
+	bool at_once;
 	u32 spacing;
 	u32 sampled;
 	u64 samples[TG_DEPTH_PROBE_SAMPLES];
@@ -92,15 +102,17 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 {
 	u64 mean = 0, spread = 0;
-	u32 i;
+	u32 i, at_once = 0;
 
 	depth->samples[depth->sampled++] = latency;
 	if (depth->sampled < TG_DEPTH_PROBE_SAMPLES)
 		return false;
 	depth->sampled = 0;
 
-	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
+	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++) {
 		mean += depth->samples[i];
+		at_once += depth->samples[i] < TG_DEPTH_AT_ONCE;
+	}
 	mean /= TG_DEPTH_PROBE_SAMPLES;
 	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
 		spread += max_t(u64, depth->samples[i], mean) -
@@ -109,6 +121,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 
 	depth->mean = depth->known ? tg_depth_follow(depth->mean, mean) : mean;
 	depth->spread = depth->known ? tg_depth_follow(depth->spread, spread) : spread;
+	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 	depth->known = true;
 	return true;
 }
@@ -145,7 +158,8 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
  *
  * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic
  * approximation of a quantile): also at a pace, where what one request gives back is
- * less than 1 ns. Until the first is late, it is as much as a late one takes.
+ * less than 1 ns. Until the first is late, it is as much as a late one takes. Where
+ * there is no queue to hold bulk out of, it is not held.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -153,7 +167,9 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 	const u64 step = max_t(u64, depth->budget >> TG_DEPTH_CUT_SHIFT, 1);
 	u64 back;
 
-	if (late) {
+	if (depth->at_once) {
+		depth->budget = TG_DEPTH_MAX;
+	} else if (late) {
 		depth->missed = true;
 		depth->budget -= min_t(u64, step, depth->budget);
 	} else if (limited && !depth->missed) {

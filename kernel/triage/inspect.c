@@ -204,9 +204,9 @@ static int tg_depth_show(void *data, struct seq_file *m)
 		   tg_pressed(tg), READ_ONCE(tg->probing), READ_ONCE(tg->probes),
 		   READ_ONCE(tg->depth.budget), bulk, urgent);
 	seq_printf(m, "judged %lu\nlate %lu\n", READ_ONCE(tg->judged), READ_ONCE(tg->late));
-	seq_printf(m, "alone_mean %llu\nalone_spread %llu\ntarget %llu\n",
+	seq_printf(m, "alone_mean %llu\nalone_spread %llu\nat_once %d\ntarget %llu\n",
 		   READ_ONCE(tg->depth.mean), READ_ONCE(tg->depth.spread),
-		   tg_depth_target(&tg->depth, factor));
+		   READ_ONCE(tg->depth.at_once), tg_depth_target(&tg->depth, factor));
 	return 0;
 }
 

@@ -146,10 +146,25 @@ static void tg_leave_word(struct tg_shard *shard)
 	smp_mb__after_atomic();
 }
 
-/* Leave a shard's lock, after doing something else than dispatching. */
+/* Begin to dispatch: nobody else has to, nor to look at what word was left of. */
+static void tg_serve(struct tg_shard *shard)
+{
+	lockdep_assert_held(&shard->lock);
+
+	WRITE_ONCE(shard->serving, true);
+	if (unlikely(test_bit(TG_MISSED, &shard->state)))
+		clear_bit(TG_MISSED, &shard->state);
+}
+
+/*
+ * Leave a shard's lock, after doing something else than dispatching. Not for who holds
+ * the queue's lock, which blk_mq_run_hw_queue() takes.
+ */
 void tg_leave(struct tg_shard *shard)
 	__releases(&shard->lock)
 {
+	lockdep_assert_not_held(&shard->tg->queue->queue_lock);
+
 	spin_unlock(&shard->lock);
 	/* Pairs with the barrier in tg_leave_word(). */
 	smp_mb();
@@ -186,6 +201,7 @@ static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 			if (!spin_trylock(&shard->lock))
 				return NULL;
 		}
+		tg_serve(shard);
 		tg_drain(shard);
 		rq = tg_next(shard, &reason);
 		if (rq) {
@@ -196,6 +212,7 @@ static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 			shard->hctx = hctx;
 			again = !tg_throttle(shard);
 		}
+		WRITE_ONCE(shard->serving, false);
 		spin_unlock(&shard->lock);
 		if (rq)
 			return rq;
@@ -217,16 +234,27 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		if (!spin_trylock(&shard->lock))
 			return NULL;
 	}
+	tg_serve(shard);
 	rq = tg_send_only(shard);
+	WRITE_ONCE(shard->serving, false);
 	spin_unlock(&shard->lock);
 	return rq ?: tg_dispatch_chosen(hctx);
 }
 
 /*
  * The kernel takes it badly (a delay of 3 ms, and all hardware queues run) when
- * tg_has_work() promises and dispatch does not keep, so what has come while the shard
- * is throttled is looked at here: only what is urgent ends it.
+ * tg_has_work() promises and dispatch does not keep. Hence the next two.
  */
+
+/* Whether somebody dispatches who will look again: after a request he always does. */
+static noinline bool tg_is_served(struct tg_shard *shard)
+{
+	/* Pairs with the barrier in tg_dispatch_chosen(). */
+	smp_mb();
+	return READ_ONCE(shard->serving);
+}
+
+/* What has come while the shard is throttled is looked at: only what is urgent ends it. */
 static noinline bool tg_may_go_on(struct tg_shard *shard)
 {
 	if (tg_mail(shard)) {
@@ -251,6 +279,8 @@ bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 
 	if (!tg_mail(shard) && !READ_ONCE(shard->queued))
+		return false;
+	if (unlikely(READ_ONCE(shard->serving)) && tg_is_served(shard))
 		return false;
 	return likely(!test_bit(TG_THROTTLED, &shard->state)) || tg_may_go_on(shard);
 }

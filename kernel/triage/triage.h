@@ -175,6 +175,7 @@ struct tg_shard {
 	 */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct tg_data *tg;
+	bool serving;			/* its holder dispatches; read by anybody */
 	struct blk_mq_hw_ctx *hctx;	/* the one to run */
 	struct list_head at_head;	/* before all else, oldest first */
 	struct tg_class classes[PRIO_CLASS_COUNT];

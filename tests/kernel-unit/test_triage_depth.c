@@ -315,6 +315,22 @@ static void test_larger_bulk(void)
 	expect_rest(&outcome);
 }
 
+/* Where a quarter of the answers are there at once, none is late for bulk. */
+static void test_at_once(void)
+{
+	struct tg_depth depth = begun();
+	u32 i, at_once;
+
+	for (at_once = 0; at_once <= TG_DEPTH_PROBE_SAMPLES; at_once++) {
+		for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
+			tg_depth_alone(&depth, TG_DEPTH_AT_ONCE - (i < at_once));
+		for (i = 0; i < 1000; i++)
+			tg_depth_judge(&depth, i % 2, i % 3, LEAST);
+		expect("budget by how many are there at once", depth.budget,
+		       4 * at_once < TG_DEPTH_PROBE_SAMPLES ? LEAST : TG_DEPTH_MAX);
+	}
+}
+
 static void test_gap(void)
 {
 	u32 percent;
@@ -357,6 +373,7 @@ int main(void)
 	test_rest_from_far();
 	test_first();
 	test_larger_bulk();
+	test_at_once();
 	test_gap();
 	test_lingering();
 	if (!failed)

@@ -63,6 +63,12 @@ class Section:
         return {1: 0, 3: 2}.get(io_class, 1), level
 
     @property
+    def processes(self) -> int:
+        """How many run it; of what fio would have to calculate, 1."""
+        text = self.options.get("numjobs", "1")
+        return int(text) if text.isdecimal() else 1
+
+    @property
     def writes(self) -> bool:
         """Whether it might write to the device: whatever is not known to read alone does."""
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
@@ -106,9 +112,7 @@ class FioFile:
     def jobs(self) -> list[Section]:
         """The sections that are jobs; one with numjobs=0 is none."""
         return [
-            section
-            for section in self.sections
-            if section.name != "global" and section.options.get("numjobs") != "0"
+            section for section in self.sections if section.name != "global" and section.processes
         ]
 
     def uses(self, name: str) -> bool:

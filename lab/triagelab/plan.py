@@ -162,7 +162,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
-    job = Job(files, ours, seed, _memory_mb(setup))
+    job = Job(files, ours, seed, _memory_mb(setup, workload))
     determines = {
         **point.machine.determines,
         # The image's folder is called by what it was made of.
@@ -216,9 +216,14 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
     }
 
 
-def _memory_mb(setup: Setup) -> int:
+#: What a process of fio's needs of a guest's memory, in MiB, where there are hundreds.
+_PROCESS_MB = 4
+
+
+def _memory_mb(setup: Setup, workload: FioFile) -> int:
     application = setup.experiment.application
-    return application.memory_mb if application else Job.memory_mb
+    usual = application.memory_mb if application else Job.memory_mb
+    return max(usual, _PROCESS_MB * sum(job.processes for job in workload.jobs))
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:

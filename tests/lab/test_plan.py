@@ -149,6 +149,15 @@ def test_a_job_of_no_process_takes_no_part(setup: plan.Setup) -> None:
     assert by_apps == {0: ("database_sim",), 1: ("database_sim", "backup_sim")}
 
 
+def test_hundreds_of_processes_get_memory_for_each(setup: plan.Setup) -> None:
+    memory = {
+        run.point["apps"]: run.job.memory_mb
+        for run in plan.runs(matrix(setup, {"apps": listed(1, 100, 255, of="apps")}))
+        if "apps" in run.point
+    }
+    assert memory == {1: 512, 100: 512, 255: 4 * (255 + 1)}
+
+
 def test_where_a_job_takes_no_part_what_it_would_do_makes_no_difference(setup: plan.Setup) -> None:
     vary = {"apps": listed(0, 1, of="apps"), "size": listed("4k", "64k", of="size")}
     runs = [run for run in plan.runs(matrix(setup, vary)) if run.scheduler == "kyber"]

@@ -31,14 +31,14 @@ class Case:
 #: tests a selection that takes minutes.
 FAULTS = "15"
 #: In real time, on 6.12: those that are about several CPUs.
-IN_REAL_TIME = ("08", "14", "17", "21")
+IN_REAL_TIME = ("08", "14", "17", "21", "30")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
 #: On the debug kernel, in real time, and by whom.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
-#: Of the kernel's own, one that shows what is general; `./triage verify` takes every one.
-OTHERS = ("mq-deadline",)
+#: The kernel's own that show what is general; `./triage verify` takes every one.
+OTHERS = ("none", "mq-deadline")
 #: Left to real time.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 

@@ -78,7 +78,7 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_cl
 /*
  * A flow that had nothing queued comes first if it asks for little: seldom, and not
  * for several turns at once, which it has to wait for like others. A disk that goes
- * back and forth between sequential flows does nothing else, so there they take turns.
+ * back and forth between streams does nothing else, so there they take turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      const struct request *rq)
@@ -86,7 +86,7 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard) ||
 	    !tg_tags_few(shard->tg, rq))
 		return false;
-	return !shard->tg->rotational || !tg_detector_sequential(&flow->detector);
+	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
 
 /* A flow that was empty gets no more than it had left of its turn, or still owes. */
@@ -130,6 +130,7 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 	flow->level = tg_level(rq);
 	tag->flow = flow - shard->flows;
 
+	tg_media_came(shard, flow, rq);
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, rq));
@@ -162,6 +163,25 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	}
 }
 
+/* The next request of a class's backlog; NULL: it has none, or is to wait. */
+struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
+				  enum tg_reason *reason)
+{
+	struct tg_flow *flow;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (list_empty(&class->backlog))
+		return NULL;
+	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
+	if (!flow && tg_media_wait(shard))
+		return NULL;
+	if (!flow)
+		flow = tg_flow_turn(shard, class);
+	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;
+	return tg_media_next(shard, flow, reason);
+}
+
 /*
  * The next request of a class; NULL: none may go. @bulk: whether those of the backlog
  * may.
@@ -191,15 +211,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		list_move_tail(&flow->turn, &class->backlog);
 	}
 	/* Only now: the backlog may just have got its first. */
-	if (!bulk || list_empty(&class->backlog))
-		return NULL;
-	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
-	if (!flow && tg_media_awaits(shard))
-		return NULL;
-	if (!flow)
-		flow = tg_flow_turn(shard, class);
-	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;
-	return tg_media_next(shard, flow, reason);
+	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
 }
 
 /* Take a request that was chosen from its flow, which pays for it. */

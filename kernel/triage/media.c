@@ -12,17 +12,25 @@
 #include "triage.h"
 
 /* Right there: so many sectors on are sooner passed by than gone to, or just were. */
-#define TG_NEAR_SECTORS 256
+#define TG_NEAR_SECTORS 2048
 /* Looked for in so many flows. */
 #define TG_NEAR_FLOWS 8
 /* Who owes so many turns waits for his. */
-#define TG_NEAR_DEBT 4
+#define TG_NEAR_DEBT 6
+
+void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
+{
+	const u64 patience = (u64)READ_ONCE(shard->tg->tunables.anticipation) * NSEC_PER_USEC;
+
+	tg_tag(rq)->on_disk = true;
+	if (tg_tags_one(shard->tg, rq) && ktime_get_ns() > READ_ONCE(flow->back_at) + patience)
+		tg_detector_pause(&flow->detector);
+	tg_detector_measure(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
+}
 
 void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
 	elv_rb_add(&flow->sorted, rq);
-	if (shard->awaited == flow)
-		shard->awaited_until = 0;
 }
 
 void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
@@ -37,21 +45,30 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 	return blk_rq_pos(rq) + TG_NEAR_SECTORS - shard->head <= 2 * TG_NEAR_SECTORS;
 }
 
-/* A flow of the backlog that wants what is next under the head; NULL: none does. */
+/*
+ * A flow of the backlog that wants what is next under the head; NULL: none does. Not
+ * at the expense of others: where nobody else waits its turns cost nobody anything.
+ */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
-	const s64 least = -TG_NEAR_DEBT * (s64)READ_ONCE(shard->tg->tunables.quantum) *
-			  NSEC_PER_USEC;
-	unsigned int looked = 0;
-	struct tg_flow *flow;
+	const s64 quantum = (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	struct tg_flow *flow, *indebted = NULL;
+	unsigned int looked = 0, far = 0;
 
 	list_for_each_entry(flow, &class->backlog, turn) {
-		if (flow->deficit > least && tg_disk_is_near(shard, tg_first(&flow->fifo)))
+		if (++looked > TG_NEAR_FLOWS)
+			return NULL;
+		if (!tg_disk_is_near(shard, tg_first(&flow->fifo)))
+			far++;
+		else if (flow->deficit > -TG_NEAR_DEBT * quantum)
 			return flow;
-		if (++looked == TG_NEAR_FLOWS)
-			break;
+		else if (!indebted)
+			indebted = flow;
 	}
-	return NULL;
+	if (far || !indebted)
+		return NULL;
+	indebted->deficit += quantum;
+	return indebted;
 }
 
 /* The first request at or after a sector, else the first of all. */
@@ -89,19 +106,34 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
-	const unsigned int patience = READ_ONCE(shard->tg->tunables.anticipation);
-
-	if (!patience || flow->sparse || flow->deficit <= 0 ||
-	    !tg_detector_sequential(&flow->detector))
+	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))
 		return;
 	shard->awaited = flow;
-	shard->awaited_until = ktime_get_ns() + (u64)patience * NSEC_PER_USEC;
+	shard->awaited_at = ktime_get_ns();
 }
 
-bool tg_disk_awaits(struct tg_shard *shard)
+static bool tg_disk_is_busy(const struct tg_shard *shard)
 {
-	if (ktime_get_ns() < shard->awaited_until)
-		return true;
+	return tg_gauge_count(&shard->bulk) || tg_gauge_count(&shard->urgent);
+}
+
+/*
+ * For how long the disk should stay where it is until the reader's next request comes,
+ * in ns; 0: it should not. He has nothing to ask for before the disk has answered.
+ */
+u64 tg_disk_wait(struct tg_shard *shard)
+{
+	const u64 patience = (u64)READ_ONCE(shard->tg->tunables.anticipation) * NSEC_PER_USEC;
+	const u64 now = ktime_get_ns();
+	u64 until;
+
+	if (patience && list_empty(&shard->awaited->fifo)) {
+		if (tg_disk_is_busy(shard))
+			return U64_MAX;
+		until = patience + max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at));
+		if (now < until)
+			return until - now;
+	}
 	shard->awaited = NULL;
-	return false;
+	return 0;
 }

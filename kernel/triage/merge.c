@@ -31,6 +31,8 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	    tg_detector_maybe_sequential(&flow->detector))
 		merged = blk_bio_list_merge(q, &flow->fifo, bio, nr_segs);
 	if (merged) {
+		tg_detector_measure(&flow->detector, bio->bi_iter.bi_sector,
+				    bio_sectors(bio));
 		tg_detector_see(&flow->detector, bio->bi_iter.bi_sector, bio_sectors(bio));
 		shard->merged++;
 	}

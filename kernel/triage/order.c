@@ -94,23 +94,42 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u32 cost)
 	}
 }
 
-/* The whole policy. */
-static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
+static bool tg_bulk_waits(const struct tg_shard *shard)
+{
+	int class;
+
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++)
+		if (!list_empty(&shard->classes[class].backlog) &&
+		    !tg_limit_holds(shard->tg, class))
+			return true;
+	return false;
+}
+
+/* Of bulk, while it has its turn of a disk's arm. */
+static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct request *rq;
+	int class;
+
+	if (!tg_bulk_may_go(shard->tg))
+		return NULL;
+	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
+		if (tg_limit_holds(shard->tg, class))
+			continue;
+		rq = tg_flow_next_bulk(shard, &shard->classes[class], reason);
+		if (rq)
+			return rq;
+	}
+	return NULL;
+}
+
+/* In strict order. */
+static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
 	bool bulk = true;
 	int class;
 
-	rq = tg_next_aged(shard);
-	if (rq) {
-		*reason = TG_AGED;
-		return rq;
-	}
-	rq = tg_next_reserved(shard, reason);
-	if (rq) {
-		*reason = TG_RESERVED;
-		return rq;
-	}
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
@@ -123,6 +142,31 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 			return rq;
 	}
 	return NULL;
+}
+
+/* The whole policy. */
+static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct tg_data *tg = shard->tg;
+	struct request *rq;
+
+	rq = tg_next_aged(shard);
+	if (rq) {
+		*reason = TG_AGED;
+		return rq;
+	}
+	rq = tg_next_reserved(shard, reason);
+	if (rq) {
+		*reason = TG_RESERVED;
+		return rq;
+	}
+	if (tg->rotational && tg_pressed(tg) && tg_arm_is_held(tg)) {
+		rq = tg_next_in_turn(shard, reason);
+		if (rq || tg_media_wait(shard) || tg_bulk_waits(shard))
+			return rq;
+		tg_arm_yield(tg);
+	}
+	return tg_next_strict(shard, reason);
 }
 
 /* Take what is next from where it was queued; NULL: nothing may go. */

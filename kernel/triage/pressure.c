@@ -35,9 +35,6 @@
 #define TG_SHARED_WAKE_NS (TG_SHARED_NS * 3 / 4)
 /* Beside bulk urgent requests are timed, at most so many a tick. */
 #define TG_SAMPLES_BULK 64
-/* On a disk HIGH has so many times what bulk has, and others that wait as much. */
-#define TG_ARM_PARTS_HIGH 18
-#define TG_ARM_PARTS 1
 /* Bulk that could not send for so long is let in. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
@@ -63,7 +60,7 @@ static u64 tg_bulk_inside(const struct tg_data *tg)
 	return sum;
 }
 
-static u32 tg_urgent_inside(const struct tg_data *tg)
+u32 tg_urgent_inside(const struct tg_data *tg)
 {
 	u32 sum = 0;
 	unsigned int i;
@@ -122,63 +119,13 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
 }
 
 /* What urgent requests may take, in ns; 0: not known yet. */
-static u64 tg_target(const struct tg_data *tg)
+u64 tg_target(const struct tg_data *tg)
 {
 	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
 
 	return target_us ? (u64)target_us * NSEC_PER_USEC :
 			   tg_depth_target(&tg->depth,
 					   READ_ONCE(tg->tunables.latency_factor));
-}
-
-/*
- * Who waits for each answer of a disk asks again as soon as he has it, and would pay for
- * a way of the arm, there and back, between any two of his requests. So bulk has turns
- * of the arm, each as long as the target leaves beside what requests take alone; in ns.
- */
-static u64 tg_arm_turn(const struct tg_data *tg)
-{
-	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
-	const u64 target = tg_target(tg), alone = tg_depth_target(&tg->depth, 100);
-
-	if (fixed || !alone)
-		return fixed ?: READ_ONCE(tg->depth.budget);
-	return target - min(target, alone);
-}
-
-static unsigned int tg_arm_parts(const struct tg_data *tg, u64 now)
-{
-	return now < READ_ONCE(tg->high_back_at) + NSEC_PER_SEC ? TG_ARM_PARTS_HIGH :
-								  TG_ARM_PARTS;
-}
-
-/*
- * When the next turn begins: when it is due, or when nobody is in the disk, which serves
- * first what is near, as bulk could always be, and nobody comes back for an answer; ns.
- */
-static u64 tg_arm_opens_at(const struct tg_data *tg)
-{
-	const u64 awaited = (u64)READ_ONCE(tg->tunables.anticipation) * NSEC_PER_USEC;
-	const u64 due = READ_ONCE(tg->bulk_next_at);
-
-	return tg_urgent_inside(tg) ? due : min(due, READ_ONCE(tg->urgent_back_at) + awaited);
-}
-
-/* Whether bulk may send in its turn, which the way there is part of. */
-static bool tg_arm_is_free(struct tg_data *tg)
-{
-	const u64 turn = tg_arm_turn(tg), now = ktime_get_ns();
-	/* With half a revolution, which comes to about half of what a seek takes. */
-	const u64 way = READ_ONCE(tg->costs[TG_READ].base) * 3 / 2;
-
-	if (READ_ONCE(tg->granted) > 0)
-		return true;
-	if (now < tg_arm_opens_at(tg))
-		return false;
-	WRITE_ONCE(tg->granted, 1 + turn - min3(turn, READ_ONCE(tg->depth.mean), way));
-	/* A turn that holds one request only is a way all the same. */
-	WRITE_ONCE(tg->bulk_next_at, now + (1 + tg_arm_parts(tg, now)) * max(turn, way));
-	return true;
 }
 
 /*
@@ -198,7 +145,7 @@ static void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 }
 
 /* Whether a probe keeps bulk out: not while those it waits for have paused. */
-static bool tg_probe_holds(const struct tg_data *tg)
+bool tg_probe_holds(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->probing) &&
 	       time_before(jiffies, READ_ONCE(tg->probe_until)) &&
@@ -273,7 +220,7 @@ static u64 tg_wait(const struct tg_data *tg)
 	u64 until = 0;
 
 	if (tg->rotational)
-		until = tg_arm_opens_at(tg);
+		until = tg_arm_changes_at(tg);
 	else if (tg_gated(tg, tg_budget(tg)))
 		until = tg_gate_opens_at(tg);
 	if (!tg->rotational && tg_paced(tg) && !tg_bulk_inside(tg))
@@ -301,16 +248,16 @@ bool tg_throttle(struct tg_shard *shard)
 		atomic_inc(&tg->nr_throttled);
 	if (limit_wait) {
 		wait = min(wait, limit_wait);
-	} else if (tg_media_awaits(shard)) {
-		wait = shard->awaited_until - min(shard->awaited_until, ktime_get_ns());
 	} else {
+		const u64 awaited = tg_media_wait(shard);
+
 		/* Pairs with the barrier in tg_back(). */
 		smp_mb__after_atomic();
-		if (tg_bulk_may_go(shard->tg)) {
+		if (!awaited && tg_bulk_may_go(tg)) {
 			tg_unthrottle(shard);
 			return false;
 		}
-		wait = min(wait, tg_wait(tg));
+		wait = min3(wait, tg_wait(tg), awaited ?: wait);
 	}
 	if (wait < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
 		hrtimer_start(&shard->watchdog, ns_to_ktime(wait), HRTIMER_MODE_REL);
@@ -446,10 +393,14 @@ static void tg_send_bulk(struct tg_data *tg, const struct tg_tag *tag, bool writ
 	const u32 floor = READ_ONCE(tg->bulk_cost);
 	const unsigned long now = jiffies;
 
-	WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
-	if (tg_paced(tg) && !tg->rotational)
-		WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() +
-			   tg_depth_gap(tg_budget(tg), floor, tag->cost));
+	if (tg->rotational) {
+		tg_arm_charge(tg, tag->cost);
+	} else {
+		WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - tag->cost);
+		if (tg_paced(tg))
+			WRITE_ONCE(tg->bulk_next_at, ktime_get_ns() +
+				   tg_depth_gap(tg_budget(tg), floor, tag->cost));
+	}
 	WRITE_ONCE(tg->bulk_cost, floor - floor / 16 + tag->cost / 16);
 	if (READ_ONCE(tg->bulk_at) != now)
 		WRITE_ONCE(tg->bulk_at, now);
@@ -565,10 +516,16 @@ static void tg_learn_back(struct tg_data *tg, struct tg_tag *tag, bool done)
 }
 
 /* A request came back that somebody waits for, or that teaches something. */
-void tg_back_noticed(struct tg_data *tg, struct tg_tag *tag, bool done)
+void tg_back_noticed(struct tg_shard *shard, struct tg_tag *tag, bool done)
 {
+	struct tg_data *tg = shard->tg;
+
 	if (tag->timed || tag->measured)
 		tg_learn_back(tg, tag, done);
+	if (tag->on_disk) {
+		WRITE_ONCE(tg->disk_back_at, ktime_get_ns());
+		WRITE_ONCE(shard->flows[tag->flow].back_at, tg->disk_back_at);
+	}
 	if (atomic_read(&tg->nr_throttled))
 		tg_wake(tg);
 }

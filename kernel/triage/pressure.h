@@ -17,7 +17,7 @@
 #define TG_MEASURED 16
 
 void tg_send_noticed(struct tg_shard *shard, struct request *rq);
-void tg_back_noticed(struct tg_data *tg, struct tg_tag *tag, bool done);
+void tg_back_noticed(struct tg_shard *shard, struct tg_tag *tag, bool done);
 
 /* Take note that a request goes to the device; @urgent: somebody waits for it. */
 static inline void tg_send(struct tg_shard *shard, struct request *rq, bool urgent)
@@ -53,8 +53,9 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 		     tag->urgent ? &shard->urgent.back : &shard->bulk.back);
 	/* Pairs with the barrier in tg_throttle(). */
 	smp_mb__after_atomic();
-	if (unlikely(atomic_read(&tg->nr_throttled)) || tag->timed || tag->measured)
-		tg_back_noticed(tg, tag, done);
+	if (unlikely(atomic_read(&tg->nr_throttled)) || tag->timed || tag->measured ||
+	    tag->on_disk)
+		tg_back_noticed(shard, tag, done);
 }
 
 #endif

@@ -7,6 +7,7 @@
  *	order.c		which class is next: returned, aged, owed, strict
  *	flow.c		which flow of a class is next: sparse ones first, then by deficit
  *	media.c		which request of a flow is next, on flash and on disks
+ *	arm.c		whose turn of a disk's arm it is
  *	pressure.c	how much bulk is let into the device, and when it is woken
  *	pressure.h	what of it every request passes
  *	limit.c		what a class may send in a second
@@ -66,6 +67,7 @@ enum tg_reason {
  * @clean: there was no bulk in the device when it was sent
  * @in_flight: it counts as in the device
  * @measured: while in the device: its service will be counted
+ * @on_disk: it goes to a rotational device
  * @key: of its submitter; until insertion
  * @sent_at: when it was dispatched, in ns; of those @timed or @measured
  *
@@ -83,6 +85,7 @@ struct tg_tag {
 	u8 timed:1;
 	u8 in_flight:1;
 	u8 measured:1;
+	u8 on_disk:1;
 	union {
 		u32 key;
 		u64 sent_at;
@@ -107,6 +110,7 @@ struct tg_flow {
 	bool sparse;			/* on its class's list of these */
 	struct tg_detector detector;
 	sector_t position;		/* where its last request ended */
+	u64 back_at;			/* when a disk last answered it, in ns; by anybody */
 };
 
 #define TG_FLOW_WAYS 4
@@ -183,7 +187,7 @@ struct tg_shard {
 	unsigned long state;		/* TG_MISSED and the like; changed by anybody */
 	unsigned long young_until;	/* jiffies; nothing ages before */
 	struct tg_flow *awaited;	/* a disk stays with it for a moment */
-	u64 awaited_until;		/* ns */
+	u64 awaited_at;			/* when it was sent the last it had; ns */
 	sector_t head;			/* of a disk, after what was last sent */
 	struct tg_gauge bulk;
 	struct tg_gauge urgent;
@@ -267,6 +271,8 @@ struct tg_data {
 	u32 bulk_cost;			/* of a request, a moving average, in ns */
 	u64 bulk_next_at;		/* not before; ns */
 	s64 granted;			/* cost that bulk may send now, in ns */
+	u64 arm_until;			/* bulk's turn of a disk's arm; ns */
+	u64 disk_back_at;		/* when a disk last answered; ns */
 	u64 granted_at;			/* when an urgent request last made way; ns */
 	u64 urgent_back_at;		/* when one last came back; ns */
 	u64 high_back_at;		/* the same, of class HIGH */
@@ -331,9 +337,12 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class cl
 void tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason);
+struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
+				  enum tg_reason *reason);
 void tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /* media.c: on flash a flow is a queue, and there is nothing to do. */
+void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
 void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
 void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
@@ -341,7 +350,15 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow);
 bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq);
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class);
-bool tg_disk_awaits(struct tg_shard *shard);
+u64 tg_disk_wait(struct tg_shard *shard);
+
+/* Called when a request has come, before the flow's detector has seen it. */
+static inline void tg_media_came(struct tg_shard *shard, struct tg_flow *flow,
+				 struct request *rq)
+{
+	if (shard->tg->rotational)
+		tg_disk_came(shard, flow, rq);
+}
 
 static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
 				struct request *rq)
@@ -380,10 +397,10 @@ static inline bool tg_media_awaited(const struct tg_shard *shard, const struct t
 	return shard->awaited && (shard->awaited == flow || tg_disk_is_near(shard, rq));
 }
 
-/* Whether the disk should stay where it is until a flow's next request comes. */
-static inline bool tg_media_awaits(struct tg_shard *shard)
+/* For how long the device should wait for a flow's next request, in ns; 0: not. */
+static inline u64 tg_media_wait(struct tg_shard *shard)
 {
-	return shard->awaited && tg_disk_awaits(shard);
+	return shard->awaited ? tg_disk_wait(shard) : 0;
 }
 
 /* What a request costs that is taken from a flow; NULL: from none. In ns. */
@@ -393,19 +410,29 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
 	struct tg_work *work = &shard->work[tg_op(rq)];
 	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
-	const bool pays_base = !shard->tg->rotational || !flow ||
-			       (blk_rq_pos(rq) != flow->position &&
-				blk_rq_pos(rq) != shard->head);
+	const bool moves = !shard->tg->rotational || !tg_disk_is_near(shard, rq);
+	const bool pays_base = moves && (!shard->tg->rotational || !flow ||
+					 blk_rq_pos(rq) != flow->position);
 	const u32 bytes = moves_data ? blk_rq_bytes(rq) : 0;
 
 	lockdep_assert_held(&shard->lock);
 
-	work->requests += pays_base;
+	work->requests += moves;
 	work->kib += bytes >> 10;
 	return tg_cost_of(cost, bytes, pays_base);
 }
 
+/* arm.c */
+bool tg_arm_is_held(const struct tg_data *tg);
+bool tg_arm_is_free(const struct tg_data *tg);
+u64 tg_arm_changes_at(const struct tg_data *tg);
+void tg_arm_charge(struct tg_data *tg, u32 cost);
+void tg_arm_yield(struct tg_data *tg);
+
 /* pressure.c */
+u64 tg_target(const struct tg_data *tg);
+u32 tg_urgent_inside(const struct tg_data *tg);
+bool tg_probe_holds(const struct tg_data *tg);
 bool tg_bulk_may_go_pressed(struct tg_data *tg);
 bool tg_bulk_may_share(struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
@@ -480,6 +507,12 @@ static inline bool tg_tags_few(const struct tg_data *tg, const struct request *r
 
 	return atomic_read(&slot->held) <= TG_SPARSE_TAGS &&
 	       time_after(jiffies, READ_ONCE(slot->several_at) + TG_SPARSE_JIFFIES);
+}
+
+/* Whether it has nothing else with the kernel. */
+static inline bool tg_tags_one(const struct tg_data *tg, const struct request *rq)
+{
+	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held) <= 1;
 }
 
 static inline enum prio_class tg_class_of(const struct tg_data *tg,

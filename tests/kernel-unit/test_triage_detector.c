@@ -130,6 +130,46 @@ static void test_change(void)
 	expect("no longer random", mind(&d), NEUTRAL);
 }
 
+static void measure_after(struct tg_detector *d, s64 gap, u32 sectors)
+{
+	const u64 sector = d->next + gap;
+
+	tg_detector_measure(d, sector, sectors);
+	tg_detector_see(d, sector, sectors);
+}
+
+/* A stream is who reads on: not after few requests, nor a pause, but in spite of jumps. */
+static void test_streams(void)
+{
+	const int many = TG_DETECTOR_STREAM / LENGTH;
+	struct tg_detector d = {};
+	int i;
+
+	for (i = 0; i < many - 1; i++)
+		measure_after(&d, 0, LENGTH);
+	expect("streams, after too few", tg_detector_streams(&d), false);
+	measure_after(&d, 0, LENGTH);
+	expect("streams", tg_detector_streams(&d), true);
+	for (i = 0; i < 1000; i++)
+		measure_after(&d, 0, LENGTH);
+	tg_detector_pause(&d);
+	expect("streams, after a pause", tg_detector_streams(&d), false);
+
+	/* One file after another. */
+	for (i = 0; i < 10 * many; i++)
+		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
+	expect("streams, with jumps", tg_detector_streams(&d), true);
+	/* Long requests, each elsewhere. */
+	for (i = 0; i < 100; i++)
+		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM / 4);
+	expect("streams, in jumps of a quarter", tg_detector_streams(&d), false);
+	for (i = 0; i < 100; i++)
+		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM);
+	expect("streams, in jumps as long as that", tg_detector_streams(&d), true);
+	measure_after(&d, 0, U32_MAX);
+	expect("streams, after a huge one", tg_detector_streams(&d), true);
+}
+
 int main(void)
 {
 	test_first();
@@ -137,6 +177,7 @@ int main(void)
 	test_near_zero();
 	test_patterns();
 	test_change();
+	test_streams();
 	if (!failed)
 		puts("triage detector: every pattern is recognized, every change is noticed");
 	return failed;

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: a disk's arm has turns: who waits for each answer is not kept waiting for long
+#         by streams, these read on meanwhile, and a video's frames are in time.
+# Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+LONGEST_MS=400		# 12 alone; turns are of 40 to 80
+LEAST=25		# MB/s of 180
+FIRST=50		# % of a video's frames that go first
+
+PROFILE=hdd use_modeldisk memory_backed=0 size=65536
+[ -e "$(tunable anticipation)" ] || skip "$SCHEDULER does not anticipate"
+
+# load SECONDS: two streams, and the jobs that stdin adds.
+load() {
+	{
+		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 ioengine=libaio time_based \
+			runtime=$(($1 * SLOW)) rw=read bs=128k '[stream]' '[other]' offset=80%
+		cat
+	} > "$TEST_TMP/jobs"
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+}
+
+# of JOB FIELD: a figure of its reads.
+of() {
+	awk -F ';' -v job="$1" -v field="$2" '$3 == job { print int($field) }' "$TEST_TMP/report"
+}
+
+load 4 <<-END
+	[who-waits]
+	rw=randread
+	bs=16k
+	norandommap
+END
+longest=$(($(of who-waits 39) / 1000))
+streams=$((($(of stream 7) + $(of other 7)) / 1000))
+echo "measured: longest wait $longest ms, streams $streams MB/s"
+[ $longest -le $LONGEST_MS ] || fail "who waits for each answer waited for $longest ms"
+[ $streams -ge $LEAST ] || fail "streams had $streams MB/s"
+
+# sparse: requests that went first as their submitter asks for little.
+sparse() {
+	awk '$1 == "sparse" { print $3 }' \
+		/sys/kernel/debug/block/$DEV/sched/reasons
+}
+
+had=$(sparse)
+load 3 <<-END
+	[video]
+	bs=400k
+	offset=40%
+	rate_iops=25
+END
+first=$((100 * ($(sparse) - had) / (75 * SLOW)))
+echo "measured: $first % of the frames went first, on average in $(($(of video 40) / 1000)) ms"
+[ $first -ge $FIRST ] || fail "only $first % of the frames went first"

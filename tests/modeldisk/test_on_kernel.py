@@ -51,20 +51,23 @@ class Guest:
 
 def run(guests: Iterable[Guest]) -> list[machines.Outcome]:
     """What became of the jobs, which share what their machine has room for."""
+    prepared: list[tuple[Guest, machines.Qemu, machines.Job]] = []
+    for guest in guests:
+        kernel = kernels.find(guest.series)
+        built = (modules.build(kernel) / "modeldisk.ko",)
+        machine = machines.make(guest.place.machine, kernel, guest.place.cpus)
+        prepared.append((guest, machine, machines.Job(guest.files, built, time_limit_s=LIMIT_S)))
 
     async def all_of_them() -> list[machines.Outcome]:
-        places: dict[str, asyncio.Semaphore] = {}
+        free = asyncio.Semaphore(min((machine.at_once for _, machine, _ in prepared), default=1))
 
-        async def one(guest: Guest) -> machines.Outcome:
-            kernel = kernels.find(guest.series)
-            machine = machines.make(guest.place.machine, kernel, guest.place.cpus)
-            built = (modules.build(kernel) / "modeldisk.ko",)
-            job = machines.Job(guest.files, built, time_limit_s=LIMIT_S)
-            free = places.setdefault(guest.place.machine, asyncio.Semaphore(machine.at_once))
+        async def one(guest: Guest, machine: machines.Qemu, job: machines.Job) -> machines.Outcome:
             async with free:
                 return await machine.run(job, guest.folder)
 
-        return await asyncio.gather(*map(one, guests))
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(*each)) for each in prepared]
+        return [task.result() for task in running]
 
     return asyncio.run(all_of_them())
 

@@ -163,7 +163,10 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	}
 }
 
-/* The next request of a class's backlog; NULL: it has none, or is to wait. */
+/*
+ * The next request of a class's backlog; NULL: it has none, or is to wait for a reader
+ * of this class or a more urgent one.
+ */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason)
 {
@@ -174,7 +177,7 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	if (list_empty(&class->backlog))
 		return NULL;
 	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
-	if (!flow && tg_media_wait(shard))
+	if (!flow && tg_media_wait(shard) && &shard->classes[shard->awaited->class] <= class)
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);

@@ -17,6 +17,8 @@
 #define TG_NEAR_FLOWS 8
 /* Who owes so many turns waits for his. */
 #define TG_NEAR_DEBT 6
+/* A disk that has not answered for so long has other troubles than going to and fro. */
+#define TG_BUSY_NS (NSEC_PER_SEC / 4)
 
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -128,9 +130,8 @@ u64 tg_disk_wait(struct tg_shard *shard)
 	u64 until;
 
 	if (patience && list_empty(&shard->awaited->fifo)) {
-		if (tg_disk_is_busy(shard))
-			return U64_MAX;
-		until = patience + max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at));
+		until = max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at)) +
+			(tg_disk_is_busy(shard) ? TG_BUSY_NS : patience);
 		if (now < until)
 			return until - now;
 	}

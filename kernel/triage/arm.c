@@ -14,7 +14,7 @@
 /* Between two turns HIGH has so many times what it takes alone, others that wait so many. */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
-/* And those may be kept waiting for so many times the target, as every way costs. */
+/* And those may be kept waiting for so many times the target, if found: every way costs. */
 #define TG_ARM_PATIENT 2
 
 /* For how long the arm goes where bulk wants it: what a request costs without its bytes. */
@@ -27,7 +27,8 @@ static u64 tg_arm_way(const struct tg_data *tg)
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
 	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
-	const u64 target = tg_target(tg) * (high ? 1 : TG_ARM_PATIENT);
+	const bool exact = high || READ_ONCE(tg->tunables.latency_target_us);
+	const u64 target = tg_target(tg) * (exact ? 1 : TG_ARM_PATIENT);
 	const u64 alone = tg_depth_target(&tg->depth, 100);
 
 	if (fixed || !alone)

@@ -20,6 +20,7 @@
 /* A disk that has not answered for so long has other troubles than going to and fro. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
 
+/* Who had nothing with the kernel for a moment did something else than read on. */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
 	const u64 patience = (u64)READ_ONCE(shard->tg->tunables.anticipation) * NSEC_PER_USEC;
@@ -55,13 +56,14 @@ struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
 	const s64 quantum = (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 	struct tg_flow *flow, *indebted = NULL;
-	unsigned int looked = 0, far = 0;
+	unsigned int looked = 0;
+	bool far = false;
 
 	list_for_each_entry(flow, &class->backlog, turn) {
 		if (++looked > TG_NEAR_FLOWS)
 			return NULL;
 		if (!tg_disk_is_near(shard, tg_first(&flow->fifo)))
-			far++;
+			far = true;
 		else if (flow->deficit > -TG_NEAR_DEBT * quantum)
 			return flow;
 		else if (!indebted)

@@ -14,6 +14,7 @@ while load_runs; do
 	for other in none mq-deadline kyber bfq; do
 		choose_scheduler $other
 		sleep 0.02
+		change_media
 		choose_scheduler "$SCHEDULER"
 		sleep 0.1
 	done

@@ -15,6 +15,7 @@ module=$(scheduler_module)
 start_verified_load 3
 unloaded=0
 while load_runs; do
+	change_media
 	choose_scheduler "$SCHEDULER"
 	sleep 0.1
 	! rmmod "$module" 2> /dev/null || fail "unloaded while $DEV uses it"

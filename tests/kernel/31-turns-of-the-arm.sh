@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a disk's arm has turns: who waits for each answer is not kept waiting for long
-#         by streams, these read on meanwhile, and a video's frames are in time.
+#         by streams, these read on meanwhile, and a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -132,6 +132,12 @@ choose_scheduler() {
 	esac
 }
 
+# change_media: from flash to disk, or back, for the scheduler that is chosen next.
+change_media() {
+	_file=/sys/block/$DEV/queue/rotational
+	echo $((1 - $(cat "$_file"))) > "$_file" || fail "$DEV stays what it is"
+}
+
 # use_gatedisk PARAMETER...: the device with a gate, under the scheduler, with
 # room for a backlog. (Without a scheduler there is room for depth requests.)
 use_gatedisk() {

@@ -23,7 +23,11 @@ class Apt:
     def __init__(self, state: Path) -> None:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
+        settings = state / "apt.conf"
+        # In containers one rids the computer of the packages that another apt is to install.
+        settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
+            f"-c={settings}",
             f"-oDir::State::lists={state}/lists",
             f"-oDir::Cache={state}",
             "-oAPT::Sandbox::User=",

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The programs the lab calls: found, installed where root allows, or named in one message."""
 
+import functools
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
+from triagelab import cache
 from triagelab.errors import LabError
 
 
@@ -81,12 +82,25 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
 
 def require(tools: Iterable[Tool]) -> None:
     """Make sure that all the tools are there, installing what is missing where root allows."""
-    missing = [tool for tool in tools if _find(tool.program) is None]
-    if not missing:
+    wanted = list(tools)
+    if not _missing(wanted):
         return
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
+        raise LabError(_missing_message(_missing(wanted)))
+    # apt refuses who comes while it is at work for another of ours.
+    with cache.locked(cache.root() / "install.lock"):
+        if missing := _missing(wanted):
+            _install(apt, missing)
+    if missing := _missing(wanted):
         raise LabError(_missing_message(missing))
+
+
+def _missing(tools: Iterable[Tool]) -> list[Tool]:
+    return [tool for tool in tools if _find(tool.program) is None]
+
+
+def _install(apt: str, missing: list[Tool]) -> None:
     packages = _packages(missing)
     print(f"installing {' '.join(packages)}", flush=True)
     install = [apt, "install", "-y", "-q", "--no-install-recommends", *packages]
@@ -99,9 +113,6 @@ def require(tools: Iterable[Tool]) -> None:
             raise LabError(
                 f"'{' '.join(command)}' failed:\n{done.stderr.strip()}\n{_missing_message(missing)}"
             )
-    missing = [tool for tool in missing if _find(tool.program) is None]
-    if missing:
-        raise LabError(_missing_message(missing))
 
 
 def _version(command: list[str]) -> str:
@@ -109,13 +120,13 @@ def _version(command: list[str]) -> str:
     return done.stdout.splitlines()[0].strip()
 
 
-@cache
+@functools.cache
 def qemu_version() -> str:
     """QEMU's own version line, part of what identifies a run."""
     return _version([path(QEMU), "--version"])
 
 
-@cache
+@functools.cache
 def fio_version() -> str:
     """fio's own version, part of what identifies a run."""
     return _version([path(FIO), "--version"])

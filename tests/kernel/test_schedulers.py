@@ -73,18 +73,22 @@ def results(
         if isinstance(item, pytest.Function) and item.obj is test_check:
             case = cast(Case, item.callspec.params["case"])
             selected[case.scheduler, case.place, case.series].append(case)
-    guests = []
-    for (scheduler, place, series), wanted in selected.items():
-        kernel = kernels.find(series)
-        files = tuple(sorted(modules.build(kernel).glob("*.ko")))
-        checks = [case.check for case in wanted]
-        folder = tmp_path_factory.mktemp("guest")
-        guests.append(verify.Guest(kernel, scheduler, files, place, checks, folder))
-    verify.run(guests)
+    guests = {}
+    # Those of a debug kernel last: it is being built meanwhile.
+    for debug in (False, True):
+        those = [key for key in selected if key[2].endswith(kernels.DEBUG) == debug]
+        for scheduler, place, series in those:
+            kernel = kernels.find(series)
+            files = tuple(sorted(modules.build(kernel).glob("*.ko")))
+            checks = [case.check for case in selected[scheduler, place, series]]
+            folder = tmp_path_factory.mktemp("guest")
+            guest = verify.Guest(kernel, scheduler, files, place, checks, folder)
+            guests[scheduler, place, series] = guest
+        verify.run([guests[key] for key in those])
     return {
         case: result
-        for cases, guest in zip(selected.values(), guests, strict=True)
-        for case, result in zip(cases, guest.results, strict=True)
+        for key, cases in selected.items()
+        for case, result in zip(cases, guests[key].results, strict=True)
     }
 
 

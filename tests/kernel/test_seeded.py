@@ -29,7 +29,7 @@ class Bug:
     scheduler: str
     check: str
     says: str
-    kernel: str
+    series: str
     place: verify.Place
 
     def __str__(self) -> str:
@@ -44,9 +44,9 @@ def bugs() -> Iterable[Bug]:
         touched = set(re.findall(r"^\+\+\+ b/kernel/([^/]+)/", text, re.M))
         assert caught and says and len(touched) == 1, patch
         check, debug, machine, cpus = caught.groups()
-        kernel = kernels.DEFAULT_SERIES + (kernels.DEBUG if debug else "")
+        series = kernels.DEFAULT_SERIES + (kernels.DEBUG if debug else "")
         place = verify.Place(machine, int(cpus))
-        yield Bug(patch, touched.pop(), check, says[1], kernel, place)
+        yield Bug(patch, touched.pop(), check, says[1], series, place)
 
 
 def build(kernel: kernels.Kernel, seeded: Iterable[Bug], folder: Path) -> dict[Bug, Path]:
@@ -88,11 +88,11 @@ def results(
     tools.require([PATCH])
     checks = {check.name: check for check in verify.checks()}
     guests = {}
-    for name in {bug.kernel for bug in selected}:
-        kernel = kernels.find(name)
+    for series in {bug.series for bug in selected}:
+        kernel = kernels.find(series)
         files = {path.name: path for path in modules.build(kernel).glob("*.ko")}
         folder = tmp_path_factory.mktemp("seeded")
-        wanted = [bug for bug in selected if bug.kernel == name]
+        wanted = [bug for bug in selected if bug.series == series]
         for bug, module in build(kernel, wanted, folder).items():
             ours = tuple((files | {module.name: module}).values())
             check = [checks[bug.check]]

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tools: what is missing is named in one message, with the packages."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from triagelab import tools
 from triagelab.errors import LabError
@@ -20,3 +25,32 @@ def test_a_user_is_not_made_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(LabError, match="sudo apt-get install no-such-package"):
         tools.require([MISSING])
+
+
+def test_two_at_once_install_it_once(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    log = tmp_path / "log"
+    apt = programs / "apt-get"
+    apt.write_text(
+        f"""#!/bin/sh
+        mkdir {tmp_path}/at-work || exit 100
+        echo "$1" >> {log}
+        sleep 0.5
+        [ "$1" = update ] || ln -s /bin/true {programs}/no-such-program
+        rmdir {tmp_path}/at-work
+        """
+    )
+    apt.chmod(0o755)
+    code = """import os
+from triagelab import tools
+os.geteuid = lambda: 0
+tools.require([tools.Tool("no-such-program", "no-such-package")])"""
+    environment = os.environ | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TRIAGE_CACHE": str(tmp_path / "cache"),
+    }
+    both = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
+    assert [each.wait(60) for each in both] == [0, 0]
+    assert log.read_text().split() == ["update", "install"]

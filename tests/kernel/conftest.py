@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What takes minutes to build is begun with the first test: most leave a core idle."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from triagelab import kernels
+
+#: Behind everything else that runs, also where a session's processes are scheduled as one.
+BUILD = """
+import contextlib, os, pathlib, signal, sys
+from triagelab import kernels
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+os.nice(19)
+with contextlib.suppress(OSError):
+    pathlib.Path("/proc/self/autogroup").write_text("19")
+kernels.find(sys.argv[1])
+"""
+
+builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to build the debug kernels that selected tests name by their `series`.
+
+    Whoever needs one waits for that, or makes it himself if that has failed, and then tells why.
+    """
+    if session.config.option.collectonly:
+        return
+    named = {
+        str(getattr(value, "series", ""))
+        for item in session.items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        for value in item.callspec.params.values()
+    }
+    session.config.stash[builds] = [
+        subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-c", BUILD, series],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for series in named
+        if series.endswith(kernels.DEBUG)
+    ]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing running."""
+    for build in config.stash.get(builds, []):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(build.pid, signal.SIGTERM)
+        build.wait()

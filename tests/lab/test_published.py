@@ -18,7 +18,7 @@ from triagelab.published import (
     Finding,
     Source,
 )
-from triagelab.statistics import Comparison, compare
+from triagelab.statistics import REPEATS_FOR_VERDICT, Comparison, compare
 
 OURS = published.load()
 LOW, HIGH, SAME = (
@@ -117,9 +117,11 @@ def test_our_findings_are_about_what_the_study_measures(finding: Finding) -> Non
         return
     measures = {measure.name: measure for measure in study.load().measures}
     assert finding.measure in measures
+    measure = measures[finding.measure]
+    assert (measure.repeats or measure.found().repeats) >= REPEATS_FOR_VERDICT
     assert finding.expects
     assert finding.metric in findings.NAMES
-    varied = measures[finding.measure].vary
+    varied = measure.vary
     for name, value in finding.at.items():
         assert value in varied.get(name, [value])
     named = {name for expected in finding.expects for name in (expected.a, expected.b)}

@@ -39,6 +39,9 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     with locked(path.with_name(path.name + ".lock")):
         if path.exists():
             return path
+        # Of one who was killed: with the lock held, nobody is at it.
+        for left in path.parent.glob(f"{path.name}.part-*"):
+            shutil.rmtree(left, ignore_errors=True)
         scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=path.name + ".part-"))
         try:
             scratch.chmod(0o755)

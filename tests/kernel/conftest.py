@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What takes minutes to build is begun with the first test: most leave a core idle."""
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 
@@ -11,10 +9,15 @@ import pytest
 from triagelab import kernels
 
 #: Behind everything else that runs, also where a session's processes are scheduled as one.
+#: Told to end it takes with it what it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab import kernels
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
 os.nice(19)
 with contextlib.suppress(OSError):
     pathlib.Path("/proc/self/autogroup").write_text("19")
@@ -54,6 +57,5 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing running."""
     for build in config.stash.get(builds, []):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(build.pid, signal.SIGTERM)
+        build.terminate()
         build.wait()

@@ -26,6 +26,14 @@ def test_a_failed_entry_leaves_nothing_and_is_made_again() -> None:
     assert not [path for path in made.parent.iterdir() if "part" in path.name]
 
 
+def test_what_one_who_was_killed_has_left_goes() -> None:
+    left = cache.root() / "kind/name.part-abcd"
+    left.mkdir(parents=True)
+    (left / "half").write_text("half")
+    made = cache.entry("kind/name", lambda folder: None)
+    assert {path.name for path in made.parent.iterdir()} == {"name", "name.lock"}
+
+
 def test_two_that_want_the_same_make_it_once() -> None:
     calls: list[Path] = []
 

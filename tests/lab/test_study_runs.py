@@ -192,7 +192,9 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert triage(*WORDS, "--quick", "--out", out) == 0
     assert [path.parts[-3] for path in finished(out)] == ["crowd"] * QUICK_RUNS
-    assert "total was not measured" in (out / "study.html").read_text()
+    page = (out / "study.html").read_text()
+    assert "total was not measured" in page
+    assert page.count('class="page unanswered"') == 1, "which is no sheet of paper of its own"
 
 
 def measurements(out: Path) -> set[int]:

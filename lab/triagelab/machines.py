@@ -9,6 +9,7 @@ vm   QEMU in real time, with KVM where a kernel really boots under it.
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -16,12 +17,13 @@ import shutil
 import subprocess
 import tempfile
 import time
+from asyncio.subprocess import Process
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from triagelab import cache, guest, programs, tools
+from triagelab import cache, guest, programs, saved, tools
 from triagelab.errors import LabError, unknown
 from triagelab.kernels import Kernel
 
@@ -54,7 +56,6 @@ class Job:
 
     files: Mapping[str, Path | str]
     modules: tuple[Path, ...] = ()
-    seed: int = 1
     memory_mb: int = 512
     time_limit_s: float = 1800.0
     boot_limit_s: float = 120.0
@@ -152,22 +153,45 @@ class Qemu:
 
     async def _boot(self, job: Job, folder: Path) -> Outcome:
         console, results, out = folder / "console.log", folder / "results.tar", folder / "out"
-        initramfs = folder / "initramfs.cpio"
+        archive = folder / "job.cpio"
         folder.mkdir(parents=True, exist_ok=True)
         for stale in (console, results):
             stale.unlink(missing_ok=True)
         shutil.rmtree(out, ignore_errors=True)
         try:
-            guest.with_job(self.base, job.files, job.modules, initramfs, folder)
-            command = _command(self, job, initramfs, console, results)
-            started, complaint = await _run(command, console, job)
+            guest.pack_job(self.base, job.files, job.modules, archive)
+            state = await self._saved(job, folder) if self.name == "sim" else None
+            command = _command(self, job, folder)
+            command += ["-fw_cfg", f"name=opt/triage/job,file={_escaped(archive)}"]
+            started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
         finally:
-            initramfs.unlink(missing_ok=True)
+            archive.unlink(missing_ok=True)
             results.unlink(missing_ok=True)
         if status is None:
             raise _died(console, complaint)
         return Outcome(status, out, started)
+
+    async def _saved(self, job: Job, folder: Path) -> Path:
+        determines = json.dumps([self.determines, job.memory_mb], sort_keys=True)
+        key = hashlib.sha256(determines.encode()).hexdigest()[:16]
+
+        async def make(entry: Path) -> None:
+            await self.save(job, folder, entry / "state")
+
+        return await cache.entry_meanwhile(f"booted/{key}", make) / "state"
+
+    async def save(self, job: Job, folder: Path, state: Path) -> None:
+        """Boot, and write to `state` how the machine waits for `job`, or any with its memory.
+
+        `folder`/console.log is the guest's console. Raises BootError if it does not come to that.
+        """
+        try:
+            complaint = await saved.save(_command(self, job, folder), state, job.boot_limit_s)
+        except TimeoutError:
+            complaint = f"it was stopped after {job.boot_limit_s:.0f} s"
+        if complaint is not None:
+            raise _died(folder / "console.log", complaint)
 
 
 def cores() -> int:
@@ -194,9 +218,18 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
         "-icount", "shift=0,align=off,sleep=off",
         "-rtc", "base=2026-01-01,clock=vm",
         "-cpu", "max,-rdrand,-rdseed",
+        "-seed", "1",
         "-smp", _smp(cpus),
+        *saved.OPTIONS,
     )  # fmt: skip
-    arguments = ["nokaslr", "norandmaps", "random.trust_cpu=off", "mitigations=off", _UNTESTED]
+    arguments = [
+        "hold=1",
+        "nokaslr",
+        "norandmaps",
+        "random.trust_cpu=off",
+        "mitigations=off",
+        _UNTESTED,
+    ]
     if cpus == 1:
         # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
         arguments.append("nolapic_timer")
@@ -256,7 +289,8 @@ async def _probe_kvm(base: guest.Base) -> tuple[bool, str]:
     return True, "a kernel boots under it"
 
 
-def _command(machine: Qemu, job: Job, initramfs: Path, console: Path, results: Path) -> list[str]:
+def _command(machine: Qemu, job: Job, folder: Path) -> list[str]:
+    """QEMU's command, without a job; its output goes to `folder`."""
     kernel = machine.base.kernel
     image = kernel.elf if kernel.boots_as_elf else kernel.image
     # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
@@ -266,14 +300,16 @@ def _command(machine: Qemu, job: Job, initramfs: Path, console: Path, results: P
         "setpriv", "--pdeathsig", "KILL", "--",
         "env", *(f"{name}={value}" for name, value in machine.environment.items()),
         tools.path(tools.QEMU), *machine.qemu,
-        "-m", str(job.memory_mb), "-seed", str(job.seed),
+        "-m", str(job.memory_mb),
         "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
-        "-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console",
-        "-chardev", f"file,id=results,path={_escaped(results)}",
+        "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
+        "-serial", "chardev:console",
+        "-chardev", f"file,id=results,path={_escaped(folder / 'results.tar')}",
         # Requests are served by the CPU that makes them, not whenever a thread of QEMU's can.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
-        "-kernel", str(image), "-initrd", str(initramfs), "-append", " ".join(arguments),
+        "-kernel", str(image), "-initrd", str(machine.base.archive),
+        "-append", " ".join(arguments),
     ]  # fmt: skip
 
 
@@ -282,20 +318,24 @@ def _escaped(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 
-async def _run(command: list[str], console: Path, job: Job) -> tuple[float | None, str]:
+async def _run(
+    command: list[str], state: Path | None, console: Path, job: Job
+) -> tuple[float | None, str]:
     """Run QEMU to its end or the job's time limit; a kernel has a shorter one to boot in.
 
-    Returns the seconds to fio's start (None if it never did) and what QEMU complained of.
+    It goes on from `state`, if there is one. Returns the seconds to fio's start (None if it
+    never did) and what QEMU complained of.
     """
     begin = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
+        *(saved.INCOMING if state else ()),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is ours to handle
     )
-    communicate = asyncio.ensure_future(process.communicate())
+    communicate = asyncio.ensure_future(_talk(process, state))
     started = None
     try:
         while not communicate.done():
@@ -318,8 +358,17 @@ async def _run(command: list[str], console: Path, job: Job) -> tuple[float | Non
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await asyncio.shield(communicate)
-    _, errors = communicate.result()
+    errors = communicate.result()
     return started, errors.decode(errors="replace").strip()
+
+
+async def _talk(process: Process, state: Path | None) -> bytes:
+    """Have QEMU go on from `state`, and wait for its end; returns what it complained of."""
+    if state:
+        with contextlib.suppress(EOFError):
+            await saved.go_on(process, state)
+    _, errors = await process.communicate()
+    return errors
 
 
 def _text(path: Path) -> str:

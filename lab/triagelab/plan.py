@@ -162,7 +162,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
-    job = Job(files, ours, seed, _memory_mb(setup, workload))
+    job = Job(files, ours, _memory_mb(setup, workload))
     determines = {
         **point.machine.determines,
         # The image's folder is called by what it was made of.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A program in QEMU's place: what the lab does with runs is tested without a guest.
 
-It takes QEMU's options, reads the job from the archive, and leaves what a guest would:
-figures that depend on the scheduler and the seed alone. FAKE_QEMU says what shall go
-wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once, `SIGNAL SCHEDULER SEED`, a
-signal to whoever started it.
+It takes QEMU's options, writes a state when told to, reads the job from the archive, and
+leaves what a guest would: figures that depend on the scheduler and the repeat alone.
+FAKE_QEMU says what shall go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once,
+`SIGNAL SCHEDULER REPEAT`, a signal to whoever started it.
 """
 
+import json
 import os
 import re
 import signal
@@ -37,13 +38,14 @@ def install(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    def option(name: str) -> str:
-        return arguments[arguments.index(name) + 1]
-
+    if "-mon" in arguments:
+        obey()
+    if "-S" in arguments:
+        return
     files = dict(re.findall(r"file,id=(\w+),path=(\S+)", " ".join(arguments)))
     console = Path(files["console"])
-    seed = int(option("-seed"))
-    archive = Path(option("-initrd")).read_bytes()
+    repeat = re.findall(r"-r(\d+)-", console.parent.name)[-1]
+    archive = Path(re.findall(r"job,file=(\S+)", " ".join(arguments))[0]).read_bytes()
     scheduler = re.findall(rb"SCHEDULER='(.+?)'", archive)[-1].decode()
     job = re.findall(rb"job/job\.fio\0+(.+?)070701", archive, re.DOTALL)[-1].decode()
     sections = [name for name in re.findall(r"^\[(.+)\]$", job, re.MULTILINE) if name != "global"]
@@ -55,13 +57,13 @@ def main(arguments: list[str]) -> None:
     if wrong == ["panic", scheduler]:
         console.write_text("triage: ready\nKernel panic - not syncing: made to\n")
         return
-    if wrong[1:] == [scheduler, str(seed)]:
+    if wrong[1:] == [scheduler, repeat]:
         once = Path(os.environ["FAKE_QEMU_ONCE"])
         if not once.exists():
             once.touch()
             os.kill(os.getppid(), signal.Signals[wrong[0]])
             signal.pause()  # whoever it was takes us along
-    random = np.random.default_rng([seed, *scheduler.encode()])
+    random = np.random.default_rng([int(repeat), *scheduler.encode()])
     slower = 1.0 + len(scheduler) / 10
     jobs = {name: Load(500 / slower, 1000 * slower, 0.1) for name in sections}
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,6 +76,29 @@ def main(arguments: list[str]) -> None:
             for path in sorted(out.iterdir()):
                 results.add(path, path.name)
     console.write_text("triage: ready\ntriage: fio starts\ntriage: done\n")
+
+
+def obey() -> None:
+    """Do as the monitor's commands say, up to the last: the state has been written, or goes on."""
+
+    def say(**message: object) -> None:
+        print(json.dumps(message), flush=True)
+
+    say(QMP={})
+    for line in sys.stdin:
+        command = json.loads(line)
+        say(**{"return": {}})
+        match command["execute"]:
+            case "migrate-incoming":
+                say(event="MIGRATION", data={"status": "completed"})
+            case "cont":
+                say(event="STOP")
+                if "-incoming" in sys.argv:
+                    return
+            case "migrate":
+                Path(command["arguments"]["uri"].removeprefix("exec:cat > ")).touch()
+                say(event="MIGRATION", data={"status": "completed"})
+                return
 
 
 if __name__ == "__main__":

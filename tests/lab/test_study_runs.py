@@ -208,14 +208,14 @@ def told_of_runs(out: Path) -> dict[str, Any]:
     return {str(path.relative_to(out)): said | {"boot_s": None} for path, said in found.items()}
 
 
-@pytest.mark.parametrize("befalls", ["", "SIGINT kyber 1000", "panic kyber"])
+@pytest.mark.parametrize("befalls", ["", "SIGINT kyber 0", "panic kyber"])
 def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
     tmp_path: Path, quiet: Path, once: Path, monkeypatch: pytest.MonkeyPatch, befalls: str
 ) -> None:
     out = tmp_path / "out"
     monkeypatch.setenv("FAKE_QEMU", befalls)
     status = triage(*WORDS, "--quick", "--out", out)
-    assert status == {"": 0, "SIGINT kyber 1000": INTERRUPTED, "panic kyber": 1}[befalls]
+    assert status == {"": 0, "SIGINT kyber 0": INTERRUPTED, "panic kyber": 1}[befalls]
     monkeypatch.delenv("FAKE_QEMU")
     before = measurements(out)
     assert len(before) == QUICK_RUNS if not befalls else len(before) < QUICK_RUNS
@@ -336,7 +336,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setenv("FAKE_QEMU", "SIGINT kyber 1001")
+    monkeypatch.setenv("FAKE_QEMU", "SIGINT kyber 1")
     assert triage(*WORDS, "--out", out) == INTERRUPTED
     assert f"--out {out} --resume" in capfd.readouterr().err
     before = finished(out)
@@ -416,7 +416,7 @@ def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
 
     out = tmp_path / "out"
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("FAKE_QEMU", "SIGKILL kyber 1001")
+    monkeypatch.setenv("FAKE_QEMU", "SIGKILL kyber 1")
     with (
         contextlib.redirect_stderr(io.StringIO()),
         LocalCluster(  # type: ignore[no-untyped-call]

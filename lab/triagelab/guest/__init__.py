@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest boots into: one initramfs with the tools and modules, and one with the job.
+"""What a guest boots into, an initramfs with the tools and modules, and the job's archive.
 
-The kernel unpacks archives that follow one another, so the first is made once for
-each kernel, and the small second one for each job. Modules of ours travel with the
-job that needs them: a change to one leaves every other run as it was.
+The first is made once for each kernel; the guest fetches the second when it has booted.
+Modules of ours travel with the job that needs them: a change to one leaves every other
+run as it was.
 """
 
 import gzip
@@ -12,6 +12,7 @@ import lzma
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from triagelab.errors import LabError
 from triagelab.kernels import Kernel
 
 FILES = Path(__file__).parent
+_ARCHIVE = "base.cpio"
 
 #: Kernel modules that guests may need, shipped where the kernel has them as modules.
 _KERNEL_MODULES = (
@@ -47,10 +49,15 @@ def has_module(kernel: Kernel, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Base:
-    """The archive with init, busybox, fio and its libraries, and the kernel's own modules."""
+    """The initramfs with init, busybox, fio and its libraries, and the kernel's own modules."""
 
     kernel: Kernel
     folder: Path
+
+    @property
+    def archive(self) -> Path:
+        """The file."""
+        return self.folder / _ARCHIVE
 
     @property
     def key(self) -> str:
@@ -59,11 +66,12 @@ class Base:
 
 
 def base(kernel: Kernel) -> Base:
-    """The base archive for `kernel`; made once."""
+    """The initramfs for `kernel`; made once."""
     tools.require(tools.RUN)
     binaries = {
         "bin/busybox": Path(tools.path(tools.BUSYBOX)).resolve(),
         "bin/fio": Path(tools.path(tools.FIO)).resolve(),
+        "bin/from-host": programs.static(FILES / "from-host.c"),
         "bin/sampler": programs.static(FILES / "sampler.c"),
     }
     libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
@@ -81,41 +89,35 @@ def base(kernel: Kernel) -> Base:
         (stage / "sbin/modprobe").symlink_to("/bin/busybox")
         index = _stage_modules(kernel, stage)
         shutil.copyfile(index, folder / "modules.dep")
-        archive(stage, folder / "base.cpio")
+        archive(stage, folder / _ARCHIVE)
         shutil.rmtree(stage)
 
     return Base(kernel, cache.entry(f"initramfs/{key.hexdigest()[:16]}", make))
 
 
-def with_job(
-    whole: Base,
+def pack_job(
+    base: Base,
     files: Mapping[str, Path | str],
     modules: Iterable[Path],
     output: Path,
-    scratch: Path,
 ) -> None:
-    """Write `output`: the base archive followed by one with the job.
+    """Write the archive `output` of a job for a guest that has booted into `base`.
 
     `files` maps a path under /job to what to `install` there. `modules` can be had with
     modprobe.
     """
-    stage = scratch / "stage"
-    index = (whole.folder / "modules.dep").read_text()
-    target = stage / "lib/modules" / whole.kernel.release
-    for module in modules:
-        install(module, target / "extra" / module.name)
-        index += f"extra/{module.name}:\n"
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "modules.dep").write_text(index)
-    for name, content in files.items():
-        install(content, stage / "job" / name)
-    archive(stage, scratch / "job.cpio")
-    with output.open("wb") as both:
-        for part in (whole.folder / "base.cpio", scratch / "job.cpio"):
-            with part.open("rb") as source:
-                shutil.copyfileobj(source, both, 1 << 20)
-    shutil.rmtree(stage)
-    (scratch / "job.cpio").unlink()
+    with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
+        stage = Path(scratch)
+        index = (base.folder / "modules.dep").read_text()
+        target = stage / "lib/modules" / base.kernel.release
+        for module in modules:
+            install(module, target / "extra" / module.name)
+            index += f"extra/{module.name}:\n"
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "modules.dep").write_text(index)
+        for name, content in files.items():
+            install(content, stage / "job" / name)
+        archive(stage, output)
 
 
 def archive(stage: Path, output: Path) -> None:

@@ -217,7 +217,7 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
         "-accel", "tcg,thread=single",
         "-icount", "shift=0,align=off,sleep=off",
         "-rtc", "base=2026-01-01,clock=vm",
-        "-cpu", "max,-rdrand,-rdseed",
+        "-cpu", "max,-rdrand,-rdseed,-erms,-fsrm",
         "-seed", "1",
         "-smp", _smp(cpus),
         *saved.OPTIONS,

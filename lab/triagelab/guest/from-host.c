@@ -35,11 +35,12 @@ struct transfer {
 	uint64_t address;
 };
 
-/* A page for the device to read and one for it to write to, never swapped out. */
+/* A page for the device to read and one for it to write to, locked where they are. */
 static struct {
 	struct transfer transfer __attribute__((aligned(PAGE)));
 	char data[PAGE] __attribute__((aligned(PAGE)));
 } shared;
+static uint64_t transfer_address, data_address;
 
 static void fail(const char *what)
 {
@@ -63,13 +64,12 @@ static uint64_t physical(const void *address)
 static void transfer(uint32_t control, uint32_t length)
 {
 	volatile struct transfer *to = &shared.transfer;
-	uint64_t address = physical(&shared.transfer);
 
 	to->length = htobe32(length);
-	to->address = htobe64(physical(shared.data));
+	to->address = htobe64(data_address);
 	to->control = htobe32(control | DMA_READ);
-	outl(htobe32(address >> 32), PORT_DMA);
-	outl(htobe32(address), PORT_DMA + 4);	/* returns when all is done */
+	outl(htobe32(transfer_address >> 32), PORT_DMA);
+	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when all is done */
 	__asm__ volatile("" : : : "memory");	/* which has changed, and outl() does not say so */
 	if (be32toh(to->control) & DMA_ERROR) {
 		fprintf(stderr, "the device could not copy\n");
@@ -114,7 +114,8 @@ int main(int argc, char **argv)
 		fail("ioperm");
 	if (mlock(&shared, sizeof(shared)))
 		fail("mlock");
-	memset(&shared, 0, sizeof(shared));
+	transfer_address = physical(&shared.transfer);
+	data_address = physical(shared.data);
 	entry = find(argv[1]);
 	select_item(be16toh(entry.item));
 	for (left = be32toh(entry.size); left;) {

@@ -57,7 +57,8 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
             await monitor.execute("cont")
             await monitor.event("STOP")
             await monitor.execute("migrate", uri=f"exec:cat > {shlex.quote(str(state))}")
-            await _migrated(monitor, state)
+            if not await _migrated(monitor):
+                raise LabError(f"the machine's state cannot be written to {state}; is there room?")
     except EOFError:
         return (await complaint).decode(errors="replace").strip()
     finally:
@@ -68,10 +69,14 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
 
 
 async def go_on(process: Process, state: Path) -> None:
-    """Have QEMU, started with `INCOMING`, go on from `state`. Raises EOFError if it ends."""
+    """Have QEMU, started with `INCOMING`, go on from `state`.
+
+    Raises EOFError if it ends, LabError if that is no state of this machine.
+    """
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
-    await _migrated(monitor, state)
+    if not await _migrated(monitor):
+        raise LabError(f"no machine goes on from {state}; remove it, and it is made again")
     await monitor.execute("cont")
 
 
@@ -86,10 +91,11 @@ async def _monitor(process: Process) -> "_Monitor":
     return monitor
 
 
-async def _migrated(monitor: "_Monitor", state: Path) -> None:
-    while (status := (await monitor.event("MIGRATION"))["status"]) != "completed":
-        if status == "failed":
-            raise LabError(f"QEMU cannot write or read the machine's state, {state}")
+async def _migrated(monitor: "_Monitor") -> bool:
+    """Await the state's end: whether it has been written, or read, whole."""
+    while (status := (await monitor.event("MIGRATION"))["status"]) not in ("completed", "failed"):
+        pass
+    return bool(status == "completed")
 
 
 class _Monitor:

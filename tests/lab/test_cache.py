@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The cache: entries are whole, and made once."""
 
+import asyncio
 import threading
 import time
 from pathlib import Path
@@ -47,3 +48,37 @@ def test_two_that_want_the_same_make_it_once() -> None:
     for thread in threads:
         thread.join()
     assert len(calls) == 1
+
+
+def test_two_that_want_the_same_make_it_once_meanwhile() -> None:
+    calls: list[Path] = []
+
+    async def slow(folder: Path) -> None:
+        calls.append(folder)
+        await asyncio.sleep(0.2)
+
+    async def both() -> None:
+        await asyncio.gather(*(cache.entry_meanwhile("kind/name", slow) for _ in range(3)))
+
+    asyncio.run(both())
+    assert len(calls) == 1
+
+
+def test_one_who_is_stopped_meanwhile_leaves_it_to_the_next() -> None:
+    async def never(_: Path) -> None:
+        await asyncio.sleep(100)
+
+    async def whole(folder: Path) -> None:
+        (folder / "whole").touch()
+
+    async def both() -> Path:
+        first = asyncio.create_task(cache.entry_meanwhile("kind/name", never))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(cache.entry_meanwhile("kind/name", whole))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        return await second
+
+    made = asyncio.run(both())
+    assert {path.name for path in made.parent.iterdir()} == {"name", "name.lock"}
+    assert [path.name for path in made.iterdir()] == ["whole"]

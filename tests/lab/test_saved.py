@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A machine whose state is to be saved, and QEMU does not do as it is told."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from triagelab import saved
+from triagelab.errors import LabError
+
+#: Answers every command, and after `cont` and `migrate` does what its environment says.
+QEMU = """\
+import json, os, sys, time
+print('{"QMP": {}}', flush=True)
+for line in sys.stdin:
+    command = json.loads(line)["execute"]
+    refused = os.environ.get("REFUSES") == command
+    print('{"error": {"desc": "not today"}}' if refused else '{"return": {}}', flush=True)
+    if command == "cont":
+        match os.environ.get("BOOT"):
+            case "dies":
+                sys.exit("no memory")
+            case "hangs":
+                time.sleep(1000)
+        print('{"event": "RESUME"}\\n{"event": "STOP"}', flush=True)
+    if command == "migrate":
+        print('{"event": "MIGRATION", "data": {"status": "active"}}')
+        status = os.environ.get("MIGRATION", "completed")
+        print(json.dumps({"event": "MIGRATION", "data": {"status": status}}), flush=True)
+"""
+
+
+def save(folder: Path, **befalls: str) -> str | None:
+    (folder / "qemu.py").write_text(QEMU)
+    settings = [f"{name}={value}" for name, value in befalls.items()]
+    command = ["env", *settings, "python3", str(folder / "qemu.py")]
+    return asyncio.run(saved.save(command, folder / "state", limit_s=3.0))
+
+
+def left(folder: Path) -> list[str]:
+    """The processes that are still at it."""
+    marker = str(folder / "qemu.py").encode()
+    return [p.parent.name for p in Path("/proc").glob("[0-9]*/cmdline") if marker in _bytes(p)]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_state_that_is_written_is_no_complaint(tmp_path: Path) -> None:
+    assert save(tmp_path) is None
+    assert not left(tmp_path)
+
+
+def test_a_machine_that_ends_before_it_holds_has_said_why(tmp_path: Path) -> None:
+    assert save(tmp_path, BOOT="dies") == "no memory"
+
+
+def test_a_machine_that_never_holds_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError):
+        save(tmp_path, BOOT="hangs")
+    assert not left(tmp_path)
+
+
+def test_a_state_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"cannot be written to .*/state; is there room"):
+        save(tmp_path, MIGRATION="failed")
+    assert not left(tmp_path)
+
+
+def test_what_qemu_refuses_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="QEMU refuses migrate: not today"):
+        save(tmp_path, REFUSES="migrate")
+    assert not left(tmp_path)

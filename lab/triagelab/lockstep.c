@@ -38,6 +38,7 @@ static int (*real_unlock)(pthread_mutex_t *mutex);
 static int (*real_wait)(pthread_cond_t *cond, pthread_mutex_t *mutex);
 static ssize_t (*real_write)(int fd, const void *buffer, size_t length);
 static int (*real_eventfd)(unsigned int value, int flags);
+static int (*real_close)(int fd);
 static int (*real_ppoll)(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 			 const sigset_t *signals);
 
@@ -60,6 +61,7 @@ __attribute__((constructor)) static void find_real(void)
 		dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
 	real_write = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
 	real_eventfd = (int (*)(unsigned int, int))dlsym(RTLD_NEXT, "eventfd");
+	real_close = (int (*)(int))dlsym(RTLD_NEXT, "close");
 	real_ppoll = (int (*)(struct pollfd *, nfds_t, const struct timespec *,
 			      const sigset_t *))dlsym(RTLD_NEXT, "ppoll");
 }
@@ -109,20 +111,37 @@ static bool wait_for_cpus(void)
 	return ret != ETIMEDOUT;
 }
 
+static uint64_t bit(int fd)
+{
+	return fd >= 0 && fd < 64 ? 1ULL << fd : 0;
+}
+
 int eventfd(unsigned int value, int flags)
 {
-	int fd = real_eventfd(value, flags);
+	int fd;
 
-	if (fd >= 0 && fd < 64)
-		eventfds |= 1ULL << fd;
+	if (!real_eventfd)
+		find_real();
+	fd = real_eventfd(value, flags);
+	eventfds |= bit(fd);
 	return fd;
+}
+
+int close(int fd)
+{
+	if (!real_close)
+		find_real();
+	eventfds &= ~bit(fd);
+	return real_close(fd);
 }
 
 ssize_t write(int fd, const void *buffer, size_t length)
 {
-	if (fd < 0 || fd >= 64 || !(eventfds & 1ULL << fd) || !runs_cpus())
+	if (!real_write)
+		find_real();
+	if (!(eventfds & bit(fd)) || !runs_cpus())
 		return real_write(fd, buffer, length);
-	untold |= 1ULL << fd;
+	untold |= bit(fd);
 	return length;
 }
 
@@ -143,6 +162,8 @@ int ppoll(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 {
 	static const struct timespec patience = { .tv_sec = PATIENCE_S };
 
+	if (!real_ppoll)
+		find_real();
 	if (is_main() && (!timeout || timeout->tv_sec >= PATIENCE_S))
 		timeout = &patience;
 	return real_ppoll(fds, number, timeout, signals);

@@ -391,7 +391,7 @@ def _unpack(results: Path, out: Path) -> int | None:
 def last_lines(console: Path, count: int = 15) -> str:
     """The lines of a console log that say why it ended: from the first complaint, or the last."""
     lines = [line.rstrip() for line in _text(console).splitlines() if line.strip()]
-    complaint = re.compile(r"Kernel panic|BUG:|Oops|Unable to mount|blocked for more than")
+    complaint = re.compile(r"Kernel panic|BUG:|WARNING:|Oops|Unable to mount|blocked for more than")
     first = next((n for n, line in enumerate(lines) if complaint.search(line)), len(lines) - count)
     return "\n".join(lines[max(first, 0) :][:count])
 

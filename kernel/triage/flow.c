@@ -89,7 +89,10 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
 
-/* A flow that was empty gets no more than it had left of its turn, or still owes. */
+/*
+ * A flow that was empty gets no more than it had left of its turn, or still owes; one
+ * that asks for little gets a turn.
+ */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
 	struct tg_class *class = &shard->classes[flow->class];
@@ -114,12 +117,19 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
+/* Whether somebody waits for what a flow has. */
+static bool tg_flow_is_urgent(const struct tg_flow *flow)
+{
+	return flow->sparse || flow->class == PRIO_CLASS_HIGH;
+}
+
 /* Queue a new request. */
 void tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_class *class;
 	struct tg_flow *flow;
+	bool urgent;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -134,7 +144,7 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, rq));
-	tag->urgent = flow->sparse || tag->class == PRIO_CLASS_HIGH;
+	urgent = tg_flow_is_urgent(flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_media_add(shard, flow, rq);
@@ -142,9 +152,9 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 	class->inserted++;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 
-	if (tag->urgent)
+	if (urgent)
 		tg_urgent_seen(shard->tg);
-	if (tag->urgent || tg_media_awaited(shard, flow, rq) || test_bit(TG_LIMITED, &shard->state))
+	if (urgent || tg_media_awaited(shard, flow, rq) || test_bit(TG_LIMITED, &shard->state))
 		tg_unthrottle(shard);
 }
 
@@ -158,7 +168,7 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
 		if (flow->deficit > 0)
 			return flow;
-		flow->deficit += quantum;
+		flow->deficit = tg_share_turn(flow->deficit, quantum);
 		list_move_tail(&flow->turn, &class->backlog);
 	}
 }
@@ -227,6 +237,8 @@ void tg_flow_take(struct tg_shard *shard, struct request *rq)
 	lockdep_assert_held(&shard->lock);
 
 	tg_tag(rq)->cost = cost;
+	/* By now it may have turned out that its flow asks for more than little. */
+	tg_tag(rq)->urgent = tg_flow_is_urgent(flow);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)

@@ -7,10 +7,17 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
+static const char *const tg_class_names[PRIO_CLASS_COUNT] = {
+	[PRIO_CLASS_HIGH] = "HIGH",
+	[PRIO_CLASS_NORMAL] = "NORMAL",
+	[PRIO_CLASS_LOW] = "LOW",
+};
+
 static const char *const tg_reason_names[TG_REASONS] = {
 	[TG_RETURNED] = "returned",
 	[TG_AGED] = "aged",
 	[TG_RESERVED] = "reserved",
+	[TG_ONLY] = "only",
 	[TG_STRICT] = "strict",
 	[TG_SPARSE] = "sparse",
 	[TG_DEFICIT] = "deficit",
@@ -25,7 +32,7 @@ static dev_t tg_dev(const struct tg_data *tg)
 void tg_trace_dispatch(struct tg_shard *shard, struct request *rq, enum tg_reason reason)
 {
 	trace_triage_dispatch(tg_dev(shard->tg), blk_rq_pos(rq), blk_rq_bytes(rq),
-			      tg_tag(rq)->class, tg_reason_names[reason],
+			      tg_class_names[tg_tag(rq)->class], tg_reason_names[reason],
 			      tg_tag(rq)->cost);
 }
 
@@ -192,7 +199,6 @@ static int tg_bios_merged_show(void *data, struct seq_file *m)
 static int tg_depth_show(void *data, struct seq_file *m)
 {
 	struct tg_data *tg = tg_of(data);
-	unsigned int factor = READ_ONCE(tg->tunables.latency_factor);
 	u64 bulk = 0, urgent = 0;
 	unsigned int i;
 
@@ -206,7 +212,7 @@ static int tg_depth_show(void *data, struct seq_file *m)
 	seq_printf(m, "judged %lu\nlate %lu\n", READ_ONCE(tg->judged), READ_ONCE(tg->late));
 	seq_printf(m, "alone_mean %llu\nalone_spread %llu\nat_once %d\ntarget %llu\n",
 		   READ_ONCE(tg->depth.mean), READ_ONCE(tg->depth.spread),
-		   READ_ONCE(tg->depth.at_once), tg_depth_target(&tg->depth, factor));
+		   READ_ONCE(tg->depth.at_once), tg_target(tg));
 	return 0;
 }
 

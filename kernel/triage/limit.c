@@ -7,6 +7,8 @@
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/math.h>
+#include <linux/sizes.h>
 
 #include "triage.h"
 
@@ -44,8 +46,15 @@ void tg_limit_charge(struct tg_data *tg, const struct request *rq)
 
 	if (iops)
 		tg_limit_take(&limit->requests_due, now, 1, iops);
-	if (kib)
-		tg_limit_take(&limit->kib_due, now, blk_rq_bytes(rq) >> 10, kib);
+	if (kib && tg_moves_data(rq))
+		tg_limit_take(&limit->kib_due, now, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), kib);
+}
+
+/* What a class was charged by its old limits does not count against new ones. */
+void tg_limit_forget(struct tg_data *tg, enum prio_class class)
+{
+	atomic64_set(&tg->limits[class].requests_due, 0);
+	atomic64_set(&tg->limits[class].kib_due, 0);
 }
 
 /*

@@ -78,9 +78,14 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg->window_until = jiffies;
 	tg->window_began = ktime_get_ns();
 
-	/* With one shard any hardware queue may be given any request. */
+	/*
+	 * With one shard any hardware queue may be given any request, with several each
+	 * has to be run for its own; the flag is as the scheduler before has left it.
+	 */
 	if (tg->nr_shards == 1)
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	else
+		blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
 	eq->elevator_data = tg;
 	return 0;
 }
@@ -131,10 +136,13 @@ static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
+/* The driver sends a request back: it was in the device, and will be inserted again. */
 static void tg_requeue_request(struct request *rq)
 {
-	if (iosched_was_prepared(rq) && tg_tag(rq)->in_flight)
-		tg_back(rq->mq_hctx->sched_data, rq, false);
+	if (!iosched_was_prepared(rq) || !tg_tag(rq)->in_flight)
+		return;
+	tg_back(rq->mq_hctx->sched_data, rq, false);
+	tg_tag(rq)->returned = true;
 }
 
 /*

@@ -19,6 +19,8 @@
 #define TG_NEAR_DEBT 6
 /* A disk that has not answered for so long has other troubles than going to and fro. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
+/* Nor is one awaited for longer, whatever the disk does for others meanwhile. */
+#define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
 /* Who had nothing with the kernel for a moment did something else than read on. */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
@@ -134,6 +136,7 @@ u64 tg_disk_wait(struct tg_shard *shard)
 	if (patience && list_empty(&shard->awaited->fifo)) {
 		until = max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at)) +
 			(tg_disk_is_busy(shard) ? TG_BUSY_NS : patience);
+		until = min(until, shard->awaited_at + TG_STAY_NS);
 		if (now < until)
 			return until - now;
 	}

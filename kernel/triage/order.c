@@ -63,13 +63,17 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
 {
 	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	struct request *rq;
 	int class;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (c->queued && c->owed > turn && !tg_limit_holds(shard->tg, class))
-			return tg_flow_next(shard, c, true, reason);
+		if (!c->queued || c->owed <= turn || tg_limit_holds(shard->tg, class))
+			continue;
+		rq = tg_flow_next(shard, c, true, reason);
+		if (rq)
+			return rq;
 	}
 	return NULL;
 }
@@ -182,6 +186,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		list_del_init(&rq->queuelist);
 		WRITE_ONCE(shard->queued, shard->queued - 1);
 		tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
+		shard->head = blk_rq_pos(rq) + blk_rq_sectors(rq);
 	} else {
 		rq = tg_choose(shard, reason);
 		if (!rq)

@@ -12,6 +12,7 @@
 #include <linux/lockdep.h>
 
 #include "pressure.h"
+#include "trace.h"
 #include "triage.h"
 
 /* Nobody waits on latency when no urgent request was seen for this long. */
@@ -230,18 +231,18 @@ static u64 tg_wait(const struct tg_data *tg)
 
 /*
  * Have a shard wait that has requests and may send none; its owner is who unthrottles
- * it: what comes back, a new urgent request, or the watchdog.
- *
- * Return: false if it may send after all
+ * it: what comes back, a new urgent request, or the watchdog. It is not throttled
+ * afterwards if it may send after all.
  */
-bool tg_throttle(struct tg_shard *shard)
+void tg_throttle(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
 	u64 wait = TG_WATCHDOG_NS, limit_wait;
 
 	lockdep_assert_held(&shard->lock);
 
-	tg_trace_hold(shard, tg_budget(tg), tg_bulk_inside(tg));
+	if (trace_triage_hold_enabled())
+		tg_trace_hold(shard, tg_budget(tg), tg_bulk_inside(tg));
 	limit_wait = READ_ONCE(tg->tunables.limited) ? tg_limit_wait(shard) : 0;
 	assign_bit(TG_LIMITED, &shard->state, limit_wait);
 	if (!test_and_set_bit(TG_THROTTLED, &shard->state))
@@ -255,13 +256,12 @@ bool tg_throttle(struct tg_shard *shard)
 		smp_mb__after_atomic();
 		if (!awaited && tg_bulk_may_go(tg)) {
 			tg_unthrottle(shard);
-			return false;
+			return;
 		}
 		wait = min3(wait, tg_wait(tg), awaited ?: wait);
 	}
 	if (wait < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
 		hrtimer_start(&shard->watchdog, ns_to_ktime(wait), HRTIMER_MODE_REL);
-	return true;
 }
 
 static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
@@ -287,11 +287,13 @@ static void tg_wake(struct tg_data *tg)
 {
 	unsigned int i;
 
+	if (!tg_bulk_is_worth_waking(tg))
+		return;
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_shard *shard = &tg->shards[i];
 
 		if (!test_bit(TG_THROTTLED, &shard->state) ||
-		    test_bit(TG_LIMITED, &shard->state) || !tg_bulk_is_worth_waking(tg))
+		    test_bit(TG_LIMITED, &shard->state))
 			continue;
 		tg_unthrottle(shard);
 		blk_mq_run_hw_queue(shard->hctx, true);
@@ -309,6 +311,9 @@ static noinline void tg_learn_costs(struct tg_data *tg)
 
 	if (!spin_trylock_irqsave(&tg->control, flags))
 		return;
+	/* Another shard may have been quicker. */
+	if (!time_after(jiffies, tg->window_until))
+		goto unlock;
 	time = ktime_get_ns();
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_shard *shard = &tg->shards[i];
@@ -330,6 +335,7 @@ static noinline void tg_learn_costs(struct tg_data *tg)
 		tg_cost_learn(tg->costs, work, time - tg->window_began);
 	tg->window_began = time;
 	WRITE_ONCE(tg->window_until, jiffies + TG_WINDOW_JIFFIES);
+unlock:
 	spin_unlock_irqrestore(&tg->control, flags);
 }
 
@@ -447,13 +453,17 @@ static void tg_probe_begin(struct tg_data *tg)
 	WRITE_ONCE(tg->probing, true);
 }
 
+/* The next is due by how long this one kept bulk out, not by a pause of those it timed. */
 static void tg_probe_end(struct tg_data *tg)
 {
+	const unsigned long until = READ_ONCE(tg->probe_until);
+	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
+
 	lockdep_assert_held(&tg->control);
 
 	tg->probes++;
 	WRITE_ONCE(tg->probing, false);
-	tg->probe_next = jiffies + (jiffies - tg->probe_began + 1) *
+	tg->probe_next = jiffies + (ended - tg->probe_began + 1) *
 				   tg_depth_spacing(&tg->depth);
 }
 

@@ -22,8 +22,9 @@ static struct llist_node *tg_node(struct request *rq)
 }
 
 /*
- * Called for new requests, and again, at head, for those that the driver could not
- * take (blk_mq_requeue_request()).
+ * Called for new requests, and again for those that the driver has sent back
+ * (tg_requeue_request()). At head come these, and what is new to us too: data that had
+ * to wait for a flush.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -34,11 +35,12 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 
 	list_for_each_entry(rq, list, queuelist) {
 		if (!iosched_was_prepared(rq)) {
-			*tg_tag(rq) = (struct tg_tag){ .key = tg_key_of_current() };
+			*tg_tag(rq) = (struct tg_tag){
+				.key = tg_key_of_current(),
+				.returned = !!(flags & BLK_MQ_INSERT_AT_HEAD),
+			};
 			iosched_set_prepared(rq);
 		}
-		if (unlikely(flags & BLK_MQ_INSERT_AT_HEAD))
-			tg_tag(rq)->returned = true;
 		rq->fifo_time = jiffies;
 		trace_block_rq_insert(rq);
 		tg_node(rq)->next = newest;
@@ -131,10 +133,10 @@ static struct request *tg_send_only(struct tg_shard *shard)
 	tag->class = class;
 	tag->cost = tg_media_cost(shard, NULL, rq);
 	shard->classes[class].inserted++;
-	shard->classes[class].reasons[TG_STRICT]++;
+	shard->classes[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq, urgent);
 	if (trace_triage_dispatch_enabled())
-		tg_trace_dispatch(shard, rq, TG_STRICT);
+		tg_trace_dispatch(shard, rq, TG_ONLY);
 	return rq;
 }
 
@@ -186,16 +188,26 @@ void tg_drain_all(struct tg_data *tg)
 	}
 }
 
+/*
+ * Whether to choose once more: whoever left something, or unthrottled the shard, while
+ * it was served has run its hardware queue in vain.
+ */
+static bool tg_go_on(const struct tg_shard *shard)
+{
+	/* Pairs with the barrier in tg_is_served(). */
+	smp_mb();
+	return tg_mail(shard) ||
+	       (READ_ONCE(shard->queued) && !test_bit(TG_THROTTLED, &shard->state));
+}
+
 /* Choose among those that wait, until something may go or nothing does. */
 static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 {
 	struct tg_shard *shard = hctx->sched_data;
 	enum tg_reason reason;
 	struct request *rq;
-	bool again;
 
 	do {
-		again = false;
 		if (!spin_trylock(&shard->lock)) {
 			tg_leave_word(shard);
 			if (!spin_trylock(&shard->lock))
@@ -210,16 +222,12 @@ static noinline struct request *tg_dispatch_chosen(struct blk_mq_hw_ctx *hctx)
 				tg_trace_dispatch(shard, rq, reason);
 		} else if (shard->queued) {
 			shard->hctx = hctx;
-			again = !tg_throttle(shard);
+			tg_throttle(shard);
 		}
 		WRITE_ONCE(shard->serving, false);
 		spin_unlock(&shard->lock);
-		if (rq)
-			return rq;
-		/* Who left something meanwhile may have found the lock taken. */
-		smp_mb();
-	} while (again || tg_mail(shard));
-	return NULL;
+	} while (!rq && tg_go_on(shard));
+	return rq;
 }
 
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
@@ -246,10 +254,13 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
  * tg_has_work() promises and dispatch does not keep. Hence the next two.
  */
 
-/* Whether somebody dispatches who will look again: after a request he always does. */
+/*
+ * Whether somebody dispatches who will look again. After a request the core always
+ * asks once more, and has taken a tag for that one before: a barrier.
+ */
 static noinline bool tg_is_served(struct tg_shard *shard)
 {
-	/* Pairs with the barrier in tg_dispatch_chosen(). */
+	/* Pairs with the barrier in tg_go_on(). */
 	smp_mb();
 	return READ_ONCE(shard->serving);
 }

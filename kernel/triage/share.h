@@ -29,6 +29,18 @@ static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 }
 
 /**
+ * tg_share_turn() - give a flow its next turn
+ * @deficit: what it has left, or owes, in ns of cost; its debt may be of longer turns
+ * @quantum: a turn, in ns
+ *
+ * Return: above 0 after at most TG_DEBT_MAX turns
+ */
+static inline s64 tg_share_turn(s64 deficit, u32 quantum)
+{
+	return max_t(s64, deficit, -(s64)quantum * TG_DEBT_MAX + 1) + quantum;
+}
+
+/**
  * tg_share_due() - what a waiting class is owed for what went to others
  * @cost: that went to others, in ns
  * @percent: of everything, that the class is guaranteed; below 100

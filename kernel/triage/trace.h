@@ -9,26 +9,27 @@
 #include <linux/tracepoint.h>
 
 TRACE_EVENT(triage_dispatch,
-	TP_PROTO(dev_t dev, sector_t sector, unsigned int bytes, u8 class,
+	TP_PROTO(dev_t dev, sector_t sector, unsigned int bytes, const char *class,
 		 const char *reason, u32 cost),
 	TP_ARGS(dev, sector, bytes, class, reason, cost),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(sector_t, sector)
 		__field(unsigned int, bytes)
-		__field(u8, class)
 		__field(u32, cost)
-		__field(const char *, reason)
+		/* Not pointers: perf and trace-cmd could not follow them. */
+		__array(char, class, 8)
+		__array(char, reason, 12)
 	),
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->sector = sector;
 		__entry->bytes = bytes;
-		__entry->class = class;
 		__entry->cost = cost;
-		__entry->reason = reason;
+		strscpy(__entry->class, class, sizeof(__entry->class));
+		strscpy(__entry->reason, reason, sizeof(__entry->reason));
 	),
-	TP_printk("%d,%d sector %llu bytes %u class %u cost %u reason %s",
+	TP_printk("%d,%d sector %llu bytes %u class %s cost %u reason %s",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  (unsigned long long)__entry->sector, __entry->bytes,
 		  __entry->class, __entry->cost, __entry->reason)

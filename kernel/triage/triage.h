@@ -47,6 +47,7 @@ enum tg_reason {
 	TG_RETURNED,	/* the driver had sent it back */
 	TG_AGED,	/* it has waited as long as its class may */
 	TG_RESERVED,	/* its class is owed */
+	TG_ONLY,	/* nothing else waited */
 	TG_STRICT,	/* the only flow of the most urgent class that waits */
 	TG_SPARSE,	/* its flow asks for little */
 	TG_DEFICIT,	/* it is its flow's turn */
@@ -58,10 +59,10 @@ enum tg_reason {
  * struct tg_tag - what is kept with a request, in its elv.priv
  * @cost: what it was charged, in ns; from dispatch on
  * @slot: of its submitter in struct tg_data's @slots
- * @flow: of its shard's; from insertion to dispatch
+ * @flow: of its shard's; from insertion on, though after dispatch it may be another's
  * @class: enum prio_class; from when it is first looked at under its shard's lock
  * @held: it counts in @slot
- * @returned: the driver sent it back, and it is inserted again
+ * @returned: the driver sent it back, and it is inserted again; until it is queued
  * @urgent: somebody waits for it: HIGH, or of a sparse flow
  * @timed: while in the device: @clean is known, and the controller learns from it
  * @clean: there was no bulk in the device when it was sent
@@ -153,7 +154,11 @@ struct tg_gauge {
 
 static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 {
-	return READ_ONCE(gauge->sent) - (u64)atomic64_read(&gauge->back);
+	const u64 back = atomic64_read(&gauge->back);
+
+	/* What has come back was sent before: in this order it is never more. */
+	smp_rmb();
+	return READ_ONCE(gauge->sent) - back;
 }
 
 static inline u32 tg_gauge_count(const struct tg_gauge *gauge)
@@ -309,6 +314,13 @@ static inline enum tg_op tg_op(const struct request *rq)
 	return req_op(rq) == REQ_OP_READ ? TG_READ : TG_WRITE;
 }
 
+/* Whether a request's length is data: a discard, say, has a range and moves nothing. */
+static inline bool tg_moves_data(const struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ||
+	       req_op(rq) == REQ_OP_ZONE_APPEND;
+}
+
 static inline struct request *tg_first(struct list_head *list)
 {
 	return list_first_entry_or_null(list, struct request, queuelist);
@@ -409,11 +421,10 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 {
 	const struct tg_cost *cost = &shard->tg->costs[tg_op(rq)];
 	struct tg_work *work = &shard->work[tg_op(rq)];
-	const bool moves_data = req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
 	const bool moves = !shard->tg->rotational || !tg_disk_is_near(shard, rq);
 	const bool pays_base = moves && (!shard->tg->rotational || !flow ||
 					 blk_rq_pos(rq) != flow->position);
-	const u32 bytes = moves_data ? blk_rq_bytes(rq) : 0;
+	const u32 bytes = tg_moves_data(rq) ? blk_rq_bytes(rq) : 0;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -437,7 +448,7 @@ bool tg_bulk_may_go_pressed(struct tg_data *tg);
 bool tg_bulk_may_share(struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 u64 tg_budget(const struct tg_data *tg);
-bool tg_throttle(struct tg_shard *shard);
+void tg_throttle(struct tg_shard *shard);
 void tg_pressure_init(struct tg_shard *shard);
 void tg_pressure_exit(struct tg_shard *shard);
 
@@ -473,6 +484,7 @@ static inline bool tg_bulk_may_go(struct tg_data *tg)
 u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class);
 u64 tg_limit_wait(const struct tg_shard *shard);
 void tg_limit_charge(struct tg_data *tg, const struct request *rq);
+void tg_limit_forget(struct tg_data *tg, enum prio_class class);
 
 /* Whether a class has sent what it may, for now. */
 static inline bool tg_limit_holds(const struct tg_data *tg, enum prio_class class)

@@ -142,14 +142,18 @@ TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
 /* Any limit at all is one word to ask for, as each request does. */
-static ssize_t tg_store_limit(struct tg_tunables *tunables, unsigned int *limit,
+static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)
 {
 	static const struct tg_bounds bounds = { 0, UINT_MAX };
-	const ssize_t ret = tg_store(limit, NULL, &bounds, page, count);
+	const ssize_t ret = tg_store(&limits[of], NULL, &bounds, page, count);
+	struct tg_tunables *tunables = &tg->tunables;
 	bool limited = false;
 	int class;
 
+	if (ret < 0)
+		return ret;
+	tg_limit_forget(tg, of);
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
 		limited |= tunables->limit_iops[class] || tunables->limit_kib[class];
 	WRITE_ONCE(tunables->limited, limited);
@@ -162,8 +166,7 @@ static ssize_t tg_limit_##unit##_##name##_store(struct elevator_queue *eq, \
 {									\
 	struct tg_data *tg = eq->elevator_data;				\
 									\
-	return tg_store_limit(&tg->tunables, &tg->tunables.limit_##unit[class], \
-			      page, count);				\
+	return tg_store_limit(tg, tg->tunables.limit_##unit, class, page, count); \
 }
 
 TG_LIMIT(iops, high, PRIO_CLASS_HIGH);

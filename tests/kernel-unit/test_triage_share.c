@@ -35,6 +35,18 @@ static void test_debt(void)
 	expect("a huge quantum", tg_share_charge(0, U32_MAX, 7, U32_MAX), -4. * U32_MAX);
 }
 
+/* Who owes much by long turns has not to wait for as many short ones. */
+static void test_turns(void)
+{
+	s64 deficit = tg_share_charge(0, U32_MAX, 7, QUANTUM);
+	u32 turns = 0;
+
+	expect("a turn", tg_share_turn(-5, QUANTUM), QUANTUM - 5.);
+	for (; deficit <= 0 && turns < 1000; turns++)
+		deficit = tg_share_turn(deficit, 10);
+	expect("turns until it may send", turns, TG_DEBT_MAX);
+}
+
 /* Never more than is due, and less by what is lost in rounding alone. */
 static void test_due(void)
 {
@@ -79,7 +91,7 @@ static void serve(struct flow *flows, u32 count, u64 until)
 			flow->served += cost;
 			served += cost;
 		}
-		flow->deficit += QUANTUM;
+		flow->deficit = tg_share_turn(flow->deficit, QUANTUM);
 		flow = flow + 1 < flows + count ? flow + 1 : flows;
 	}
 }
@@ -129,6 +141,7 @@ int main(void)
 {
 	test_charge();
 	test_debt();
+	test_turns();
 	test_due();
 	test_equal();
 	test_weighted();

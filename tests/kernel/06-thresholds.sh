@@ -9,6 +9,8 @@
 
 use_gatedisk
 needs_thresholds
+# Classes are to decide, not age, on a slow machine in real time too.
+set_aging 60000
 
 # put_levels LEVEL...: a BE request of each level, behind the shut gate.
 put_levels() {

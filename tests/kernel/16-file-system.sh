@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: an ext4 file system keeps its files: written, overwritten, synced, cut
-#         short, deleted; the scheduler exchanged meanwhile, and after a new mount.
+# Guards: an ext4 file system, with its journal, keeps its files: written, overwritten,
+#         synced, cut short, deleted; the scheduler exchanged meanwhile, and after a new
+#         mount. What the journal writes passes for nothing else than a write.
 # Needs: modeldisk, fio, ext4
 # Machine: sim
 # Machine: vm 4
@@ -13,7 +14,8 @@ modprobe -q ext4 || skip "the kernel has no ext4"
 use_modeldisk
 MOUNT=$TEST_TMP/fs
 mkdir "$MOUNT"
-mke2fs /dev/$DEV > /dev/null || fail "no file system can be made"
+LD_LIBRARY_PATH=$TEST_DIR/tools "$TEST_DIR/tools/mke2fs" -q -t ext4 /dev/$DEV ||
+	fail "no file system can be made"
 mount -t ext4 -o discard /dev/$DEV "$MOUNT" || fail "the file system does not mount"
 cat > "$TEST_TMP/jobs" <<-END
 	[global]
@@ -54,6 +56,11 @@ for i in 1 2 3 4 5 6; do
 	dd if=/dev/urandom of="$MOUNT/$i" bs=4099 seek=$i count=3 conv=notrunc 2> /dev/null
 done
 rm "$MOUNT/3"
+sync
+# The device has sent nothing back: data that had to wait for a flush is no such thing.
+reasons=/sys/kernel/debug/block/$DEV/sched/reasons
+[ ! -e "$reasons" ] ||
+	expect "requests counted as returned" 'returned 0 0 0' "$(grep '^returned' "$reasons")"
 sums=$(cd "$MOUNT" && sha256sum ./[0-9])
 umount "$MOUNT"
 mount -t ext4 /dev/$DEV "$MOUNT" || fail "the file system does not mount again"

@@ -14,7 +14,8 @@ change() {
 
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
-start_verified_load 6
+# Long enough for two rounds on a busy computer: the first is then under load to its end.
+start_verified_load 10
 rounds=0
 while load_runs; do
 	for requests in 4 256 33 1024 64; do

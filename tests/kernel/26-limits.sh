@@ -70,6 +70,20 @@ echo $((little * 8)) > "$(tunable limit_kib_low)"
 load low
 served low $little
 
+# The shortest requests are not for nothing: each is a KiB.
+echo 0 > "$(tunable limit_iops_low)"
+echo 4 > "$(tunable limit_kib_low)"
+for n in $(seq 9); do
+	echo "read $((n * 1000)) 512 idle 0"
+done > "$TEST_TMP/asked"
+put_requests short < "$TEST_TMP/asked"
+wait_requests
+took=$(awk '$1 == "done" { begun = begun ? begun : $4; ended = $5 }
+	END { print int((ended - begun) / 1000000) }' "$TEST_TMP/short.done")
+echo "measured: 9 reads of 512 bytes in $took ms at 4 KiB/s"
+[ "$took" -ge 1900 ] && [ "$took" -le 2200 ] ||
+	fail "9 reads of 512 bytes took $took ms at 4 KiB/s"
+
 # What HIGH leaves is not all for others: a scheduler may keep it free for HIGH.
 echo $more > "$(tunable limit_iops_high)"
 load high normal

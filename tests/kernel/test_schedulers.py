@@ -31,12 +31,14 @@ class Case:
 #: tests a selection that takes minutes.
 FAULTS = "15"
 #: In real time, on 6.12: those that are about several CPUs.
-IN_REAL_TIME = ("08", "14", "17", "21", "30")
+IN_REAL_TIME = ("08", "14", "17", "21", "30", "32")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
-#: On the debug kernel, in real time, and by whom.
+#: On the debug kernel, by whom: in real time, and one on sim, which saves what it boots there.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
+UNDER_DEBUG_ON_SIM = ("04",)
+DEBUGGED_ON_SIM = ("triage",)
 #: The kernel's own that show what is general; `./triage verify` takes every one.
 OTHERS = ("none", "mq-deadline")
 #: Left to real time.
@@ -58,6 +60,8 @@ def cases() -> Iterator[Case]:
                 wanted.append((default, ours))
             if place.machine == "vm" and number in UNDER_DEBUG:
                 wanted.append((default + kernels.DEBUG, DEBUGGED))
+            if place.machine == "sim" and number in UNDER_DEBUG_ON_SIM:
+                wanted.append((default + kernels.DEBUG, DEBUGGED_ON_SIM))
             for series, schedulers in wanted:
                 for scheduler in schedulers:
                     yield Case(check, scheduler, place, series)

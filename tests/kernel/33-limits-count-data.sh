@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: of a limit in KiB a discard takes nothing, whatever its range; and what was
+#         sent under one limit is no debt under the next.
+# Needs: modeldisk; a scheduler with limits in KiB (limit_kib_low)
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+use_modeldisk
+LIMIT=$(tunable limit_kib_low)
+[ -e "$LIMIT" ] || skip "$SCHEDULER has no limits in KiB"
+
+# seconds COMMAND...: how long it takes, as the idle class.
+seconds() {
+	_begin=$(cut -d . -f 1 /proc/uptime)
+	ionice -c 3 "$@" > /dev/null 2>&1 || fail "$* failed"
+	echo $(($(cut -d . -f 1 /proc/uptime) - _begin))
+}
+
+# read_of BYTES COUNT
+read_of() {
+	seconds dd if=/dev/$DEV of=/dev/null bs="$1" count="$2" iflag=direct
+}
+
+# 64 MiB of range would be a minute.
+echo 1024 > "$LIMIT"
+seconds blkdiscard /dev/$DEV > /dev/null
+took=$(read_of 4096 4)
+[ "$took" -le 1 ] || fail "16 KiB took $took s after a discard, at 1024 KiB/s"
+
+# At 1 KiB a second this is a debt of more than a minute.
+echo 1 > "$LIMIT"
+read_of 65536 1 > /dev/null
+echo 100000 > "$LIMIT"
+took=$(read_of 4096 4)
+[ "$took" -le 1 ] || fail "16 KiB took $took s after a lower limit was raised"

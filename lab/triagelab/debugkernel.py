@@ -40,15 +40,13 @@ def built(source: Path) -> Path:
     in the kernel's release: source, configuration, compiler.
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
-    compiler = subprocess.run(
-        [tools.path(tools.GCC), "--version"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()[0]
+    compiler = tools.version(tools.GCC)
     key = hashlib.sha256(f"{source.name}\n{compiler}\n{CONFIG.read_text()}".encode()).hexdigest()
-    return cache.entry(f"debug/{key[:8]}", lambda folder: _build(source, key[:8], folder))
+    return cache.made(f"debug/{key[:8]}", lambda folder: _build(source, key[:8], folder))
 
 
 def _build(source: Path, key: str, folder: Path) -> None:
-    print(f"building a debug kernel from {source.name}, which takes minutes", flush=True)
+    tools.tell(f"building a debug kernel from {source.name}, which takes minutes")
     tree = folder / "build"
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
@@ -84,8 +82,9 @@ def _make(tree: Path, *arguments: str) -> None:
 
 
 def _call(command: list[str]) -> None:
+    # Else the next to build would do so beside it. Told so, make ends what it has started.
     done = subprocess.run(
-        command,
+        tools.with_us("TERM", command),
         env=os.environ | _BUILDER,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

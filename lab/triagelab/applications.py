@@ -14,13 +14,12 @@ import hashlib
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from triagelab import cache, guest, machines, packages, tools
-from triagelab.errors import LabError, unknown
+from triagelab import cache, guest, machines, packages, tomlfile, tools
+from triagelab.errors import LabError, RequestError, unknown
 from triagelab.kernels import Kernel
 
 FOLDER = Path(__file__).resolve().parents[2] / "applications"
@@ -48,7 +47,11 @@ class Application:
 
     def script(self, name: str) -> str:
         """One of its two scripts."""
-        return (FOLDER / self.name / name).read_text()
+        path = FOLDER / self.name / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise RequestError(f"{path} is not in UTF-8: {error}") from error
 
     def uses(self, name: str) -> bool:
         """Whether ${`name`} is in its script `run`."""
@@ -64,7 +67,14 @@ def find(name: str) -> Application:
     """The application called `name`."""
     if name not in names():
         raise unknown("application", name, names())
-    given = tomllib.loads((FOLDER / name / "application.toml").read_text())
+    keys = {
+        "what": tomlfile.text,
+        "packages": tomlfile.list_of(tomlfile.text),
+        "files": tomlfile.list_of(tomlfile.text),
+        "image_mb": tomlfile.count,
+        "memory_mb": tomlfile.count,
+    }
+    given = tomlfile.read(FOLDER / name / "application.toml", required=keys, optional={})
     lists = {key: tuple(given[key]) for key in ("packages", "files")}
     return Application(**{"name": name, **given, **lists})
 
@@ -88,7 +98,7 @@ def image(application: Application, kernel: Kernel) -> Path:
         key.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
 
     def make(folder: Path) -> None:
-        print(f"making the file system of {application.name}", flush=True)
+        tools.tell(f"making the file system of {application.name}")
         job = machines.Job(
             {**scripts, "size": f"{application.image_mb}\n", **root},
             memory_mb=_MAKE_MEMORY_MB,
@@ -101,7 +111,7 @@ def image(application: Application, kernel: Kernel) -> Path:
                 raise LabError(f"{application.name}: its file system was not made:\n{console}")
             shutil.move(outcome.folder / "image", folder / "image")
 
-    return cache.entry(f"images/{application.name}-{key.hexdigest()[:16]}", make) / "image"
+    return cache.made(f"images/{application.name}-{key.hexdigest()[:16]}", make) / "image"
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:

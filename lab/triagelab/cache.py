@@ -2,7 +2,9 @@
 """The cache folder: what was downloaded, unpacked or built, and is needed again.
 
 Entries appear whole or not at all, whoever is interrupted while making them,
-and two processes that want the same entry make it once.
+and two processes that want the same entry make it once. What was downloaded stays;
+what was made can be made again, and goes when nobody has used it for long: each change
+to what it is made from makes another.
 """
 
 import asyncio
@@ -11,11 +13,14 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
 _LOCK_POLL_S = 0.1
+_UNUSED_S = 30 * 24 * 3600
+_PART = ".part-"
 
 
 def root() -> Path:
@@ -53,8 +58,8 @@ def _try_lock(handle: TextIO) -> bool:
     return True
 
 
-def entry(name: str, make: Callable[[Path], None]) -> Path:
-    """The cache folder's directory `name`; `make` fills an empty one if it is missing."""
+def fetched(name: str, make: Callable[[Path], None]) -> Path:
+    """The cache folder's directory `name`, for good; `make` fills an empty one if it is missing."""
     path = root() / name
     if path.exists():
         return path
@@ -65,16 +70,42 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
-async def entry_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
-    """As `entry`, but what else is to be done goes on meanwhile."""
+def made(name: str, make: Callable[[Path], None]) -> Path:
+    """As `fetched`, but it goes when nobody has asked for it for long, and another is made."""
     path = root() / name
-    if path.exists():
-        return path
+    # Held for whoever finds it too: nobody takes it away before it says that it is used.
+    with locked(_lock(path)):
+        if not path.exists():
+            with _whole(path) as scratch:
+                make(scratch)
+            _remove_unused(path.parent)
+        os.utime(path)
+    return path
+
+
+async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
+    """As `made`, but what else is to be done goes on meanwhile."""
+    path = root() / name
     async with locked_meanwhile(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
                 await make(scratch)
+            _remove_unused(path.parent)
+        os.utime(path)
     return path
+
+
+def _remove_unused(kind: Path) -> None:
+    """Remove what nobody has used for long, and what those killed in making an entry have left."""
+    folders = [path for path in kind.iterdir() if path.is_dir()]
+    for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
+        # What cannot be removed, for it is another user's, stays.
+        with contextlib.suppress(OSError), _lock(path).open("a") as handle:
+            if not _try_lock(handle):
+                continue  # somebody is at it
+            if path.exists() and time.time() - path.stat().st_mtime > _UNUSED_S:
+                path.rename(_scratch(path))
+            _remove_parts(path)
 
 
 def _lock(path: Path) -> Path:
@@ -84,13 +115,21 @@ def _lock(path: Path) -> Path:
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
     """A folder to be filled that becomes `path` if all goes well, for who holds its lock."""
-    # Of one who was killed: with the lock held, nobody is at it.
-    for left in path.parent.glob(f"{path.name}.part-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=path.name + ".part-"))
+    _remove_parts(path)
+    scratch = _scratch(path)
     try:
         scratch.chmod(0o755)
         yield scratch
         scratch.rename(path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch(path: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=path.parent, prefix=path.name + _PART))
+
+
+def _remove_parts(path: Path) -> None:
+    """Remove what is of one who was killed: with the lock held, nobody is at it."""
+    for left in path.parent.glob(f"{path.name}{_PART}*"):
+        shutil.rmtree(left, ignore_errors=True)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from triagelab import drawing, findings, statistics
 from triagelab.drawing import GREY, INK, Chart, Style
 from triagelab.findings import BASELINE, NAMES, View, scale_for
-from triagelab.samples import UNITS
+from triagelab.samples import UNITS, resolution
 from triagelab.summary import Values, alone_key
 
 NOTES = {
@@ -33,7 +33,10 @@ class Place:
 
 
 def places(view: View, values: Values) -> list[Place]:
-    """Each scheduler's place, from paired repeats; without those that lack a side."""
+    """Each scheduler's place, from paired repeats; without those that lack a side.
+
+    Nor has one a place under which the protected job starved in a repeat: its latency has no end.
+    """
     alone = alone_key(view.point, [key[0] for key in values])
     if view.protected is None or alone is None:
         return []
@@ -41,12 +44,20 @@ def places(view: View, values: Values) -> list[Place]:
     quiet = values.get((alone, BASELINE, view.protected, "p99_us"), {})
     base = background(view, values, BASELINE)
     for scheduler in view.schedulers:
+        if view.starved(scheduler, view.protected, "p99_us"):
+            continue
         latency = values.get((view.point, scheduler, view.protected, "p99_us"), {})
-        protection = statistics.compare(latency, quiet)
+        protection = statistics.compare(latency, quiet, resolution("p99_us"))
         kept = statistics.compare(background(view, values, scheduler), base)
         if protection and kept and protection.ratio and kept.ratio is not None:
             found.append(Place(scheduler, protection, kept))
     return found
+
+
+def _starved(view: View, job: str | None, metric: str) -> list[str]:
+    """The schedulers under which a job starved in some repeats, each with how many."""
+    starved = {name: view.starved(name, job, metric) for name in view.schedulers}
+    return [f"{name} ({said})" for name, said in starved.items() if said]
 
 
 def background(view: View, values: Values, scheduler: str) -> dict[int, float]:
@@ -106,6 +117,8 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
         f"{BASELINE}. Bars are 95 % intervals over repeats; a perfect scheduler would stand where "
         "the dashed lines cross."
     )
+    if starved := _starved(view, view.protected, "p99_us"):
+        note += f" Endless, and so without a place, under {findings.listed(starved)}."
     return drawing.chart(identity, _protection_title(found, view), note, figure)
 
 
@@ -237,6 +250,8 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
     )
     notes = [f"Dashed: {job} alone, {findings.shown(alone)}."] if alone else []
     notes += [NOTES[metric]] if metric in NOTES else []
+    if starved := _starved(view, job, metric):
+        notes.append(f"Endless under {findings.listed(starved)}: bars are of the others.")
     return drawing.chart(identity, findings.title(view, job, metric), " ".join(notes), figure)
 
 

@@ -10,8 +10,8 @@ from triagelab.errors import LabError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 failed, 2 the request made no sense."""
-    given = _parser().parse_args(arguments)
     try:
+        given = _parser().parse_args(arguments)
         return int(given.command(given))
     except LabError as error:
         telling.error.print(f"triage: {error}", style="red", markup=False, soft_wrap=True)

@@ -79,15 +79,13 @@ class _Back:
 class _Shipment(WorkerPlugin):
     """Files for all workers, those too that join later or come back."""
 
-    name = "triage-shipment"
-
     def __init__(self, parcels: Mapping[str, bytes]) -> None:
         self.parcels = parcels
 
     def setup(self, worker: object) -> None:
         """Unpack into the worker's cache folder what is not there yet."""
         for digest, content in self.parcels.items():
-            cache.entry(_entry(digest), functools.partial(_unpack, content))
+            cache.made(_entry(digest), functools.partial(_unpack, content))
 
 
 def executor(address: str) -> execute.Executor:
@@ -97,8 +95,7 @@ def executor(address: str) -> execute.Executor:
     async def there(runs: Sequence[Run]) -> AsyncIterator[execute.CarryOut]:
         parcels: dict[str, bytes] = {}
         orders = {run.id: _order(run, parcels) for run in runs}
-        async with _client(address) as client:
-            await client.register_plugin(_Shipment(parcels))
+        async with _client(address) as client, _shipped(client, parcels):
 
             async def one(run: Run, folder: Path) -> execute.Result:
                 try:
@@ -128,6 +125,21 @@ async def _client(address: str) -> AsyncIterator[Client]:
         ) from error
     async with client:
         yield client
+
+
+@contextlib.asynccontextmanager
+async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterator[None]:
+    """The files are on all workers meanwhile."""
+    # Of two shipments by one name the cluster would keep the later: others have theirs.
+    name = f"triage-shipment-{client.id}"
+    await client.register_plugin(_Shipment(parcels), name=name)
+    try:
+        yield
+    finally:
+        # The scheduler and all workers would keep them in memory for good.
+        with contextlib.suppress(OSError):
+            if client.status == "running":
+                await client.unregister_worker_plugin(name)  # type: ignore[no-untyped-call]
 
 
 def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:

@@ -10,11 +10,12 @@ import contextlib
 import json
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from triagelab import samples
 from triagelab.errors import LabError
 from triagelab.machines import BootError, FullError, GuestError, Outcome, last_lines
 from triagelab.plan import Run
@@ -45,7 +46,7 @@ Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[Carr
 def is_done(folder: Path) -> bool:
     """Whether the run in `folder` has finished."""
     record = folder / "run.json"
-    return record.exists() and json.loads(record.read_text())["status"] == "done"
+    return record.exists() and samples.read_json(record).get("status") == "done"
 
 
 @contextlib.asynccontextmanager
@@ -152,7 +153,7 @@ def take_over(was: Path, run: Run, folder: Path) -> None:
     """Make what is in `was` that of `run`, which is the same by another name, or at more points."""
     record = was / "run.json"
     if record.exists():
-        write_json(record, json.loads(record.read_text()) | _about(run))
+        write_json(record, samples.read_json(record) | _about(run))
     was.rename(folder)
 
 
@@ -182,9 +183,22 @@ def _complaint(outcome: Outcome, folder: Path) -> str | None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file that is there whole or not at all."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all, in UTF-8 wherever we are."""
+    with whole(path) as scratch:
+        # Of a file's name there may be bytes that are no text: JSON has the same escapes.
+        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write what becomes the file `path` if all goes well, and nothing of it else."""
     scratch = path.with_suffix(".part")
     try:
-        scratch.write_text(json.dumps(content, indent=1) + "\n")
+        yield scratch
         scratch.replace(path)
     except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
+        raise LabError(f"cannot write {path}: {error.strerror or error}") from error

@@ -2,24 +2,18 @@
 """Experiments: a question, a fio job file and the matrix to run it over."""
 
 import itertools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from triagelab import applications, fiofile, modules, settings
+from triagelab import applications, fiofile, modules, settings, tomlfile
 from triagelab.applications import Application
-from triagelab.errors import LabError, RequestError, unknown
+from triagelab.errors import RequestError, unknown
 from triagelab.settings import Value
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
-_REQUIRED = {"title", "question"}
-_OPTIONAL = {
-    "protected", "background", "judged_by", "schedulers", "machine", "device", "repeats",
-    "application", "deadlines", "set", "vary",
-}  # fmt: skip
 
 Case = Mapping[str, Value]
 Point = Mapping[str, Value]
@@ -135,22 +129,41 @@ def find(name: str, vary: Mapping[str, tuple[Value, ...]] = MappingProxyType({})
 
 def title(name: str) -> str:
     """An experiment's title, without looking at its workload."""
-    return str(_toml(FOLDER / name / "experiment.toml")["title"])
+    return str(_described(FOLDER / name / "experiment.toml")["title"])
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise LabError(f"{path}: {error}") from error
+def _described(path: Path) -> dict[str, Any]:
+    """What an experiment's own file says."""
+    required = {"title": tomlfile.text, "question": tomlfile.text}
+    optional = {
+        "protected": tomlfile.text,
+        "background": tomlfile.list_of(tomlfile.text),
+        "application": tomlfile.text,
+        "deadlines": tomlfile.table_of(tomlfile.count),
+        "judged_by": tomlfile.list_of(tomlfile.text),
+        "schedulers": tomlfile.list_of(tomlfile.text),
+        "machine": tomlfile.text,
+        "device": tomlfile.text,
+        "repeats": tomlfile.count,
+        "set": tomlfile.table_of(tomlfile.setting),
+        "vary": tomlfile.table_of(_values_or_cases),
+    }
+    return tomlfile.read(path, required, optional)
+
+
+def _values_or_cases(where: str, given: Any) -> None:
+    """What something varied must be: a list of values, or a table of cases; of one at least."""
+    if given in ([], {}):
+        raise RequestError(f"{where} has no value; give it some, or remove it")
+    if isinstance(given, dict):
+        tomlfile.table_of(tomlfile.table_of(tomlfile.setting))(where, given)
+    else:
+        tomlfile.list_of(tomlfile.setting)(where, given)
 
 
 def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
     path = folder / "experiment.toml"
-    given = _toml(path)
-    if wrong := (_REQUIRED - set(given)) | (set(given) - _REQUIRED - _OPTIONAL):
-        raise LabError(f"{path}: keys missing or not known: {', '.join(sorted(wrong))}")
+    given = _described(path)
     own = {settings.plain(name): _cases(name, of) for name, of in given.pop("vary", {}).items()}
     fixed = {settings.plain(name): value for name, value in given.pop("set", {}).items()}
     application = applications.find(given.pop("application")) if "application" in given else None
@@ -174,7 +187,9 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
     jobs += [application.name] if application else []
     for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
         if job not in jobs:
-            raise LabError(f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}")
+            raise RequestError(
+                f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}"
+            )
     return experiment
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from triagelab.samples import part_metric, parts, point_key
+from triagelab.samples import JOB_UNITS, part_metric, parts, point_key
 from triagelab.statistics import (
     HIGHER,
     LOWER,
@@ -194,6 +194,14 @@ class View:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
+    def starved(self, scheduler: str, job: str | None, metric: str) -> str:
+        """In how many repeats a job completed nothing, and so has no latency; empty if in none."""
+        every, seen = self.row(scheduler, job, "iops"), self.row(scheduler, job, "p99_us")
+        if every is None or JOB_UNITS.get(metric) != "µs":
+            return ""
+        nothing = every["n"] - (seen["n"] if seen else 0)
+        return f"nothing completed in {nothing} of {every['n']} repeats" if nothing else ""
+
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
         """a over b, whichever way round the summary holds it."""
         if verdict := self._verdicts.get((a, b, job, metric)):
@@ -203,9 +211,12 @@ class View:
         return None
 
     def ranked(self, job: str | None, metric: str) -> list[str]:
-        """Schedulers by their mean, the best first; without those that have none."""
+        """Schedulers by their mean, the best first; without those that have none.
+
+        Last are those under which the job starved in some repeats: latency had no end there.
+        """
         means = {
-            name: row["mean"]
+            name: (bool(self.starved(name, job, metric)), row["mean"])
             for name in self.schedulers
             if (row := self.row(name, job, metric)) is not None
         }
@@ -213,7 +224,11 @@ class View:
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
         """Schedulers that were not seen to differ from the best."""
-        others = [name for name in self.ranked(job, metric) if name != best]
+        others = [
+            name
+            for name in self.ranked(job, metric)
+            if name != best and not self.starved(name, job, metric)
+        ]
         return [
             name
             for name in others
@@ -229,6 +244,7 @@ class View:
             for name in self.ranked(self.protected, "p99_us")
             if (seen := self.compare(name, BASELINE, self.protected, "p99_us"))
             and seen.verdict == LOWER
+            and not self.starved(name, self.protected, "p99_us")
         ]
 
 
@@ -468,6 +484,8 @@ def _level(view: View, scheduler: str, relative: bool, where: str) -> _Worst:
     alone = view.alone("p99_us")
     if row is None:
         return _Worst(math.inf, "endless (it completed no request)", where)
+    if starved := view.starved(scheduler, view.protected, "p99_us"):
+        return _Worst(math.inf, f"endless ({starved})", where)
     if relative and alone and alone["mean"]:
         level = row["mean"] / alone["mean"]
         return _Worst(level, f"{digits(level)}{SPACE}× what it is alone", where)
@@ -500,7 +518,7 @@ def _nobody_protects(view: View) -> str:
         return ""
     return (
         f"No scheduler was seen to protect {job} better than {BASELINE} does: under {BASELINE} "
-        f"its P99 latency is {shown(under)}{_than_alone(view, under)}."
+        f"its P99 latency is {_p99(view, under)}{_than_alone(view, under)}."
     )
 
 
@@ -508,7 +526,7 @@ def _protects(view: View, job: str, best: str) -> str:
     """The headline when there is a job to protect."""
     row = view.row(best, job, "p99_us")
     assert row is not None  # the best is one of those that have it
-    latency = f"its P99 latency is {shown(row)}{_than_alone(view, row)}"
+    latency = f"its P99 latency is {_p99(view, row)}{_than_alone(view, row)}"
     if len(view.schedulers) == 1:
         return f"Only {best} was measured, so {job} is not compared: {latency}."
     if view.repeats < REPEATS_FOR_VERDICT:
@@ -523,6 +541,12 @@ def _protects(view: View, job: str, best: str) -> str:
     return f"{subject}: {latency}{price}{f' of its throughput under {BASELINE}' if price else ''}."
 
 
+def _p99(view: View, row: Record) -> str:
+    """The P99 in a row, and where it is not of all repeats."""
+    starved = view.starved(row["scheduler"], row["job"], "p99_us")
+    return f"{shown(row)} ({starved})" if starved else shown(row)
+
+
 def _than_alone(view: View, row: Record) -> str:
     alone = view.alone("p99_us")
     if not alone or not alone["mean"]:
@@ -531,8 +555,7 @@ def _than_alone(view: View, row: Record) -> str:
 
 
 def _in_brackets(view: View, job: str) -> str:
-    row = view.row(BASELINE, job, "p99_us")
-    return f" ({quantity(row['mean'], row['unit'])})" if row else ""
+    return f" ({_mean(view, BASELINE, job, 'p99_us')})" if view.row(BASELINE, job, "p99_us") else ""
 
 
 def _price(view: View, scheduler: str) -> str:
@@ -552,13 +575,14 @@ def _against_baseline(view: View, job: str, scheduler: str) -> str:
         return f"{scheduler}: {job} completed no request at all{_price(view, scheduler)}."
     against = view.compare(scheduler, BASELINE, job, "p99_us")
     if against is None:
-        return f"{scheduler}: P99 latency {shown(row)}{_than_alone(view, row)}."
+        return f"{scheduler}: P99 latency {_p99(view, row)}{_than_alone(view, row)}."
     found = {
         LOWER: "lower",
         HIGHER: "higher",
         NO_DIFFERENCE: "no difference seen",
         NOT_ENOUGH: "not enough repeats to tell",
     }[against.verdict]
+    found = "; ".join(filter(None, [found, view.starved(scheduler, job, "p99_us")]))
     return (
         f"{scheduler}: P99 latency {times(against)} that of {BASELINE} ({found})"
         f"{_price(view, scheduler)}."
@@ -633,7 +657,8 @@ def ends(
 def _mean(view: View, scheduler: str, job: str | None, metric: str) -> str:
     row = view.row(scheduler, job, metric)
     assert row is not None  # ranked() names only those that have it
-    return quantity(row["mean"], row["unit"])
+    starved = view.starved(scheduler, job, metric)
+    return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
 
 
 # ---- the bottleneck -------------------------------------------------------------

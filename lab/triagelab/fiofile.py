@@ -58,15 +58,14 @@ class Section:
     @property
     def urgency(self) -> tuple[int, int]:
         """The job's I/O priority as a sort key, the most urgent first: RT, BE or none, IDLE."""
-        io_class = int(self.options.get("prioclass", "0"))
-        level = int(self.options.get("prio", "4"))
+        io_class = self._number("prioclass", 0)
+        level = self._number("prio", 4)
         return {1: 0, 3: 2}.get(io_class, 1), level
 
     @property
     def processes(self) -> int:
-        """How many run it; of what fio would have to calculate, 1."""
-        text = self.options.get("numjobs", "1")
-        return int(text) if text.isdecimal() else 1
+        """How many run it."""
+        return self._number("numjobs", 1)
 
     @property
     def writes(self) -> bool:
@@ -74,6 +73,14 @@ class Section:
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
+
+    def _number(self, option: str, default: int) -> int:
+        """An option's value, decimal or 0x…; `default` for what fio would have to calculate."""
+        text = self.options.get(option, "")
+        try:
+            return int(text, 16 if text.lower().startswith("0x") else 10)
+        except ValueError:
+            return default
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,7 @@ def _replaced(line: str) -> bool:
 def read(path: Path, values: Mapping[str, str] = MappingProxyType({})) -> FioFile:
     """Read a job file."""
     try:
-        return FioFile(path, path.read_text(), values)
+        return FioFile(path, path.read_text(encoding="utf-8"), values)
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"cannot read the job file {path}: {error}") from error
 

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -113,19 +113,28 @@ def _kernel_log(path: Path) -> Iterator[None]:
     try:
         os.lseek(source, 0, os.SEEK_END)
         yield
-        with path.open("wb") as log, contextlib.suppress(BlockingIOError):
-            while record := os.read(source, _KERNEL_RECORD_BYTES):
-                log.write(record)
+        with path.open("wb") as log:
+            log.writelines(_kernel_records(source))
     finally:
         os.close(source)
+
+
+def _kernel_records(source: int) -> Iterator[bytes]:
+    """The records of /dev/kmsg that are there."""
+    while True:
+        try:
+            yield os.read(source, _KERNEL_RECORD_BYTES)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # the next read has the oldest that is left
+            yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 
 async def _run(work: Path, console: Path) -> tuple[int, float | None]:
     """Run `work`/run to its end; returns its status and the seconds to fio's start."""
     command = [
-        # All ends with us, whatever ends us: fio's processes leave every group and session,
-        # but not a PID namespace, which the kernel empties when its first process dies.
-        tools.path(tools.SETPRIV), "--pdeathsig", "KILL", "--",
+        # fio's processes leave every group and session, but not a PID namespace, which the
+        # kernel empties when its first process dies.
         tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
         "sh", "./run",
     ]  # fmt: skip
@@ -136,7 +145,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
     ours, theirs = os.pipe()
     with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *tools.with_us("KILL", command),
             cwd=work,
             env=os.environ | {"PATH": path},
             stdin=asyncio.subprocess.DEVNULL,
@@ -206,6 +215,7 @@ class Held:
             raise LabError(f"the kernel {release} is built without it and loads no modules")
         if file is None and name in modules.own_schedulers():
             file = modules.build(kernels.find("running")) / f"{name}-iosched.ko"
+        file = file and modules.kept(file)
         for module in (name, f"{name}_iosched"):
             putback.note_module(self.machine.before, module.replace("-", "_"))
         command = (
@@ -278,9 +288,11 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
                 yield Held(Host(disk, before, may_write))
             finally:
                 with _undisturbed():
-                    left = putback.finish(before)
-                if left:
-                    raise LabError("not everything is as it was before:\n" + "\n".join(left))
+                    if left := putback.finish(before):
+                        raise LabError(
+                            "not everything is as it was before; the next --machine host "
+                            f"tries again, by {before.record}:\n" + "\n".join(left)
+                        )
 
 
 def require_root() -> None:
@@ -314,27 +326,36 @@ _FREE_IT = "End that, or give another --device"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@contextlib.contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
+def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
     """Signals that would end us raise KeyboardInterrupt: what is put back in `finally` is."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    handlers = {number: signal.signal(number, interrupt) for number in ours}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    return _handled_by(interrupt)
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals wait."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    """Signals wait; an error that ends us is told in their place.
+
+    To block them would not do: that is for a thread, and libraries have others, any of
+    which may take a signal that our handler is then called for.
+    """
+    came: list[int] = []
+    with _handled_by(lambda number, frame: came.append(number)):
+        yield
+    if came:
+        signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """`handler` is called for signals that would end us."""
+    ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in ours}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -27,6 +27,8 @@ DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
 #: What follows a series to name the debug kernel built from its source.
 DEBUG = "-debug"
+#: Where what we read of the boot protocol's header ends: payload_length.
+_HEADER_END = 0x250
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Kernel:
         def unpack(folder: Path) -> None:
             (folder / "vmlinux").write_bytes(uncompressed(self.image.read_bytes()))
 
-        return cache.entry(f"elf/{self.sha256[:16]}", unpack) / "vmlinux"
+        return cache.made(f"elf/{self.sha256[:16]}", unpack) / "vmlinux"
 
     @cached_property
     def boots_as_elf(self) -> bool:
@@ -75,7 +77,7 @@ class Kernel:
 
 def _header(image: bytes) -> int:
     """The offset at which the boot protocol's header starts; an error if there is none."""
-    if image[0x202:0x206] != b"HdrS":
+    if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_END:
         raise RequestError(
             "that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file"
         )
@@ -97,19 +99,32 @@ def uncompressed(image: bytes) -> bytes:
     offset, length = struct.unpack_from("<II", image, 0x248)
     base = (sectors + 1) * 512 + offset
     payload = image[base : base + length]
+    if len(payload) < length:
+        raise _damaged("its end is missing")
+    try:
+        elf = _unpacked(payload)
+    except (zlib.error, lzma.LZMAError) as error:
+        raise _damaged(error) from error
+    if not elf.startswith(b"\x7fELF"):
+        raise _damaged("what it holds is no ELF file")
+    return elf
+
+
+def _damaged(reason: object) -> LabError:
+    return LabError(f"the kernel image is damaged: {reason}; install it again, or give another")
+
+
+def _unpacked(payload: bytes) -> bytes:
+    """What a bzImage holds, by the first bytes; the size that follows it is left alone."""
     if payload.startswith(b"\x1f\x8b"):
-        elf = zlib.decompressobj(wbits=31).decompress(payload)
-    elif payload.startswith(b"\xfd7zXZ\0"):
-        elf = lzma.LZMADecompressor().decompress(payload)
-    elif payload.startswith(b"\x28\xb5\x2f\xfd"):
+        return zlib.decompressobj(wbits=31).decompress(payload)
+    if payload.startswith(b"\xfd7zXZ\0"):
+        return lzma.LZMADecompressor().decompress(payload)
+    if payload.startswith(b"\x28\xb5\x2f\xfd"):
         # zstd writes the whole frame, then complains of the size field behind it.
         command = [tools.path(tools.ZSTD), "-dcq"]
-        elf = subprocess.run(command, input=payload, capture_output=True).stdout
-    else:
-        raise LabError("the kernel is packed in a way the lab cannot unpack (not gzip, xz or zstd)")
-    if not elf.startswith(b"\x7fELF"):
-        raise LabError("the kernel image is damaged: what it holds is no ELF file")
-    return elf
+        return subprocess.run(command, input=payload, capture_output=True).stdout
+    raise LabError("the kernel is packed in a way the lab cannot unpack (not gzip, xz or zstd)")
 
 
 def find(name: str) -> Kernel:
@@ -175,7 +190,7 @@ def _given(image: Path) -> Kernel:
 
 def _distribution(series: str) -> Kernel:
     """The series' kernel from the cache; the distribution's newest if there is none yet."""
-    folder = cache.entry(f"kernels/{series}", lambda folder: _fetch(series, folder))
+    folder = cache.fetched(f"kernels/{series}", lambda folder: _fetch(series, folder))
     (image,) = (folder / "boot").glob("vmlinuz-*")
     release = image.name.removeprefix("vmlinuz-")
     return Kernel(release, image, folder, folder / "usr/src" / f"linux-headers-{release}")
@@ -206,7 +221,7 @@ def newest(packages: list[str], series: str) -> str | None:
 def _fetch(series: str, folder: Path) -> None:
     """Unpack the distribution's newest kernel of `series`, and its headers, into `folder`."""
     tools.require([tools.DEPMOD])
-    print(f"fetching the distribution's newest {series} kernel", flush=True)
+    tools.tell(f"fetching the distribution's newest {series} kernel")
     apt = Apt(folder / "apt")
     apt.run("apt-get", "update", "-q")
     release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
@@ -222,7 +237,7 @@ def _fetch(series: str, folder: Path) -> None:
     apt.run("apt-get", "download", *wanted, cwd=folder / "apt")
     unpack(folder / "apt", folder)
     shutil.rmtree(folder / "apt")
-    subprocess.run([tools.path(tools.DEPMOD), "-b", str(folder), release], check=True)
+    tools.call([tools.path(tools.DEPMOD), "-b", str(folder), release])
     _relocate(folder, release)
 
 
@@ -230,18 +245,18 @@ def source(series: str) -> Path:
     """The tarball of the series' source as the distribution has it; its name has its version."""
 
     def fetch(folder: Path) -> None:
-        print(f"fetching the source of {series}", flush=True)
+        tools.tell(f"fetching the source of {series}")
         apt = Apt(folder / "apt")
         apt.run("apt-get", "update", "-q")
         apt.run("apt-get", "download", f"linux-source-{series}", cwd=folder / "apt")
         (package,) = (folder / "apt").glob("*.deb")
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "apt")], check=True)
+        tools.call(["dpkg-deb", "-x", str(package), str(folder / "apt")])
         (tarball,) = (folder / "apt/usr/src").glob("linux-source-*.tar.*")
         version = package.name.split("_")[1]
         tarball.rename(folder / f"linux-source-{version}{''.join(tarball.suffixes[-2:])}")
         shutil.rmtree(folder / "apt")
 
-    (tarball,) = cache.entry(f"source/{series}", fetch).iterdir()
+    (tarball,) = cache.fetched(f"source/{series}", fetch).iterdir()
     return tarball
 
 
@@ -254,9 +269,9 @@ def checkpatch() -> Path:
         members = [f"linux-source-{DEFAULT_SERIES}/scripts/{name}" for name in wanted]
         tarball = str(source(DEFAULT_SERIES))
         command = ["tar", "-x", "-f", tarball, "-C", str(folder), "--strip-components=1"]
-        subprocess.run([*command, *members], check=True)
+        tools.call([*command, *members])
 
-    return cache.entry(f"checkpatch/{DEFAULT_SERIES}", fetch) / "scripts/checkpatch.pl"
+    return cache.fetched(f"checkpatch/{DEFAULT_SERIES}", fetch) / "scripts/checkpatch.pl"
 
 
 def _relocate(root: Path, release: str) -> None:

@@ -179,7 +179,7 @@ class Qemu:
         async def make(entry: Path) -> None:
             await self.save(job, folder, entry / "state")
 
-        return await cache.entry_meanwhile(f"booted/{key}", make) / "state"
+        return await cache.made_meanwhile(f"booted/{key}", make) / "state"
 
     async def save(self, job: Job, folder: Path, state: Path) -> None:
         """Boot, and write to `state` how the machine waits for `job`, or any with its memory.
@@ -267,13 +267,13 @@ def _kvm(base: guest.Base) -> tuple[bool, str]:
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "/dev/kvm is missing or may not be opened"
-    verdict = f"kvm/{os.uname().release}-{base.kernel.sha256[:16]}.json"
-    path = cache.root() / verdict
-    with cache.locked(path.with_suffix(".lock")):
-        if not path.exists():
-            works, reason = asyncio.run(_probe_kvm(base))
-            path.write_text(json.dumps({"works": works, "reason": reason}))
-    found = json.loads(path.read_text())
+
+    def make(folder: Path) -> None:
+        works, reason = asyncio.run(_probe_kvm(base))
+        (folder / "verdict.json").write_text(json.dumps({"works": works, "reason": reason}))
+
+    verdict = cache.made(f"kvm/{os.uname().release}-{base.kernel.sha256[:16]}", make)
+    found = json.loads((verdict / "verdict.json").read_text())
     return bool(found["works"]), str(found["reason"])
 
 
@@ -284,6 +284,8 @@ async def _probe_kvm(base: guest.Base) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory(prefix="triage-kvm-") as folder:
         try:
             await kvm.run(job, Path(folder))
+        except FullError:
+            raise  # which says nothing of KVM
         except GuestError as error:
             return False, "a kernel does not boot under it: " + str(error).splitlines()[0]
     return True, "a kernel boots under it"
@@ -295,9 +297,7 @@ def _command(machine: Qemu, job: Job, folder: Path) -> list[str]:
     image = kernel.elf if kernel.boots_as_elf else kernel.image
     # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
-    return [
-        # QEMU ends with us, whatever ends us.
-        "setpriv", "--pdeathsig", "KILL", "--",
+    command = [
         "env", *(f"{name}={value}" for name, value in machine.environment.items()),
         tools.path(tools.QEMU), *machine.qemu,
         "-m", str(job.memory_mb),
@@ -311,6 +311,7 @@ def _command(machine: Qemu, job: Job, folder: Path) -> list[str]:
         "-kernel", str(image), "-initrd", str(machine.base.archive),
         "-append", " ".join(arguments),
     ]  # fmt: skip
+    return tools.with_us("KILL", command)
 
 
 def _escaped(path: Path) -> str:

@@ -92,8 +92,9 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *arguments,
     ]
     with cache.locked(output / ".lock"):
+        # Else the next to build would do so beside it, the lock being gone with us.
         done = subprocess.run(
-            command,
+            tools.with_us("TERM", command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -102,6 +103,17 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
     if done.returncode:
         raise LabError(f"building for {kernel.release} failed:\n{done.stdout.strip()}")
     return done.stdout.strip()
+
+
+def kept(module: Path) -> Path:
+    """A copy of `module` in the cache: what is planned is run, whoever builds anew meanwhile."""
+    content = module.read_bytes()
+    key = f"{module.stem}-{hashlib.sha256(content).hexdigest()[:16]}"
+
+    def make(folder: Path) -> None:
+        (folder / module.name).write_bytes(content)
+
+    return cache.made(f"modules/{key}", make) / module.name
 
 
 def sha256(module: Path) -> str:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from triagelab import cache
+from triagelab import cache, tools
 from triagelab.errors import LabError
 
 #: Where packages have their libraries.
@@ -54,7 +54,7 @@ class Apt:
 def unpack(packages: Path, folder: Path) -> None:
     """Unpack every package file in `packages` into `folder`."""
     for package in sorted(packages.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
+        tools.call(["dpkg-deb", "-x", str(package), str(folder)])
 
 
 def fetched(name: str, wanted: Iterable[str]) -> Path:
@@ -64,14 +64,14 @@ def fetched(name: str, wanted: Iterable[str]) -> Path:
     """
 
     def fetch(folder: Path) -> None:
-        print(f"fetching the distribution's {', '.join(wanted)}", flush=True)
+        tools.tell(f"fetching the distribution's {', '.join(wanted)}")
         apt = Apt(folder / "apt")
         apt.run("apt-get", "update", "-q")
         apt.run("apt-get", "download", *_with_libraries(apt, wanted), cwd=folder / "apt")
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    return cache.entry(f"packages/{name}", fetch)
+    return cache.fetched(f"packages/{name}", fetch)
 
 
 def _with_libraries(apt: Apt, wanted: Iterable[str]) -> list[str]:

@@ -162,7 +162,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
-    job = Job(files, ours, _memory_mb(setup, workload))
+    job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
         **point.machine.determines,
         # The image's folder is called by what it was made of.
@@ -171,6 +171,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
             for name, content in files.items()
         },
         "modules": [modules.sha256(path) for path in ours],
+        "memory_mb": job.memory_mb,
         "seed": seed,
     }
     alone = bool(entry.named.get("alone"))
@@ -220,10 +221,13 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
 _PROCESS_MB = 4
 
 
-def _memory_mb(setup: Setup, workload: FioFile) -> int:
+def _memory_mb(setup: Setup, workload: FioFile, sections: tuple[str, ...]) -> int:
     application = setup.experiment.application
     usual = application.memory_mb if application else Job.memory_mb
-    return max(usual, _PROCESS_MB * sum(job.processes for job in workload.jobs))
+    taking_part = [job for job in workload.jobs if job.name in sections]
+    needed = _PROCESS_MB * sum(job.processes for job in taking_part)
+    # A power of two: for each amount of memory a machine's state is made and kept.
+    return usual if needed <= usual else 1 << (needed - 1).bit_length()
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:

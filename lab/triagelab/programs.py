@@ -37,4 +37,4 @@ def _compiled(source: Path, *options: str) -> Path:
         if done.returncode:
             raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
 
-    return cache.entry(f"programs/{source.stem}-{digest}", make) / "program"
+    return cache.made(f"programs/{source.stem}-{digest}", make) / "program"

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Putting a disk back as it was, whatever has ended the run.
 
-How it was is written down in the cache folder before anything is changed. Who is
-killed cannot put anything back, so the next run does, from that record.
+How it was is written down before anything is changed. Who is killed cannot put anything
+back, so the next run does, from that record; and tries again where that failed. It is
+where every run on this computer finds it, whatever its cache folder, and goes with the
+kernel that it is about.
 """
 
 import contextlib
@@ -16,6 +18,8 @@ from pathlib import Path
 from triagelab import cache, tools
 from triagelab.disks import Disk
 from triagelab.execute import write_json
+
+RECORDS = Path("/run/triage")
 
 _WBT = "wbt_lat_usec"
 _MODULES = Path("/sys/module")
@@ -41,16 +45,19 @@ class Before:
     @property
     def record(self) -> Path:
         """Where it is written down."""
-        return _records() / f"{self.disk}.json"
+        return _record(self.disk, self.sequence)
 
 
 @contextlib.contextmanager
 def noted(disk: Disk) -> Iterator[Before]:
-    """How the disk is, written down; and locked, so that it is known that we live."""
-    before = Before(
-        disk.name, _boot(), disk.about("diskseq"), disk.scheduler, dict(_settings(disk)), []
-    )
-    with cache.locked(_lock(disk.name)):
+    """How the disk is, written down; and locked, so that it is known that we live.
+
+    What could not be put back is not how it is: it is as a run before found it.
+    """
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # who can open a lock can hold it
+    record = _record(disk.name, disk.about("diskseq"))
+    with cache.locked(_lock(record)):
+        before = _recorded(record) if record.exists() else _as_it_is(disk)
         _write_down(before)
         yield before
 
@@ -77,38 +84,48 @@ def put_back(before: Before) -> None:
 
 
 def finish(before: Before) -> list[str]:
-    """Put everything back and forget the record; returns what could not be put back."""
-    put_back(before)
-    left = [*_remove(before.modules), *_different(before)]
-    before.record.unlink(missing_ok=True)
+    """Put everything back; returns what could not be put back. If nothing, forget the record."""
+    is_there = _is_there(before)
+    if is_there:
+        put_back(before)
+    left = [*_remove(before.modules), *(_different(before) if is_there else ())]
+    if not left:
+        before.record.unlink(missing_ok=True)
     return left
 
 
 def recover() -> list[str]:
-    """Put back what runs that were killed have left; returns a sentence on each."""
+    """Put back what earlier runs have left; returns a sentence on each, and what is left yet."""
     told: list[str] = []
-    for path in sorted(_records().glob("*.json")):
-        with _lock(path.stem).open("a") as lock:
+    for path in sorted(RECORDS.glob("*.json")):
+        with _lock(path).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue  # that run goes on
             if path.exists():
-                told += _recovered(Before(**json.loads(path.read_text())))
+                told += _recovered(_recorded(path))
     return told
 
 
 def _recovered(before: Before) -> Iterator[str]:
-    disk = Disk(before.disk)
     if before.boot != _boot():
         before.record.unlink()  # nothing of it has outlived the kernel
-    elif disk.about("diskseq") != before.sequence:
-        yield f"a run on {disk.path} was killed, and that disk is gone"
-        yield from _remove(before.modules)
-        before.record.unlink()
-    else:
-        yield f"a run on {disk.path} was killed; it is put back as it was before"
-        yield from finish(before)
+        return
+    how = "it is put back as it was before" if _is_there(before) else "that disk is gone"
+    yield f"a run has left {Disk(before.disk).path} changed; {how}"
+    yield from finish(before)
+
+
+def _as_it_is(disk: Disk) -> Before:
+    return Before(
+        disk.name, _boot(), disk.about("diskseq"), disk.scheduler, dict(_settings(disk)), []
+    )
+
+
+def _is_there(before: Before) -> bool:
+    """Whether it is still that disk."""
+    return Disk(before.disk).about("diskseq") == before.sequence
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
@@ -133,22 +150,27 @@ def _remove(modules: list[str]) -> Iterator[str]:
     for name in reversed(modules):
         if (_MODULES / name).exists():
             command = [tools.path(tools.RMMOD), name]
-            done = subprocess.run(command, capture_output=True, text=True)
+            # In a session of its own: a terminal's Ctrl-C, which waits for us, would end it.
+            done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
             if done.returncode:
                 yield f"the module {name} stays loaded: {done.stderr.strip()}"
 
 
 def _write_down(before: Before) -> None:
-    before.record.parent.mkdir(parents=True, exist_ok=True)
     write_json(before.record, asdict(before))
 
 
-def _records() -> Path:
-    return cache.root() / "host"
+def _recorded(record: Path) -> Before:
+    return Before(**json.loads(record.read_text()))
 
 
-def _lock(disk: str) -> Path:
-    return _records() / f"{disk}.lock"
+def _record(disk: str, sequence: str) -> Path:
+    """A disk that is gone may have left modules, and is not that which has its name now."""
+    return RECORDS / f"{disk}-{sequence}.json"
+
+
+def _lock(record: Path) -> Path:
+    return record.with_suffix(".lock")
 
 
 def _boot() -> str:

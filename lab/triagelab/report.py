@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a person reads: the report (one self-contained page) and the terminal's table."""
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import charts, drawing, findings, samples, sweeps, timelines
+from triagelab import charts, drawing, execute, findings, samples, sweeps, timelines
 from triagelab.drawing import Chart, Style
 from triagelab.findings import BASELINE, View
 from triagelab.measured import Measured
@@ -35,11 +36,14 @@ def write(there: Measured) -> Path:
 
     Returns the report's path.
     """
-    there.samples.write_parquet(there.out / "samples.parquet")
+    table = io.BytesIO()  # for polars has an error of its own where the disk is full
+    there.samples.write_parquet(table)
+    with execute.whole(there.out / "samples.parquet") as scratch:
+        scratch.write_bytes(table.getvalue())
     text = json.dumps(there.summary, indent=1, ensure_ascii=False)
-    (there.out / "summary.json").write_text(text + "\n")
+    execute.write_text(there.out / "summary.json", text + "\n")
     report = there.out / "report.html"
-    report.write_text(_page(there))
+    execute.write_text(report, _page(there))
     return report
 
 

@@ -5,7 +5,7 @@ import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,13 +43,27 @@ def owned(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path, message: str) -> Iterator[None]:
-    """Hold `path` locked; an error with `message` where somebody else does."""
-    with path.open("a") as handle:
+def exclusive(
+    path: Path, message: str, waiting: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold `path` locked; an error with `message` where somebody else does.
+
+    Or, where `waiting` is given, that is called and the other waited for.
+
+    It may be another user's: to lock a file is to read it. Nor is it opened to be made if
+    missing: of another's file in /tmp the kernel denies that even to root.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.touch(exist_ok=False)
+        path.chmod(0o644)  # whatever the umask
+    with path.open() as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LabError(message) from None
+            if waiting is None:
+                raise LabError(message) from None
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

@@ -60,10 +60,14 @@ OVERALL_UNITS = {
     "jain_index": "index",  # of bytes a second by weight: 1 is fair, 1 / n all for one of n
     "least_share": "1",  # of all bytes, what the job got that got least
     "longest_wait_us": "µs",
-    "late_share": "1",  # of the requests that have a deadline, those that took longer
+    "late_share": "1",  # of a job's requests, those after its deadline; a mean over such jobs
 }
 TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
 UNITS = JOB_UNITS | RUN_UNITS | OVERALL_UNITS | TIME_UNITS
+
+PERMILLES = {"p50_us": 500, "p99_us": 990, "p999_us": 999}
+# What fio's bins tell apart: they are 1/128 to 1/64 of a value wide.
+RESOLUTIONS = dict.fromkeys((*PERMILLES, "clat_p99_us"), 1 / 64)
 
 # Columns of samples.csv; all but in_flight only ever grow.
 COUNTERS = (
@@ -157,6 +161,11 @@ def units(environment: Record) -> dict[str, str]:
     return UNITS | {part_metric(part): "1" for part in parts(environment)}
 
 
+def resolution(metric: str) -> float:
+    """How far apart two values of a metric are at least, as a share, if they are two."""
+    return RESOLUTIONS.get(metric, 0.0)
+
+
 def parts(environment: Record) -> Record:
     """The parts of the device that say how busy they were, if there are any."""
     found: Record = environment["device"].get("parts") or {}
@@ -183,8 +192,16 @@ def read_json(path: Path) -> Record:
     return loaded
 
 
+#: What says of a directory of runs what it holds; all else is in the folder of one run.
+_RECORDS = ("environment.json", "study.json")
+
+
 def _unusable(path: Path, reason: object) -> LabError:
-    return LabError(f"{path}: {reason}. Delete the run's folder and use --resume to run it again.")
+    if path.name in _RECORDS:
+        advice = "Delete that file alone and repeat the command that made it with --resume"
+    else:
+        advice = "Delete the run's folder and use --resume to run it again"
+    return LabError(f"{path}: {reason}. {advice}; what else is finished is kept.")
 
 
 def _row(run: Record, value: Value, unit: str) -> Record:
@@ -273,8 +290,7 @@ def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
 
 def _latencies(bins: Counter[int]) -> dict[str, float]:
     """Percentiles of latencies, in ns."""
-    permilles = {"p50_us": 500, "p99_us": 990, "p999_us": 999}
-    return {metric: percentile(bins, of) / 1000 for metric, of in permilles.items()}
+    return {metric: percentile(bins, of) / 1000 for metric, of in PERMILLES.items()}
 
 
 def histograms(out: Path, job: str) -> dict[tuple[str, str], Counter[int]]:
@@ -322,21 +338,22 @@ def _overall(path: Path, jobs: list[Value], deadlines: dict[str, int]) -> dict[s
 
 
 def _late(threads: list[Record], deadlines: dict[str, int]) -> float:
-    """The share of requests that took longer than their job's deadline.
+    """The share of a job's requests that took longer than its deadline, a mean over such jobs.
 
     A job with a deadline that completed nothing was late with everything.
     """
-    if not deadlines:
-        return 0.0
-    late = total = 0
+    done: dict[str, Counter[int]] = defaultdict(Counter)
     for thread in threads:
         if thread["jobname"] in deadlines:
             parts = [thread[way]["lat_ns"] for way in DIRECTIONS if way in thread]
-            bins = _merged_bins(parts)
-            total += bins.total()
-            limit_ns = deadlines[thread["jobname"]] * 1000
-            late += sum(count for value, count in bins.items() if value > limit_ns)
-    return late / total if total else 1.0
+            done[thread["jobname"]] += _merged_bins(parts)
+    shares = [_share_above(bins, deadlines[job] * 1000) for job, bins in done.items()]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _share_above(bins: Counter[int], limit: int) -> float:
+    late = sum(count for value, count in bins.items() if value > limit)
+    return late / bins.total() if bins else 1.0
 
 
 def _by_weight(thread: Record, read: Record) -> float:

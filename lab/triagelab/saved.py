@@ -76,7 +76,8 @@ async def go_on(process: Process, state: Path) -> None:
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        raise LabError(f"no machine goes on from {state}; remove it, and it is made again")
+        # Its folder is an entry of the cache: without the file alone it is taken for whole.
+        raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 
 

@@ -77,10 +77,13 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(sample.mean()), _bootstrap((sample,), _mean), len(sample))
 
 
-def compare(a: Mapping[int, float], b: Mapping[int, float]) -> Comparison | None:
+def compare(
+    a: Mapping[int, float], b: Mapping[int, float], resolution: float = 0.0
+) -> Comparison | None:
     """Mean of `a` over mean of `b`, each a value by repeat number.
 
-    Only repeats that both sides finished count; None when there is no such repeat.
+    Only repeats that both sides finished count; None when there is no such repeat. Where
+    means are no further apart than `resolution`, a share of the smaller, values cannot tell.
     """
     shared = sorted(a.keys() & b.keys())
     if not shared:
@@ -92,13 +95,15 @@ def compare(a: Mapping[int, float], b: Mapping[int, float]) -> Comparison | None
     if n < REPEATS_FOR_INTERVAL:
         return Comparison(ratio, None, n, NOT_ENOUGH)
     interval = _bootstrap((above, below), _ratio_of_means)
-    verdict = _verdict(interval) if n >= REPEATS_FOR_VERDICT else NOT_ENOUGH
+    verdict = _verdict(ratio, interval, resolution) if n >= REPEATS_FOR_VERDICT else NOT_ENOUGH
     bounded = ratio is not None and math.isfinite(interval[1])
     return Comparison(ratio, interval if bounded else None, n, verdict)
 
 
-def _verdict(interval: Interval) -> str:
+def _verdict(ratio: float | None, interval: Interval, resolution: float) -> str:
     low, high = interval
+    if ratio and max(ratio, 1 / ratio) <= 1 + resolution:
+        return NO_DIFFERENCE
     if high < 1:
         return LOWER
     if low > 1:

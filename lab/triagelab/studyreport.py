@@ -33,7 +33,7 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
     for there in found.values():
         report.write(there)
     page = out / "study.html"
-    page.write_text(_html(out, found))
+    execute.write_text(page, _html(out, found))
     return page
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from triagelab import statistics
-from triagelab.samples import OVERALL_UNITS, point_order, units
+from triagelab.samples import OVERALL_UNITS, point_order, resolution, units
 
 # What schedulers are compared by; the rest is in the rows.
 COMPARED = ("p99_us", "iops", "mean_us", "bytes_per_s", "cpu_s")
@@ -117,7 +117,7 @@ def _verdicts(values: Values, environment: Record) -> list[Record]:
     for point, (job, metric), (b, a) in itertools.product(points(values), metrics, pairs):
         above = values.get((point, a, job, metric), {})
         below = values.get((point, b, job, metric), {})
-        comparison = statistics.compare(above, below)
+        comparison = statistics.compare(above, below, resolution(metric))
         if comparison is None:
             continue
         verdicts.append(

@@ -12,7 +12,7 @@ from triagelab import drawing, findings, statistics
 from triagelab.charts import background
 from triagelab.drawing import INK, Chart, Style
 from triagelab.findings import BASELINE, NAMES, SPACE, Scale, Sweep, View, digits, scale_for
-from triagelab.samples import UNITS
+from triagelab.samples import UNITS, resolution
 from triagelab.summary import Values, alone_key
 
 # The symbols of drawing.MARKERS as text, for labels.
@@ -50,10 +50,19 @@ class Kind:
     """What a chart shows of a sweep."""
 
     name: str  # in a sentence
-    axis: str
+    metric: str
     scale: Scale
     log: bool
-    more_is_better: bool
+
+    @property
+    def axis(self) -> str:
+        """What stands beside the axis."""
+        return NAMES[self.metric]
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether the best is at the top."""
+        return self.metric in findings.MORE_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -102,9 +111,7 @@ def lines(
     Latency has a log axis: it differs by orders of magnitude.
     """
     found = {
-        scheduler: [
-            _dot(values.get((view.point, scheduler, job, metric), {})) for _, view in sweep.steps
-        ]
+        scheduler: [_dot(_endured(view, values, scheduler, job, metric)) for _, view in sweep.steps]
         for scheduler in _schedulers(sweep)
     }
     found = {scheduler: line for scheduler, line in found.items() if any(line)}
@@ -114,10 +121,7 @@ def lines(
     log = UNITS[metric] == "µs" and low > 0
     scale = scale_for(UNITS[metric], math.sqrt(low * high) if log else high)
     of = f"{job}'s " if job else ""
-    kind = Kind(
-        f"{of}{NAMES[metric]}", NAMES[metric], scale, log, metric in findings.MORE_IS_BETTER
-    )
-    side = Side(sweep, kind, found)
+    side = Side(sweep, Kind(f"{of}{NAMES[metric]}", metric, scale, log), found)
     ends = _log_range([side]) if log else (0.0, 1.05 * high or 1.0)
     return _chart(identity, side, looks, *ends)
 
@@ -131,14 +135,14 @@ def _latency(sweep: Sweep, values: Values, relative: bool) -> Side:
     for scheduler in _schedulers(sweep):
         line: Line = []
         for _, view in sweep.steps:
-            measured = values.get((view.point, scheduler, view.protected, "p99_us"), {})
+            measured = _endured(view, values, scheduler, view.protected, "p99_us")
             line.append(_ratio(measured, _alone(view, values)) if relative else _dot(measured))
         lines[scheduler] = line
     lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
     middle = math.sqrt(math.prod(_ends(lines.values()))) if lines else 0.0
     scale = Scale(1, "× alone") if relative else scale_for("µs", middle)
     name = f"{sweep.steps[0][1].protected}'s P99 latency"
-    return Side(sweep, Kind(name, "P99 latency", scale, log=True, more_is_better=False), lines)
+    return Side(sweep, Kind(name, "p99_us", scale, log=True), lines)
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
@@ -151,7 +155,7 @@ def _throughput(sweep: Sweep, values: Values) -> Side:
     scale = scale_for("B/s", _ends(lines.values())[1] if lines else 0.0)
     jobs = dict.fromkeys(job for _, view in sweep.steps for job in view.background)
     name = f"bandwidth of {findings.listed(jobs)}" if jobs else ""
-    return Side(sweep, Kind(name, "bandwidth", scale, log=False, more_is_better=True), lines)
+    return Side(sweep, Kind(name, "bytes_per_s", scale, log=False), lines)
 
 
 def _schedulers(sweep: Sweep) -> list[str]:
@@ -163,6 +167,13 @@ def _alone(view: View, values: Values) -> Measured:
     return values.get((key, BASELINE, view.protected, "p99_us"), {}) if key else {}
 
 
+def _endured(view: View, values: Values, scheduler: str, job: str | None, metric: str) -> Measured:
+    """A metric; nothing where the job starved in some repeats: its latency has no end there."""
+    if view.starved(scheduler, job, metric):
+        return {}
+    return values.get((view.point, scheduler, job, metric), {})
+
+
 def _dot(measured: Measured) -> Dot | None:
     if not measured:
         return None
@@ -171,7 +182,7 @@ def _dot(measured: Measured) -> Dot | None:
 
 
 def _ratio(measured: Measured, base: Measured) -> Dot | None:
-    compared = statistics.compare(measured, base)
+    compared = statistics.compare(measured, base, resolution("p99_us"))
     if compared is None or compared.ratio is None:
         return None
     return Dot(measured, compared.ratio, compared.ci95)
@@ -305,7 +316,9 @@ def _title(side: Side) -> str:
     """Who is best and worst at the last step."""
     last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
     ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
-    equals = [name for name in ranked[1:] if _no_difference(last[name], last[ranked[0]])]
+    equals = [
+        name for name in ranked[1:] if _no_difference(last[name], last[ranked[0]], side.kind.metric)
+    ]
     said = findings.ends(
         side.kind.name,
         ranked,
@@ -316,8 +329,8 @@ def _title(side: Side) -> str:
     return f"At {side.sweep.key} = {side.sweep.steps[-1][0]:g} {said}"
 
 
-def _no_difference(a: Dot, b: Dot) -> bool:
-    compared = statistics.compare(a.measured, b.measured)
+def _no_difference(a: Dot, b: Dot, metric: str) -> bool:
+    compared = statistics.compare(a.measured, b.measured, resolution(metric))
     return compared is not None and compared.verdict == statistics.NO_DIFFERENCE
 
 
@@ -333,6 +346,8 @@ def _note(side: Side) -> str:
     if changes:
         reach = f"From {key} = {steps[0][0]:g} to {steps[-1][0]:g}"
         note += f" {reach} it becomes {findings.listed(changes)}."
-    if missing := [name for name, line in side.lines.items() if not all(line)]:
-        note += f" Nothing completed at some points under {findings.listed(missing)}."
+    lines = {name: side.lines.get(name, [None]) for name in _schedulers(side.sweep)}
+    if missing := [name for name, line in lines.items() if not all(line)]:
+        under = findings.listed(missing)
+        note += f" Nothing completed at some points, in some repeats or all, under {under}."
     return note

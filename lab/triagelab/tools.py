@@ -5,6 +5,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,16 @@ BISON = Tool("bison", "bison")
 BC = Tool("bc", "bc")
 LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 
-RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD)
+RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
-BUILD = (GCC, MAKE, PAHOLE)
+BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
 #: What else it takes to build a kernel.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
+
+
+def tell(what: str) -> None:
+    """Say what takes a while, aside: standard output is for what was asked for, as --json."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def _find(program: str) -> str | None:
@@ -102,7 +108,7 @@ def _missing(tools: Iterable[Tool]) -> list[Tool]:
 
 def _install(apt: str, missing: list[Tool]) -> None:
     packages = _packages(missing)
-    print(f"installing {' '.join(packages)}", flush=True)
+    tell(f"installing {' '.join(packages)}")
     install = [apt, "install", "-y", "-q", "--no-install-recommends", *packages]
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in ([apt, "update", "-q"], install):
@@ -115,21 +121,41 @@ def _install(apt: str, missing: list[Tool]) -> None:
             )
 
 
-def _version(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[0].strip()
+def with_us(signal: str, command: Sequence[str]) -> list[str]:
+    """`command`, sent the signal (its name, without SIG) when we end, whatever ends us.
+
+    Linux counts the thread that has started it for us.
+    """
+    return [path(SETPRIV), "--pdeathsig", signal, "--", *command]
+
+
+def call(command: Sequence[str]) -> str:
+    """What a program says; LabError with its complaint if it fails, as on a full disk."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+    )
+    if done.returncode:
+        raise LabError(
+            f"'{' '.join(command)}' failed with {done.returncode}:\n{done.stderr.strip()}"
+        )
+    return done.stdout
+
+
+def version(tool: Tool) -> str:
+    """A program's own version line."""
+    return call([path(tool), "--version"]).partition("\n")[0].strip()
 
 
 @functools.cache
 def qemu_version() -> str:
     """QEMU's own version line, part of what identifies a run."""
-    return _version([path(QEMU), "--version"])
+    return version(QEMU)
 
 
 @functools.cache
 def fio_version() -> str:
     """fio's own version, part of what identifies a run."""
-    return _version([path(FIO), "--version"])
+    return version(FIO)
 
 
 def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:

@@ -17,9 +17,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import execute, machines, modules, programs
-from triagelab.errors import LabError
+from triagelab import execute, machines, modules, programs, tools
 from triagelab.kernels import Kernel
+from triagelab.machines import BootError, GuestError
 
 #: The checks of schedulers.
 CHECKS = modules.SOURCE.parent / "tests/kernel"
@@ -213,13 +213,18 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
     """What boots a guest for some of its checks, to the first that fails."""
     machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
     submit = programs.static(CHECKS / "tools/submit.c")
+    # busybox's makes no journal.
+    tools.require([tools.MKE2FS])
+    mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
 
     async def boots(left: list[Check], folder: Path) -> list[Result]:
         files: dict[str, Path | str] = {
             "run": _script(wanted.scheduler, left),
             "lib.sh": CHECKS / "lib.sh",
             "tools/submit": submit,
+            "tools/mke2fs": mke2fs,
         }
+        files |= {f"tools/{path.name}": path.resolve() for path in tools.libraries(mke2fs)}
         files |= {check.script.name: check.script for check in left}
         job = machines.Job(
             files,
@@ -231,9 +236,9 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
         begin = time.monotonic()
         try:
             await machine.run(job, folder)
-        except machines.BootError:
+        except BootError:
             raise
-        except LabError as error:
+        except GuestError as error:  # any other is the lab's own, no scheduler's failure
             return results_of_a_dead_guest(
                 wanted.place, left, folder, error, time.monotonic() - begin
             )
@@ -260,23 +265,29 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
         """
 
 
-def results_of(place: Place, wanted: Iterable[Check], out: Path) -> list[Result]:
-    """The results of the checks that a guest got to."""
+def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
+    """The results of the checks that a guest got to, which is one at least."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"
-        if not record.exists():
+        words = record.read_text().split() if record.exists() else []
+        if len(words) != 3:  # nothing is in it where the guest had no memory left for it
             break
-        status, begun, ended = record.read_text().split()
+        status, begun, ended = words
         log = (out / f"{check.script.name}.log").read_text(errors="replace")
         if int(status) == 128 + 9:
             log += f"\nFAIL: not over after {_CHECK_LIMIT_S} s\n"
         found.append(Result(check, place, int(status), log, float(ended) - float(begun)))
+    if not found:  # a guest without memory may end like this, and the next one would again
+        said = (
+            f"the guest left no word of how it ended; its console's log is {out.parent}/console.log"
+        )
+        found.append(Result(wanted[0], place, None, said))
     return found
 
 
 def results_of_a_dead_guest(
-    place: Place, wanted: Sequence[Check], folder: Path, error: LabError, seconds: float
+    place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
 ) -> list[Result]:
     """By its console: what had ended before, and the check that it died in."""
     said = (folder / "console.log").read_text(errors="replace")
@@ -284,8 +295,8 @@ def results_of_a_dead_guest(
     found: list[Result] = []
     for check in wanted:
         status, _, reason = ended.get(check.script.name, "").partition(": ")
-        # If it died after the last had ended, it died of it.
-        if not status or check is wanted[-1]:
+        # If it died after the last had ended, it died of it; one that failed was the last.
+        if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
             found.append(Result(check, place, None, str(error), seconds))
             break
         found.append(Result(check, place, int(status), reason))

@@ -51,6 +51,7 @@ class Bench:
     judged_by: tuple[str, ...] = ()
     capacity_iops: float | None = 10000.0
     failed: tuple[tuple[str, int], ...] = ()
+    starved: tuple[tuple[str, int], ...] = ()  # where the protected job completes nothing
     noise: float = 0.02
     points: tuple[Record, ...] = ({},)
     notes: tuple[str, ...] = field(default=("The guest shares no file with the host.",))
@@ -112,6 +113,8 @@ def make(out: Path, bench: Bench = STUDY) -> Path:
         for scheduler, jobs in bench.loads.items():
             for repeat in range(bench.repeats):
                 here = {job: bench.at(point, scheduler, job, load) for job, load in jobs.items()}
+                if bench.protected and (scheduler, repeat) in bench.starved:
+                    here[bench.protected] = Load(0, 100)
                 _run(out, bench, scheduler, point, repeat, here)
     for repeat in range(bench.repeats if bench.alone else 0):
         assert bench.alone is not None and bench.protected is not None

@@ -33,6 +33,41 @@ def test_one_that_does_not_exist() -> None:
         applications.find("postgre")
 
 
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an application called `made`, a copy of another's."""
+    shutil.copytree(applications.FOLDER / "source-tree", tmp_path / "made")
+    monkeypatch.setattr(applications, "FOLDER", tmp_path)
+    return tmp_path / "made"
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "message"),
+    [
+        ("image_mb = 64", "", "missing: image_mb"),
+        (
+            "image_mb = 64",
+            'image_mb = "64"',
+            'image_mb must be a whole number, 1 or more, not "64"',
+        ),
+        ('packages = ["linux-libc-dev"]', "packages = 5", "packages must be a list, not 5"),
+        ("image_mb = 64", "image_mb = 64\nx = 5", "not known: x"),
+        ("image_mb = 64", "image_mb", "Expected '='"),
+    ],
+)
+def test_one_that_makes_no_sense(made: Path, line: str, instead: str, message: str) -> None:
+    path = made / "application.toml"
+    path.write_text(path.read_text().replace(line, instead))
+    with pytest.raises(RequestError, match=rf"{path}: {message}"):
+        applications.find("made")
+
+
+def test_a_script_that_is_no_text(made: Path) -> None:
+    (made / "run").write_bytes("# für jeden\n".encode("latin-1"))
+    with pytest.raises(RequestError, match="run is not in UTF-8"):
+        applications.find("made").uses("rate")
+
+
 def test_what_an_application_is_told_is_what_it_asks_for() -> None:
     experiment = experiments.find("postgres", {"rate": (50, 100)})
     point: dict[str, settings.Value] = {"beside": "backup", "ionice": "idle", "rate": 50}

@@ -38,6 +38,21 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
     assert "prio-basic costs least" in chart.title
 
 
+def test_who_starves_in_some_repeats_has_no_place_and_a_note(tmp_path: Path) -> None:
+    loads = {name: STUDY.loads[name] for name in ("none", "bfq", "prio-basic")}
+    bench = dataclasses.replace(STUDY, loads=loads, seconds=0.2, starved=(("bfq", 0), ("bfq", 3)))
+    found = case(tmp_path, bench)
+    places = charts.places(found.view, found.values)
+    assert [place.scheduler for place in places] == ["none", "prio-basic"]
+    chart = charts.protection("c", places, found.view, found.looks)
+    under = "under bfq (nothing completed in 2 of 5 repeats)"
+    assert chart.note.endswith(f"Endless, and so without a place, {under}.")
+    assert chart.title.startswith("prio-basic protects most")
+    bars = charts.bars("c", found.view, "database_sim", "p99_us", found.looks)
+    assert bars.note.endswith(f"Endless {under}: bars are of the others.")
+    assert "Endless" not in charts.bars("c", found.view, "database_sim", "iops", found.looks).note
+
+
 def test_background_jobs_count_together(tmp_path: Path) -> None:
     loads = {
         name: {**jobs, "scrub": dataclasses.replace(jobs["backup_sim"], iops=100)}

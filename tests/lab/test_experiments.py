@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Experiments: ours are whole, a user's file becomes one, a matrix is what it says."""
 
+import re
 from pathlib import Path
 
 import pytest
-from triagelab import devices, experiments, settings
-from triagelab.errors import LabError, RequestError
+from triagelab import cli, devices, experiments, settings
+from triagelab.errors import RequestError
 
 TWO = "[{}]\nrw=read\nprioclass=2\nprio={}\n[{}]\nrw=read\nprioclass=2\nprio={}\n"
 DEPTHS = "[a]\nrw=read\niodepth=${DEPTH}\n"
@@ -109,11 +110,56 @@ def test_a_point_that_makes_no_sense(
 def test_a_mistake_in_an_experiment_is_named(made: Path) -> None:
     path = made / "experiment.toml"
     path.write_text(path.read_text().replace('["bulk"]', '["blk"]'))
-    with pytest.raises(LabError, match=r"no job 'blk', it has: urgent, bulk"):
+    with pytest.raises(RequestError, match=r"no job 'blk', it has: urgent, bulk"):
         experiments.find("made")
     path.write_text('quest = "?"\n' + path.read_text())
-    with pytest.raises(LabError, match="not known: quest"):
+    with pytest.raises(RequestError, match="not known: quest"):
         experiments.find("made")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('repeats = "5"', 'repeats must be a whole number, 1 or more, not "5"'),
+        ("repeats = 0", "repeats must be a whole number, 1 or more, not 0"),
+        ("repeats = true", "repeats must be a whole number, 1 or more, not true"),
+        ("repeats = 2026-01-01", 'repeats must be a whole number, 1 or more, not "2026-01-01"'),
+        ("repeats = " + "9" * 5000, "4300 digits"),
+        ("protected = 5", "protected must be a text, not 5"),
+        ('background = "bulk"', 'background must be a list, not "bulk"'),
+        ("schedulers = [5]", "schedulers, item 1, must be a text, not 5"),
+        ('deadlines.urgent = "soon"', "deadlines.urgent must be a whole number"),
+        ("set = 5", "set must be a table, not 5"),
+        ("set.device.depth = 4", 'set.device must be a whole number or a text, not {"depth": 4}'),
+        ("vary = 5", "vary must be a table, not 5"),
+        ("vary.apps = 0", "vary.apps must be a list, not 0"),
+        ("vary.apps = []", "vary.apps has no value"),
+        ("vary.apps = {}", "vary.apps has no value"),
+        ("vary.apps = [1, 2.5]", "vary.apps, item 2, must be a whole number or a text, not 2.5"),
+        ("vary.prio.set = 5", "vary.prio.set must be a table, not 5"),
+        ("vary.prio.set.level = [1]", "vary.prio.set.level must be a whole number or a text"),
+        ("x = 5", "not known: x; there are application, background"),
+        ("x =", "Invalid value"),
+        ("title = \xe4", "'utf-8' codec can't decode"),
+    ],
+)
+def test_what_makes_no_sense_is_told_with_its_file_and_its_key(
+    made: Path, text: str, message: str
+) -> None:
+    path = made / "experiment.toml"
+    path.write_bytes(b'title = "A title"\nquestion = "A question?"\n' + text.encode("latin-1"))
+    for look in (experiments.title, experiments.find):
+        with pytest.raises(RequestError, match=rf"{re.escape(str(path))}: .*{re.escape(message)}"):
+            look("made")
+
+
+def test_one_without_a_title_is_a_request_that_makes_no_sense(
+    made: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (made / "experiment.toml").write_text("repeats = 5\n")
+    for words in (["list"], ["run", "made"]):
+        assert cli.main(words) == 2
+        assert "experiment.toml: missing: question, title" in capfd.readouterr().err
 
 
 def test_all_schedulers_unless_it_names_some(made: Path) -> None:

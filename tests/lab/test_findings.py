@@ -101,6 +101,36 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
     assert answer.details[0].startswith("bad: database_sim completed no request at all")
 
 
+def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
+    """Though in the others its P99 is the lowest; iops has all repeats in its mean."""
+    loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, seconds=0.2)
+    starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
+    under = "nothing completed in 2 of 5 repeats"
+    assert starved.ranked("database_sim", "p99_us")[-1] == "bfq"
+    assert starved.ranked("database_sim", "iops")[0] == "bfq"
+    assert starved.protectors() == []
+    answer = findings.answer(starved)
+    assert answer.headline.startswith("No scheduler was seen to protect database_sim")
+    assert answer.details[1].startswith("bfq: P99 latency 0.0")
+    assert f" that of none (lower; {under})" in answer.details[1]
+    said = title(starved, "database_sim", "p99_us")
+    assert re.search(rf"highest under bfq \(\d+\sµs; {under}\)$", said)
+    assert under not in title(starved, "database_sim", "iops")
+
+
+def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None:
+    loads = {name: STUDY.loads[name] for name in ("none", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, seconds=0.2)
+    answer = findings.answer(view(tmp_path, dataclasses.replace(bench, starved=(("none", 1),))))
+    assert answer.headline.startswith("bfq protects database_sim best")
+    assert "ms; nothing completed in 1 of 5 repeats)" in answer.headline
+    loads = {"none": STUDY.loads["none"]}
+    bench = dataclasses.replace(bench, loads=loads, starved=(("none", 1),))
+    answer = findings.answer(view(tmp_path / "one", bench))
+    assert "] (nothing completed in 1 of 5 repeats), " in answer.headline
+
+
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_few_repeats_claim_nothing(tmp_path: Path, repeats: int) -> None:
     found = view(tmp_path, dataclasses.replace(STUDY, repeats=repeats))
@@ -247,6 +277,12 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     )
     # Without the job alone latency is in its own unit.
     assert re.match(r"At the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
+
+
+def test_who_starves_in_some_repeats_is_as_bad_as_endless(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path, starved=(("bfq", 2),)))
+    assert answer
+    assert answer.details[-1].startswith("bfq: endless (nothing completed in 1 of 5 repeats), at ")
 
 
 def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:

@@ -80,11 +80,29 @@ def test_urgency_follows_the_io_priority(tmp_path: Path) -> None:
             "unset": "",
             "be1": "prioclass=2\nprio=1",
             "rt7": "prioclass=1\nprio=7",
-            "be5": "prioclass=2\nprio=5",
+            "be5": "prioclass=0x2\nprio=0X5",  # fio takes hexadecimal
         }.items()
     )
     ranked = sorted(read(tmp_path, text).jobs, key=lambda job: job.urgency)
     assert [job.name for job in ranked] == ["rt7", "be1", "unset", "be5", "idle"]
+
+
+@pytest.mark.parametrize(
+    ("options", "processes"),
+    [
+        ("", 1),
+        ("numjobs=12", 12),
+        ("numjobs=0x10", 16),
+        ("numjobs=$ncpus", 1),
+        (f"numjobs=1\nprio={'0' * 5000}", 1),  # more digits than Python takes
+    ],
+)
+def test_fio_writes_numbers_in_more_ways_than_one(
+    tmp_path: Path, options: str, processes: int
+) -> None:
+    (job,) = read(tmp_path, f"[a]\nrw=read\n{options}\n").jobs
+    assert job.processes == processes
+    assert job.urgency == (1, 4)
 
 
 def test_environment_variables_are_filled_in_here(
@@ -170,8 +188,8 @@ def test_what_might_write(tmp_path: Path, options: str, writes: bool) -> None:
         "filename=/dev/sda",
         "exec_prerun=rm -r precious",
         "read_iolog=log",
-        "write_bw_log=/root/log",
-        "mem=mmap:/root/precious",
+        "write_bw_log=/var/log/bandwidth",
+        "mem=mmap:/var/precious",
         "ioengine=filecreate",
     ],
 )

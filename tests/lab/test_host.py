@@ -6,7 +6,6 @@ On loop devices, because root can have one anywhere.
 
 import asyncio
 import contextlib
-import fcntl
 import glob
 import hashlib
 import json
@@ -15,15 +14,17 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from triagelab import disks, host, machines
+from triagelab import disks, host, machines, putback, rundir
 from triagelab.commands import places
-from triagelab.errors import RequestError
+from triagelab.errors import LabError, RequestError
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTORS = 64 << 11
@@ -38,19 +39,33 @@ def losetup(*words: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+#: The launcher, with the folder for records as its first argument.
+LAUNCHER = """
+import pathlib, sys
+from triagelab import cli, putback
+putback.RECORDS = pathlib.Path(sys.argv.pop(1))
+sys.exit(cli.main())
+"""
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where these tests' triages have their records of how a disk was."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    monkeypatch.setattr(putback, "RECORDS", tmp_path / "records")
+    return tmp_path / "records"
+
+
+def locked(path: Path) -> contextlib.AbstractContextManager[None]:
+    return rundir.exclusive(path, "", waiting=lambda: None)
 
 
 @pytest.fixture(autouse=True)
 def nobody_else_measures() -> Iterator[None]:
     """Else what is called here would say so and end; nor do these tests run twice at once."""
-    with Path("/tmp/triage-test-host.lock").open("a") as ours:
-        fcntl.flock(ours, fcntl.LOCK_EX)
-        with places.REAL_TIME_LOCK.open("a") as theirs:
-            fcntl.flock(theirs, fcntl.LOCK_EX)
+    with locked(Path("/tmp/triage-test-host.lock")):
+        with locked(places.REAL_TIME_LOCK):
+            pass
         yield
 
 
@@ -186,9 +201,10 @@ def test_a_disk_that_cannot_be_written_to(image: Path) -> None:
         losetup("-d", node)
 
 
-def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk) -> None:
+def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> None:
     with host.held(disk, may_write=False):
         assert "is in use" in refused(disk)
+        assert records.stat().st_mode & 0o77 == 0, "who can open a lock can hold it"
 
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
@@ -233,6 +249,19 @@ def test_what_the_kernel_says_meanwhile_is_kept(disk: disks.Disk, tmp_path: Path
     assert line.endswith(f";said of {disk.name}")
 
 
+def test_what_the_kernel_no_longer_has_is_not_the_end_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not os.access("/dev/kmsg", os.R_OK):
+        pytest.skip("the kernel's log cannot be read here")
+    said = [b"6,1,1,-;first\n", BrokenPipeError, b"6,9,9,-;last\n", BlockingIOError]
+    with monkeypatch.context() as patch, host._kernel_log(tmp_path / "log"):
+        patch.setattr(os, "read", Mock(side_effect=said))
+    first, lost, last = (tmp_path / "log").read_text().splitlines()
+    assert (first, last) == ("6,1,1,-;first", "6,9,9,-;last")
+    assert "lost" in lost
+
+
 # ---- the command ------------------------------------------------------------------
 
 
@@ -258,7 +287,8 @@ def words(disk: disks.Disk, tmp_path: Path, job: str, *more: object) -> list[str
     (tmp_path / "job.fio").write_text(job)
     given = ["run", tmp_path / "job.fio", "--machine", "host", "--device", disk.path]
     out = ["--repeats", "1", "--out", tmp_path / "out"]
-    return [sys.executable, "-m", "triagelab", *map(str, (*given, *out, *more))]
+    launch = [sys.executable, "-c", LAUNCHER, putback.RECORDS]
+    return [*map(str, (*launch, *given, *out, *more))]
 
 
 def triage(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -291,14 +321,14 @@ def other_than(disk: disks.Disk, *others: str) -> str:
     ids=lambda value: value.replace("\n", " ") if isinstance(value, str) else " ".join(value),
 )
 def test_a_request_that_makes_no_sense(
-    disk: disks.Disk, tmp_path: Path, cache: Path, more: list[str], job: str, message: str
+    disk: disks.Disk, tmp_path: Path, records: Path, more: list[str], job: str, message: str
 ) -> None:
     before = state(disk)
     done = triage(words(disk, tmp_path, job, *more))
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert state(disk) == before
     assert not (tmp_path / "out").exists()
-    assert not list((cache / "host").glob("*.json"))
+    assert not list(records.glob("*.json"))
 
 
 def test_a_scheduler_that_cannot_be_had_is_an_error_for_who_names_it(
@@ -326,7 +356,7 @@ def tune(disk: disks.Disk) -> dict[str, str]:
 
 
 def test_a_run_measures_with_the_kernels_settings_and_puts_the_owners_back(
-    disk: disks.Disk, tmp_path: Path, cache: Path
+    disk: disks.Disk, tmp_path: Path, records: Path
 ) -> None:
     before = tune(disk)
     other = other_than(disk, "mq-deadline")
@@ -334,7 +364,7 @@ def test_a_run_measures_with_the_kernels_settings_and_puts_the_owners_back(
     done = triage(words(disk, tmp_path, reads(), "--schedulers", chosen))
     assert done.returncode == 0, done.stderr
     assert state(disk) == before
-    assert not list((cache / "host").glob("*.json"))
+    assert not list(records.glob("*.json"))
     assert not programs_on(disk)
 
     for name in chosen.split(","):
@@ -374,7 +404,11 @@ def until(happens: Callable[[], object], seconds: float = 120) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_run_that_is_ended(
-    disk: disks.Disk, tmp_path: Path, cache: Path, number: signal.Signals
+    disk: disks.Disk,
+    tmp_path: Path,
+    records: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
@@ -394,17 +428,18 @@ def test_a_run_that_is_ended(
         assert running.returncode == -signal.SIGKILL
         until(lambda: not programs_on(disk))
         assert state(disk) != before
-        (record,) = (cache / "host").glob("*.json")
-        # What the next run is asked for does not matter.
+        (record,) = records.glob("*.json")
+        # What the next run is asked for does not matter, nor whose cache folder it has.
+        monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
-        assert f"a run on {disk.path} was killed; it is put back" in next_run.stderr
+        assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
         assert not record.exists()
     else:
         assert running.returncode == 130, errors
         assert re.search("interrupted; finished runs are kept.*--resume", errors, re.S)
     assert not programs_on(disk)
     assert state(disk) == before
-    assert not list((cache / "host").glob("*.json"))
+    assert not list(records.glob("*.json"))
 
 
 def test_a_run_that_goes_on_is_left_alone(disk: disks.Disk, tmp_path: Path) -> None:
@@ -416,11 +451,85 @@ def test_a_run_that_goes_on_is_left_alone(disk: disks.Disk, tmp_path: Path) -> N
     assert disk.scheduler == "mq-deadline"
 
 
+def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
+    disk: disks.Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever threads there are that may take the signal."""
+    before = tune(disk)
+    put_back = putback.put_back
+
+    def interrupted(how: putback.Before) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        put_back(how)
+
+    monkeypatch.setattr(putback, "put_back", interrupted)
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    # As from a terminal: whoever runs these tests may ignore it.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):
+            (disk.queue / "scheduler").write_text("none")
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        over.set()
+        thread.join()
+    assert state(disk) == before
+
+
+@pytest.fixture
+def module(disk: disks.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kernel module's folder; that there is one is all that rmmod's substitute minds."""
+    modules = tmp_path / "modules"
+    monkeypatch.setattr(putback, "_MODULES", modules)
+    rmmod = tmp_path / "bin/rmmod"
+    rmmod.parent.mkdir()
+    rmmod.write_text(
+        f'#!/bin/sh\ncut -d" " -f5 /proc/self/stat > {tmp_path}/group\n'
+        f'test ! -e {tmp_path}/busy || {{ echo "it is in use" >&2; exit 1; }}\n'
+        f"rmdir {modules}/$1\n"
+    )
+    rmmod.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{rmmod.parent}:{os.environ['PATH']}")
+    return modules / "some_iosched"
+
+
+def test_no_terminal_ends_what_unloads_a_module(
+    disk: disks.Disk, module: Path, tmp_path: Path
+) -> None:
+    with host.held(disk, may_write=False) as held:
+        putback.note_module(held.machine.before, module.name)
+        module.mkdir(parents=True)
+    assert not module.exists()
+    assert int((tmp_path / "group").read_text()) != os.getpgrp()
+
+
+def test_what_could_not_be_put_back_is_tried_again(
+    disk: disks.Disk, module: Path, tmp_path: Path, records: Path
+) -> None:
+    """By whatever run comes next; one on that disk does not take it for the owner's choice."""
+    (tmp_path / "busy").touch()
+    left = f"the module {module.name} stays loaded: it is in use"
+    with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:
+        putback.note_module(held.machine.before, module.name)
+        module.mkdir(parents=True)
+    assert left in putback.recover()
+    with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:
+        assert held.machine.before.modules == [module.name]
+    (tmp_path / "busy").unlink()
+    (told,) = putback.recover()
+    assert told.startswith(f"a run has left {disk.path} changed")
+    assert not module.exists()
+    assert not list(records.glob("*.json"))
+
+
 def test_a_record_of_another_time_or_disk_changes_nothing(
-    disk: disks.Disk, tmp_path: Path, cache: Path
+    disk: disks.Disk, tmp_path: Path, records: Path
 ) -> None:
     before = tune(disk)
-    record = {
+    record: dict[str, Any] = {
         "disk": disk.name,
         "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "sequence": disk.about("diskseq"),
@@ -428,11 +537,11 @@ def test_a_record_of_another_time_or_disk_changes_nothing(
         "settings": {"nr_requests": "33"},
         "modules": [],
     }
-    (cache / "host").mkdir(parents=True)
+    records.mkdir()
     for change, message in {"boot": "", "sequence": "is gone"}.items():
-        text = json.dumps(record | {change: "another"})
-        (cache / "host" / f"{disk.name}.json").write_text(text)
+        how = record | {change: "another"}
+        putback.Before(**how).record.write_text(json.dumps(how))
         done = triage(words(disk, tmp_path, reads(), "--schedulers", "nome"))
         assert message in done.stderr
         assert state(disk) == before
-        assert not list((cache / "host").glob("*.json"))
+        assert not list(records.glob("*.json"))

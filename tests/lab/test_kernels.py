@@ -55,9 +55,26 @@ def test_a_packed_kernel_comes_out_whole(compress: Callable[[bytes], bytes]) -> 
     assert kernels.uncompressed(image(packed)) == ELF
 
 
-def test_a_damaged_kernel_is_refused() -> None:
-    with pytest.raises(LabError, match="damaged"):
-        kernels.uncompressed(image(gzip.compress(b"no kernel")))
+@pytest.mark.parametrize(
+    ("damaged", "how"),
+    [
+        (image(gzip.compress(b"no kernel")), "no ELF file"),
+        (image(gzip.compress(ELF))[:-9], "its end is missing"),
+        (image(b"\x1f\x8b" + b"kernel" * 9), "decompressing"),
+        (image(b"\xfd7zXZ\0" + b"kernel" * 9), "Corrupt input data"),
+    ],
+)
+def test_a_damaged_kernel_is_refused(damaged: bytes, how: str) -> None:
+    with pytest.raises(LabError, match=rf"the kernel image is damaged: .*{how}.*install it again"):
+        kernels.uncompressed(damaged)
+
+
+@pytest.mark.parametrize("size", [0x1F0, 0x206, 0x20F, 0x24F])
+def test_a_kernel_cut_within_its_header_is_refused(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(image(gzip.compress(ELF))[:size])
+    with pytest.raises(RequestError, match="no Linux kernel"):
+        kernels.find(str(path))
 
 
 def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine whose kernel dies in booting."""
+"""A machine whose kernel dies in booting, and whether KVM is one that boots."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab import guest, machines
+from triagelab import guest, kernels, machines
 
 
 class Boots:
@@ -26,11 +28,15 @@ def machine(name: str) -> machines.Qemu:
     return machines.Qemu(name, cast(guest.Base, None), 4, (), (), {}, 1, "")
 
 
-def boot(name: str, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> machines.Outcome:
+def befall(boots: Boots, monkeypatch: pytest.MonkeyPatch) -> None:
     async def one(_: machines.Qemu, job: machines.Job, folder: Path) -> machines.Outcome:
         return await boots(job, folder)
 
     monkeypatch.setattr(machines.Qemu, "_boot", one)
+
+
+def boot(name: str, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> machines.Outcome:
+    befall(boots, monkeypatch)
     return asyncio.run(machine(name).run(machines.Job({}), Path("out")))
 
 
@@ -60,3 +66,51 @@ def test_nothing_else_is_tried_twice(
     with pytest.raises(type(error), match=str(error)):
         boot(name, boots, monkeypatch)
     assert len(boots.ends) == 1
+
+
+# ---- whether KVM works ------------------------------------------------------------
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
+    """What to boot into on a computer that has a /dev/kvm, and a cache of its own."""
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    image = tmp_path / "vmlinuz"
+    image.write_bytes(b"no kernel")
+    return guest.Base(kernels.Kernel("6.12", image, tmp_path, None), tmp_path / "base")
+
+
+def probed(base: guest.Base, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> bool:
+    befall(boots, monkeypatch)
+    return "kvm" in machines._vm(base, 2).qemu
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_kvm_did_is_remembered(
+    base: guest.Base, dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boots = Boots(machines.BootError("dead") if dies else None)
+    assert probed(base, boots, monkeypatch) == (not dies)
+    assert probed(base, boots, monkeypatch) == (not dies)
+
+
+def test_a_full_disk_says_nothing_of_kvm(base: guest.Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    boots = Boots(machines.FullError("no space"), None)
+    with pytest.raises(machines.FullError):
+        probed(base, boots, monkeypatch)
+    assert probed(base, boots, monkeypatch)
+
+
+def test_a_verdict_that_could_not_be_written_is_sought_again(
+    base: guest.Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, text: str) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "no space")
+
+    boots = Boots(None, None)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+        patch.setattr(Path, "write_text", write)
+        probed(base, boots, patch)
+    assert probed(base, boots, monkeypatch)

@@ -11,7 +11,7 @@ from triagelab import devices, experiments, plan, settings, tools
 from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
-from triagelab.machines import Qemu
+from triagelab.machines import Job, Qemu
 
 BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base-key"))
 MACHINE = Qemu("sim", BASE, 1, ("-accel", "tcg"), ("nokaslr",), {}, 2, "a machine")
@@ -149,13 +149,20 @@ def test_a_job_of_no_process_takes_no_part(setup: plan.Setup) -> None:
     assert by_apps == {0: ("database_sim",), 1: ("database_sim", "backup_sim")}
 
 
-def test_hundreds_of_processes_get_memory_for_each(setup: plan.Setup) -> None:
-    memory = {
-        run.point["apps"]: run.job.memory_mb
-        for run in plan.runs(matrix(setup, {"apps": listed(1, 100, 255, of="apps")}))
-        if "apps" in run.point
-    }
-    assert memory == {1: 512, 100: 512, 255: 4 * (255 + 1)}
+def test_hundreds_of_processes_get_memory_for_each_and_machines_are_few(
+    setup: plan.Setup,
+) -> None:
+    runs = plan.runs(matrix(setup, {"apps": listed(100, 150, 200, 255, 300, of="apps")}))
+    memory = {run.point["apps"]: run.job.memory_mb for run in runs if "apps" in run.point}
+    assert memory == {100: 512, 150: 1024, 200: 1024, 255: 1024, 300: 2048}
+    (alone,) = (run for run in runs if run.point.get("alone"))
+    assert alone.job.memory_mb == 512, "the others take no part"
+
+
+def test_memory_is_in_every_name(setup: plan.Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = names(setup)
+    monkeypatch.setattr(Job, "memory_mb", 2 * Job.memory_mb)
+    assert not before & names(setup)
 
 
 def test_where_a_job_takes_no_part_what_it_would_do_makes_no_difference(setup: plan.Setup) -> None:

@@ -5,13 +5,17 @@ import dataclasses
 import html
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
 from triagelab import measured, report, samples, summary
+from triagelab.errors import LabError
 
 from tests.lab import browser, rundirs
 from tests.lab.browser import Seen
@@ -112,6 +116,45 @@ def test_writing_again_changes_nothing(study: Path) -> None:
     before = [(study / name).read_bytes() for name in ("summary.json", "report.html")]
     report.write(measured.read(study))
     assert [(study / name).read_bytes() for name in ("summary.json", "report.html")] == before
+
+
+def test_what_is_written_again_is_there_whole_until_the_new_is(tmp_path: Path) -> None:
+    out = rundirs.make(tmp_path / "out", USERS)
+
+    def written() -> dict[str, int]:
+        report.write(measured.read(out))
+        return {path.name: path.stat().st_ino for path in out.iterdir() if path.is_file()}
+
+    before, after = written(), written()
+    assert before.keys() == after.keys()
+    assert {name for name in after if after[name] == before[name]} == {"environment.json"}
+
+
+@pytest.mark.parametrize("name", ["samples", "summary", "report"])
+def test_a_full_disk_is_told_with_what_could_not_be_written(tmp_path: Path, name: str) -> None:
+    out = rundirs.make(tmp_path / "out", USERS)
+    (out / f"{name}.part").symlink_to("/dev/full")
+    with pytest.raises(LabError, match=rf"cannot write .*{name}.*: No space left on device"):
+        report.write(measured.read(out))
+
+
+def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_path: Path) -> None:
+    out = rundirs.make(tmp_path / "out", USERS)
+    name = "mine\udcff"  # as Python has the name of a file that is no text
+    environment = samples.read_environment(out) | {"experiment": name}
+    (out / "environment.json").write_text(json.dumps(environment))
+    code = "from triagelab import measured, report; report.write(measured.read(Path(sys.argv[1])))"
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; from pathlib import Path; {code}", out],
+        env=os.environ
+        | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+    )
+    text = (out / "summary.json").read_text(encoding="utf-8")
+    assert "µs" in text
+    assert json.loads(text)["experiment"] == name
+    assert "µs" in (out / "report.html").read_text(encoding="utf-8")
 
 
 # ---- the page -------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 import dataclasses
 import gzip
+import itertools
 import json
 import shutil
 from collections import Counter
@@ -102,6 +103,20 @@ def test_generated_buckets_are_fios(out: Path) -> None:
     bins = with_real_fio(out)["jobs"][0]["read"]["lat_ns"]["bins"]
     assert bins
     assert all(rundirs.bucket(int(value)) == int(value) for value in bins)
+
+
+def test_percentiles_in_bins_beside_each_other_are_one(out: Path) -> None:
+    bins = with_real_fio(out)["jobs"][0]["read"]["lat_ns"]["bins"]
+    values = [rundirs.bucket(1 << 14)]
+    while values[-1] < 1 << 20:
+        width = 1 << max(values[-1].bit_length() - 7, 0)
+        values.append(rundirs.bucket(values[-1] + width))
+    assert set(map(int, bins)) & set(values), "these are fio's"
+    for metric in ("p50_us", "p99_us", "p999_us", "clat_p99_us"):
+        resolution = samples.resolution(metric)
+        assert all(b / a <= 1 + resolution for a, b in itertools.pairwise(values))
+        assert any(c / a > 1 + resolution for a, c in zip(values, values[2:], strict=False))
+    assert samples.resolution("mean_us") == samples.resolution("iops") == 0
 
 
 def test_percentile_is_the_smallest_value_that_reaches_the_share() -> None:
@@ -424,6 +439,12 @@ def test_folder_without_results_makes_no_sense(tmp_path: Path) -> None:
         samples.collect(tmp_path)
 
 
+def late_share(out: Path, **deadlines: int) -> float:
+    changes = {"judged_by": ["late_share"], "deadlines": deadlines}
+    edit(out / "environment.json", lambda environment: environment.update(changes))
+    return first_run(samples.collect(out), None)["late_share"]
+
+
 def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) -> None:
     """By the histogram of the job that has a deadline; the other job has none."""
     threads = json.loads((out / "runs/none-0/out/fio.json").read_text())["jobs"]
@@ -433,11 +454,36 @@ def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) ->
             bins.update({int(value): n for value, n in thread["read"]["lat_ns"]["bins"].items()})
     deadline_us = percentile(bins, 800) // 1000
     expected = sum(n for value, n in bins.items() if value > deadline_us * 1000) / bins.total()
-    changes = {"judged_by": ["late_share"], "deadlines": {"a": deadline_us}}
-    edit(out / "environment.json", lambda environment: environment.update(changes))
-    found = first_run(samples.collect(out), None)
     assert 0.1 < expected < 0.3
-    assert found["late_share"] == pytest.approx(expected)
+    assert late_share(out, a=deadline_us) == pytest.approx(expected)
+
+
+def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out: Path) -> None:
+    """Whatever the other job completes meanwhile; a third, that takes no part, is not late."""
+    never_us = 10**9
+    assert late_share(out, a=never_us, b=never_us, c=1) == 0
+
+    def starve(fio: dict[str, Any]) -> None:
+        fio["jobs"][1]["write"] = fio["jobs"][1]["read"]
+
+    edit(out / "runs/none-0/out/fio.json", starve)
+    assert late_share(out, a=never_us, b=never_us, c=1) == 0.5
+    assert late_share(out, b=never_us) == 1
+    assert late_share(out, c=1) == 0
+
+
+def test_threads_of_one_job_are_late_together(out: Path) -> None:
+    """Two of eight requests, all of one thread."""
+
+    def two(fio: dict[str, Any]) -> None:
+        for job, bins in zip(fio["jobs"], ({"1000": 6}, {"9000": 2}), strict=True):
+            done = {"total_ios": 6, "io_bytes": 6, "runtime": 1000}
+            latency = {"N": 6, "mean": 1.0, "max": 1, "bins": bins}
+            job |= {"jobname": "a", "read": {**done, "lat_ns": latency}, "write": job["trim"]}
+
+    edit(out / "runs/none-0/out/fio.json", two)
+    edit(out / "runs/none-0/run.json", lambda run: run.update(sections=["a"]))
+    assert late_share(out, a=5) == 0.25
 
 
 def test_a_process_that_never_started_is_no_starved_one(out: Path) -> None:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine whose state is to be saved, and QEMU does not do as it is told."""
+"""A machine whose state is to be saved or read, and QEMU does not do as it is told."""
 
 import asyncio
+import re
+import shutil
 from pathlib import Path
 
 import pytest
-from triagelab import saved
+from triagelab import cache, saved
 from triagelab.errors import LabError
 
 #: Answers every command, and after `cont` and `migrate` does what its environment says.
@@ -23,7 +25,7 @@ for line in sys.stdin:
             case "hangs":
                 time.sleep(1000)
         print('{"event": "RESUME"}\\n{"event": "STOP"}', flush=True)
-    if command == "migrate":
+    if command in ("migrate", "migrate-incoming"):
         print('{"event": "MIGRATION", "data": {"status": "active"}}')
         status = os.environ.get("MIGRATION", "completed")
         print(json.dumps({"event": "MIGRATION", "data": {"status": status}}), flush=True)
@@ -75,3 +77,36 @@ def test_what_qemu_refuses_is_told(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="QEMU refuses migrate: not today"):
         save(tmp_path, REFUSES="migrate")
     assert not left(tmp_path)
+
+
+def test_a_state_that_cannot_be_read_is_made_again_by_who_does_as_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "qemu.py").write_text(QEMU)
+    made = []
+
+    def make(folder: Path) -> None:
+        (folder / "state").touch()
+        made.append(folder)
+
+    async def go_on(state: Path) -> None:
+        qemu = await asyncio.create_subprocess_exec(
+            *("env", "MIGRATION=failed", "python3", str(tmp_path / "qemu.py")),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            await saved.go_on(qemu, state)
+        finally:
+            qemu.kill()
+            await qemu.wait()
+
+    state = cache.made("booted/key", make) / "state"
+    with pytest.raises(LabError, match=f"no machine goes on from {state}") as error:
+        asyncio.run(go_on(state))
+    said = re.search(r"remove (\S+),", str(error.value))
+    assert said
+    shutil.rmtree(said[1])
+    assert (cache.made("booted/key", make) / "state").exists()
+    assert len(made) == 2

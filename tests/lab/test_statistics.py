@@ -89,6 +89,20 @@ def test_nothing_done_on_one_side() -> None:
     assert (sometimes.ratio, sometimes.ci95) == (35.0, None)  # no upper end
 
 
+def test_what_values_cannot_tell_is_not_claimed() -> None:
+    """However alike the repeats are, and whichever of the two is the larger."""
+    close, far, base = repeats(*[128] * 5), repeats(*[131] * 5), repeats(*[127] * 5)
+    for resolution, seen in ((0.0, HIGHER), (1 / 64, NO_DIFFERENCE)):
+        forth, back = compare(close, base, resolution), compare(base, close, resolution)
+        assert forth and back
+        assert forth.verdict == back.inverse().verdict == seen
+    found = compare(far, base, 1 / 64)
+    assert found and found.verdict == HIGHER
+    few = compare(repeats(128, 128), repeats(127, 127), 1 / 64)
+    assert few and few.verdict == NOT_ENOUGH
+    assert compare(base, repeats(0, 0, 0), 1 / 64) == Comparison(None, None, 3, HIGHER)
+
+
 def test_inverse_is_the_comparison_the_other_way_round() -> None:
     a, b = repeats(1.0, 1.1, 1.2, 1.0, 1.1), repeats(2.0, 2.3, 2.2, 2.1, 2.2)
     forth, back = compare(a, b), compare(b, a)

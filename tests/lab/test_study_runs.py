@@ -5,6 +5,7 @@ A program in QEMU's place stands for guests, which are not what this is about.
 """
 
 import contextlib
+import fcntl
 import html
 import io
 import json
@@ -12,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +31,7 @@ from triagelab import (
     study,
     tools,
 )
-from triagelab.commands import places
+from triagelab.commands import places, telling
 from triagelab.plan import Run
 
 from tests.lab import browser, fakeqemu
@@ -104,6 +105,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         fakeqemu.install(folder / "bin")
         patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+        patch.setenv("TRIAGE_CACHE", str(folder / "cache"))
         tools.qemu_version.cache_clear()
         patch.setattr(experiments, "FOLDER", folder)
         for name, text in EXPERIMENTS.items():
@@ -177,6 +179,29 @@ def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFix
     assert triage("report", quiet) == 0
     assert (quiet / "study.html").read_text() == page
     assert "Of 1 finding 1 not comparable." in capsys.readouterr().out, "of two repeats"
+
+
+@pytest.mark.parametrize("name", ["study.json", "crowd/environment.json", "crowd/runs/*/run.json"])
+def test_what_a_damaged_record_says_to_do_costs_no_other_run(
+    tmp_path: Path, quiet: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(quiet, out)
+    damaged = next(out.glob(name))
+    before = finished(out)
+    before.pop(damaged.parent, None)
+    damaged.write_text("{")
+    assert triage("report", out) == 1
+    said = capsys.readouterr().err
+    assert str(damaged) in said
+    if "Delete the run's folder" in said:
+        shutil.rmtree(damaged.parent)
+    else:
+        assert "Delete that file alone and repeat the command" in said
+        damaged.unlink()
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert before.items() <= finished(out).items()
+    assert rows(out) == rows(quiet)
 
 
 def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path: Path) -> None:
@@ -326,6 +351,48 @@ def test_where_time_is_real_the_report_says_what_was_measured_before_the_rest(
         assert triage("report", out) == 0
         page = (out / "crowd/report.html").read_text()
         assert f"{QUICK_RUNS} of the runs were measured before the others" in page
+
+
+def test_in_real_time_it_waits_for_who_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hours of virtual time may be behind it; what has just been asked for fails at once."""
+    lock = tmp_path / "lock"
+    monkeypatch.setattr(places, "REAL_TIME_LOCK", lock)
+    waiting = []
+
+    def study(then: Callable[[], None]) -> int:
+        """Another measures until we have said that we wait, and `then` happens."""
+        with lock.open("w") as theirs:
+
+            def said(message: object, **_: object) -> None:
+                if "waiting" in str(message):
+                    waiting.append(message)
+                    theirs.close()
+                    then()
+
+            fcntl.flock(theirs, fcntl.LOCK_EX)
+            monkeypatch.setattr(telling.output, "print", said)
+            words = [*WORDS, "--machine", "vm", "--quick", "--out", tmp_path / "out", "--resume"]
+            return triage(*words)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def nothing() -> None:
+        pass
+
+    with lock.open("w") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        assert triage("run", "crowd", "--device", "null", "--machine", "vm") == 1
+    assert "another triage is measuring in real time" in capsys.readouterr().err
+    assert study(interrupt) == INTERRUPTED
+    assert f"--out {tmp_path}/out --resume" in capsys.readouterr().err
+    assert study(nothing) == 0
+    assert len(waiting) == 2
+    assert len(finished(tmp_path / "out")) == QUICK_RUNS
+    assert study(nothing) == 0, "which has nothing to measure"
+    assert len(waiting) == 2
 
 
 def test_interrupted_it_keeps_what_is_finished_and_goes_on(

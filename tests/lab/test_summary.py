@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from triagelab import samples, summary
 from triagelab.samples import JOB_UNITS, point_key
-from triagelab.statistics import HIGHER, LOWER, NOT_ENOUGH
+from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH
 from triagelab.summary import COMPARED, alone_key
 
 from tests.lab import rundirs
@@ -83,6 +84,23 @@ def test_verdicts_are_of_every_pair(found: dict[str, Any]) -> None:
     protected = by_pair["prio-basic", "none", "database_sim", "p99_us"]
     assert protected["verdict"] == LOWER
     assert by_pair["prio-basic", "bfq", "backup_sim", "iops"]["verdict"] == HIGHER
+
+
+def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
+    """In every repeat; other figures may differ by as little."""
+    loads = {name: STUDY.loads[name] for name in ("none", "kyber")}
+    out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, loads=loads, repeats=3))
+    environment = samples.read_environment(out)
+    table = samples.collect(out)
+    a_bin = {"none": 127.0, "kyber": 128.0}
+    told = table.with_columns(value=pl.col("scheduler").replace_strict(a_bin))
+    verdicts = {
+        verdict["metric"]: verdict["verdict"]
+        for verdict in summary.summarise(told, environment)["verdicts"]
+        if verdict["job"] == "database_sim"
+    }
+    assert verdicts["p99_us"] == NO_DIFFERENCE
+    assert verdicts["mean_us"] == verdicts["iops"] == HIGHER
 
 
 def test_same_measurements_make_the_same_text(study: Path, found: dict[str, Any]) -> None:

@@ -114,6 +114,18 @@ def test_title_is_about_the_last_step(swept: Case) -> None:
     assert "From t_apps = 1 to 16 it becomes " in latency.note
 
 
+def test_title_claims_no_difference_of_one_bin(swept: Case) -> None:
+    (sweep, _) = findings.sweeps(swept.views)
+    a_bin = {"none": 127.0, "bfq": 128.0}
+    values = {key: dict.fromkeys(of, a_bin.get(key[1], 200.0)) for key, of in swept.values.items()}
+    p99, mean = (
+        sweeps.lines("s", sweep, "database_sim", metric, values, swept.looks)
+        for metric in ("p99_us", "mean_us")
+    )
+    assert p99 and "lowest under none and bfq (" in p99.title
+    assert mean and "lowest under none (" in mean.title
+
+
 def test_labels_stand_beside_the_lines(swept: Case) -> None:
     (_, (latency, _)), _ = charts(swept)
     traces = {trace["name"]: trace for trace in drawn(latency)["data"]}
@@ -142,7 +154,23 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
     (_, (chart, _)), _ = charts(found)
     (none,) = (trace for trace in drawn(chart)["data"] if trace["name"] == "none")
     assert [value is None for value in none["y"]] == [False, True, False]
-    assert "Nothing completed at some points under none." in chart.note
+    assert chart.note.endswith("completed at some points, in some repeats or all, under none.")
+
+
+def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
+    """That of the others would be the best of all."""
+    loads = {"none": SWEPT.loads["none"], "bfq": SWEPT.loads["bfq"]}
+    found = case(tmp_path, dataclasses.replace(SWEPT, loads=loads, starved=(("bfq", 1),)))
+    (_, (chart, moved)), _ = charts(found)
+    assert [trace["name"] for trace in drawn(chart)["data"]] == ["none"]
+    assert "latency is " in chart.title and chart.title.endswith("under none")
+    assert chart.note.endswith("completed at some points, in some repeats or all, under bfq.")
+    assert [trace["name"] for trace in drawn(moved)["data"]] == ["none", "bfq"]
+    assert "Nothing completed" not in moved.note
+    (sweep, _) = findings.sweeps(found.views)
+    for metric, named in (("mean_us", ["none"]), ("iops", ["none", "bfq"])):
+        line = sweeps.lines("s", sweep, "database_sim", metric, found.values, found.looks)
+        assert line and [trace["name"] for trace in drawn(line)["data"]] == named
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,11 @@ tools.require([tools.Tool("no-such-program", "no-such-package")])"""
         "PYTHONPATH": os.pathsep.join(sys.path),
         "TRIAGE_CACHE": str(tmp_path / "cache"),
     }
-    both = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
-    assert [each.wait(60) for each in both] == [0, 0]
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [each.communicate(timeout=60)[0] for each in both]
+    assert [each.returncode for each in both] == [0, 0]
+    assert said == [b"", b""]  # standard output is for what was asked for
     assert log.read_text().split() == ["update", "install"]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Checks: what a script says of itself, which guests are made, what comes back from one."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
-from triagelab import debugkernel, kernels, machines, modules, verify
+from triagelab import kernels, machines, modules, programs, verify
 from triagelab.errors import LabError, RequestError
+from triagelab.machines import BootError, GuestError
 
 SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
@@ -94,17 +96,56 @@ def test_a_dead_guest_names_the_check_it_died_in(tmp_path: Path, died_in: int) -
     if died_in == 2:
         console += "check 02-b.sh begins\r\ncheck 02-b.sh ended 0: \r\ncheck 03-c.sh begins\r\n"
     (tmp_path / "console.log").write_text(console + "Kernel panic\r\n")
-    found = verify.results_of_a_dead_guest(SIM, wanted, tmp_path, LabError("panicked"), 9.0)
+    found = verify.results_of_a_dead_guest(SIM, wanted, tmp_path, GuestError("panicked"), 9.0)
     assert len(found) == died_in + 1
     assert (found[0].state, found[0].reason) == ("skip", "no disk")
     assert (found[-1].status, found[-1].log) == (None, "panicked")
 
 
-def test_a_guest_that_dies_after_its_last_check_has_failed_it(tmp_path: Path) -> None:
-    (tmp_path / "console.log").write_text("check 01-a.sh ended 0: \r\n")
-    wanted = [check(tmp_path, "01-a")]
-    (found,) = verify.results_of_a_dead_guest(SIM, wanted, tmp_path, LabError("panicked"), 9.0)
+@pytest.mark.parametrize(("names", "status"), [(("01-a",), 0), (("01-a", "02-b"), 1)])
+def test_a_guest_that_dies_after_its_last_check_has_failed_it(
+    tmp_path: Path, names: tuple[str, ...], status: int
+) -> None:
+    (tmp_path / "console.log").write_text(f"check 01-a.sh ended {status}: \r\n")
+    wanted = [check(tmp_path, name) for name in names]
+    (found,) = verify.results_of_a_dead_guest(SIM, wanted, tmp_path, GuestError("panicked"), 9.0)
     assert found.state == "fail"
+
+
+@pytest.mark.parametrize("left", [None, "", "0 1.5"])
+def test_a_guest_that_leaves_no_status_has_failed_its_first_check(
+    tmp_path: Path, left: str | None
+) -> None:
+    wanted = [check(tmp_path, name) for name in ("01-a", "02-b")]
+    out = tmp_path / "out"
+    out.mkdir()
+    if left is not None:
+        (out / "01-a.sh.status").write_text(left)
+    (found,) = verify.results_of(SIM, wanted, out)  # else it would be booted again for ever
+    assert (found.check.name, found.state) == ("01-a", "fail")
+    assert "left no word" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(GuestError("panicked"), False), (LabError("no room"), True), (BootError("no"), True)],
+)
+def test_only_what_befalls_a_guest_is_a_checks_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LabError, told: bool
+) -> None:
+    class Machine:
+        async def run(self, job: machines.Job, folder: Path) -> machines.Outcome:
+            folder.mkdir(parents=True)
+            (folder / "console.log").touch()
+            raise error
+
+    monkeypatch.setattr(machines, "make", lambda *_: Machine())
+    monkeypatch.setattr(programs, "static", lambda source: source)
+    wanted = [check(tmp_path, name) for name in ("01-a", "02-b")]
+    (guest,) = verify.guests(KERNEL, "kyber", (), wanted, tmp_path)[-1:]
+    with pytest.raises(LabError, match=str(error)) if told else contextlib.nullcontext():
+        verify.run([guest])
+    assert [result.state for result in guest.results] == ([] if told else ["fail", "fail"])
 
 
 def test_a_module_for_another_kernel_is_refused(tmp_path: Path) -> None:
@@ -115,9 +156,3 @@ def test_a_module_for_another_kernel_is_refused(tmp_path: Path) -> None:
     module.write_bytes(b"hello")
     with pytest.raises(RequestError, match="no kernel module"):
         modules.require_built_for(module, KERNEL)
-
-
-def test_an_option_that_the_configuration_lost_is_named() -> None:
-    wanted = "# text\nCONFIG_KASAN=y\nCONFIG_SMP=y\nCONFIG_NR_CPUS=8\n"
-    config = "CONFIG_SMP=y\n# CONFIG_KASAN is not set\nCONFIG_NR_CPUS=64\n"
-    assert debugkernel.ineffective(wanted, config) == ["CONFIG_KASAN=y", "CONFIG_NR_CPUS=8"]

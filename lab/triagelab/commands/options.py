@@ -2,6 +2,7 @@
 """What several commands take, and what follows from it alone."""
 
 import argparse
+import glob
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,6 +11,9 @@ from triagelab.errors import RequestError, unknown
 
 #: What a command adds itself to.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+#: What follows the name of a folder that nobody chose: when it was begun (rundir.new_folder).
+_DATE = f"{'[0-9]' * 8}-{'[0-9]' * 6}"
 
 
 def add_kernel(
@@ -57,9 +61,10 @@ def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
 def folder(given: argparse.Namespace, name: str, record: str) -> Path:
     """What --out says, or a new one called `name`; with --resume the newest that has `record`."""
     if given.out is None and given.resume:
-        found = sorted(Path("results").glob(f"{name}-*/{record}"))
+        # The date and no more: another experiment's name may begin with this one's.
+        found = sorted(Path("results").glob(f"{glob.escape(name)}-{_DATE}/{record}"))
         if not found:
-            raise RequestError(f"nothing to resume: there is no results/{name}-*")
+            raise RequestError(f"nothing to resume: there is no results/{name}-DATE")
         return found[-1].parent
     return rundir.new_folder(given.out, name, resume=given.resume)
 

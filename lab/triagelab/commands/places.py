@@ -16,15 +16,23 @@ REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 
 
 @contextlib.contextmanager
-def measuring_alone(machine: str) -> Iterator[None]:
-    """In real time a second experiment would be in the first one's figures."""
+def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
+    """In real time a second experiment would be in the first one's figures.
+
+    Who `waits` says so and does; for others it is an error.
+    """
     if machine == "sim":
         yield
         return
+    busy = "another triage is measuring in real time on this computer"
+
+    def tell() -> None:
+        telling.output.print(f"{busy}; waiting for it", style="yellow", soft_wrap=True)
+
     with rundir.exclusive(
         REAL_TIME_LOCK,
-        "another triage is measuring in real time on this computer; "
-        "wait for it, or use --machine sim",
+        f"{busy}; wait for it, or use --machine sim",
+        tell if waits else None,
     ):
         yield
 

@@ -4,6 +4,7 @@
 import argparse
 import functools
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,14 +48,18 @@ def prepare(
             raise RequestError(f"{name}: {held.disk.path} and this computer are what they are")
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
     if held:
-        return _setup_on(held, given, experiment, schedulers, repeats), os.uname().release
+        return _setup_on(held, given, experiment, schedulers, repeats, extra), os.uname().release
     device = given.device or experiment.device
     chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
     on = [devices.find(device, at.device) for at in chosen]
 
     tools.require(tools.RUN)
     kernel = kernels.find(given.kernel or kernels.DEFAULT_SERIES)
-    available = extra | _built(kernel, schedulers, on[0])
+    for path in extra.values():
+        modules.require_built_for(path, kernel)
+    ours = [name for name in schedulers if name not in extra]
+    given_files = {name: modules.kept(path) for name, path in extra.items()}
+    available = given_files | _built(kernel, ours, on[0])
     driver = on[0].module
     if driver and driver not in available and not guest.has_module(kernel, driver):
         raise RequestError(f"kernel {kernel.release} has no {driver}, which {device} needs")
@@ -82,6 +87,7 @@ def _setup_on(
     experiment: experiments.Experiment,
     schedulers: tuple[str, ...],
     repeats: int,
+    extra: dict[str, Path],
 ) -> plan.Setup:
     """The same for a disk of this computer."""
     experiment, virtual = experiment.on_hardware()
@@ -94,7 +100,6 @@ def _setup_on(
             f"{', '.join(sorted(writing))} would write to {held.disk.path}, over what it holds. "
             "Add --allow-write if nothing on it is needed any more"
         )
-    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
     told = set(held.left_out)
     held.provide(schedulers, extra)
     for name, reason in held.left_out.items():
@@ -127,7 +132,7 @@ def _setup_on(
 
 
 def _built(
-    kernel: kernels.Kernel, schedulers: tuple[str, ...], device: devices.Device
+    kernel: kernels.Kernel, schedulers: Iterable[str], device: devices.Device
 ) -> dict[str, Path]:
     """The modules of ours that are asked for, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
@@ -135,14 +140,17 @@ def _built(
         files[device.module] = f"{device.module}.ko"
     if not files:
         return {}
-    folder = _folder_of_built(kernel)
-    return {name: folder / file for name, file in files.items()}
+    built = _all_built(kernel)
+    return {name: built[file] for name, file in files.items()}
 
 
 @functools.cache
-def _folder_of_built(kernel: kernels.Kernel) -> Path:
-    """Asked once: make takes two seconds to find nothing to do, and a study has 29 measures."""
-    return modules.build(kernel)
+def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
+    """Our modules by their files' names, the same for all of a study's 29 measures.
+
+    Asked once: make takes two seconds to find nothing to do.
+    """
+    return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
 
 def schedulers_of(

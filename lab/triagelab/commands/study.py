@@ -130,11 +130,14 @@ def _measure_study(
     try:
         with telling.progress(total, total - sum(map(len, left.values())), quiet=False) as step:
             for machine, tasks in left.items():
-                with places.measuring_alone(machine):
+                if not tasks:
+                    continue  # and nobody to wait for
+                # Hours may have gone into what is measured before it comes to this.
+                with places.measuring_alone(machine, waits=True):
                     results += execute.execute(
                         tasks, options.executor(given, machine), telling.tells(step)
                     )
-    except execute.StoppedError:
+    except (execute.StoppedError, KeyboardInterrupt):
         return telling.tell_interrupted(_resume_study(given, out))
     for name, runs in planned.items():
         if any(execute.is_done(out / name / "runs" / run.id) for run in runs):

@@ -56,7 +56,7 @@ def _verify(given: argparse.Namespace) -> int:
         if needed and not guest.has_module(kernel, needed):
             raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
     built = sorted(modules.build(kernel).glob("*.ko"))
-    files = {path.name: path for path in [*built, *available]}
+    files = {path.name: modules.kept(path) for path in [*built, *available]}
     out = rundir.new_folder(given.out, f"verify-{given.scheduler}")
     with rundir.owned(out):
         guests = verify.guests(kernel, given.scheduler, files.values(), chosen, out / "guests")

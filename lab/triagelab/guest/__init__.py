@@ -92,7 +92,7 @@ def base(kernel: Kernel) -> Base:
         archive(stage, folder / _ARCHIVE)
         shutil.rmtree(stage)
 
-    return Base(kernel, cache.entry(f"initramfs/{key.hexdigest()[:16]}", make))
+    return Base(kernel, cache.made(f"initramfs/{key.hexdigest()[:16]}", make))
 
 
 def pack_job(
@@ -187,7 +187,7 @@ def _stage_modules(kernel: Kernel, stage: Path) -> Path:
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         if (kernel.modules / name).exists():
             shutil.copyfile(kernel.modules / name, target / name)
-    subprocess.run([tools.path(tools.DEPMOD), "-b", str(stage), kernel.release], check=True)
+    tools.call([tools.path(tools.DEPMOD), "-b", str(stage), kernel.release])
     return target / "modules.dep"
 
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What several commands take: which folder --resume goes on with."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+from triagelab import rundir
+from triagelab.commands import options
+from triagelab.errors import RequestError
+
+RESUME = argparse.Namespace(out=None, resume=True)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the folders are that nobody chose."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+def begun(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "environment.json").touch()
+
+
+def test_the_newest_of_this_experiment_is_gone_on_with(results: Path) -> None:
+    for name in ("mixed-20260102-030405", "mixed-20260103-000000", "mixed-hdd-20260104-000000"):
+        begun(results / name)
+    (results / "mixed-20260105-000000").mkdir()  # where nothing was planned yet
+    found = options.folder(RESUME, "mixed", "environment.json")
+    assert found == Path("results/mixed-20260103-000000")
+
+
+def test_what_a_new_folder_is_called_is_what_is_looked_for(results: Path) -> None:
+    name = "mine[1]"  # a job file's, which may be called anything
+    new = rundir.new_folder(None, name)
+    begun(new)
+    assert options.folder(RESUME, name, "environment.json") == new
+
+
+def test_another_experiments_folder_is_none_to_go_on_with(results: Path) -> None:
+    begun(results / "mixed-hdd-20260104-000000")
+    with pytest.raises(RequestError, match="nothing to resume: there is no results/mixed-DATE"):
+        options.folder(RESUME, "mixed", "environment.json")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Packages: what is said while they are fetched, and what becomes of a program that fails.
+
+Scripts in apt's and dpkg-deb's place stand for the distribution.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from triagelab import kernels, packages
+from triagelab.errors import LabError
+
+APT_GET = """#!/bin/sh
+for last; do :; done
+case $* in *download*) touch "${last}_6.12.9-1_all.deb" ;; esac
+"""
+DPKG_DEB = """#!/bin/sh
+mkdir -p "$3/usr/src"
+touch "$3/usr/src/linux-source-6.12.tar.xz"
+"""
+FULL = "#!/bin/sh\necho 'cannot write: No space left on device' >&2\nexit 2\n"
+
+EACH = pytest.mark.parametrize(
+    "fetch",
+    [lambda: packages.fetched("editor", ["ed"]), lambda: kernels.source("6.12")],
+    ids=["packages", "source"],
+)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of what is called in the distribution's place."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    scripts = {"apt-get": APT_GET, "apt-cache": "#!/bin/sh\n", "dpkg-deb": DPKG_DEB}
+    for name, text in scripts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@EACH
+def test_standard_output_is_left_to_what_was_asked_for(
+    programs: Path, capfd: pytest.CaptureFixture[str], fetch: Callable[[], Path]
+) -> None:
+    assert fetch().exists()
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("fetching the ")
+
+
+@EACH
+def test_a_package_that_cannot_be_unpacked_is_told_in_the_programs_words(
+    programs: Path, fetch: Callable[[], Path]
+) -> None:
+    (programs / "dpkg-deb").write_text(FULL)
+    with pytest.raises(LabError, match=r"dpkg-deb -x (?s:.*)No space left on device"):
+        fetch()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `run` is asked for: whose modules are measured."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+from triagelab import experiments, guest, kernels, machines, modules, plan, tools
+from triagelab.commands import request
+from triagelab.errors import RequestError
+
+RELEASE = "6.12.1-test"
+KERNEL = kernels.Kernel(RELEASE, Path("vmlinuz"), Path("/none"), None)
+MACHINE = machines.Qemu("sim", guest.Base(KERNEL, Path("base")), 1, (), (), {}, 1, "")
+
+
+def module(path: Path, release: str = RELEASE, content: str = "") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(f"\x7fELF\0{content}\0vermagic={release} SMP\0".encode())
+    return path
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Nothing is found or booted, and what is built is in a list."""
+    folder, asked = tmp_path / "build", []
+
+    def build(_: kernels.Kernel) -> Path:
+        asked.append(folder)
+        for name in modules.own_schedulers():
+            module(folder / f"{name}-iosched.ko", content="ours")
+        return folder
+
+    monkeypatch.setattr(tools, "require", lambda wanted: None)
+    monkeypatch.setattr(kernels, "find", lambda name: KERNEL)
+    monkeypatch.setattr(machines, "make", lambda name, kernel, cpus: MACHINE)
+    monkeypatch.setattr(guest, "has_module", lambda kernel, name: True)
+    monkeypatch.setattr(modules, "build", build)
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    request._all_built.cache_clear()
+    return asked
+
+
+def prepared(*given: Path, schedulers: str) -> plan.Setup:
+    """What is to be run on the kernel's own device, which needs no module of ours."""
+    asked = argparse.Namespace(
+        repeats=1, module=list(given), schedulers=schedulers, set=[], vary=[], cpus=None,
+        device="null", kernel=None,
+    )  # fmt: skip
+    setup, _ = request.prepare(asked, experiments.find("mixed-priority"), "sim", None)
+    return setup
+
+
+def test_a_module_that_is_given_is_measured_in_place_of_ours(
+    tmp_path: Path, built: list[Path]
+) -> None:
+    given = module(tmp_path / "triage-iosched.ko", content="theirs")
+    setup = prepared(given, schedulers="none,triage")
+    assert b"theirs" in setup.modules["triage"].read_bytes()
+    assert not built, "nothing of ours is needed"
+    setup = prepared(given, schedulers="none,triage,prio-basic")
+    assert b"theirs" in setup.modules["triage"].read_bytes()
+    assert b"ours" in setup.modules["prio-basic"].read_bytes()
+
+
+def test_a_module_for_another_kernel_is_refused_before_anything_is_built(
+    tmp_path: Path, built: list[Path]
+) -> None:
+    given = module(tmp_path / "triage-iosched.ko", release="6.1.0-9-amd64")
+    with pytest.raises(RequestError, match=r"built for kernel 6\.1\.0-9-amd64, not for 6\.12\.1"):
+        prepared(given, schedulers="none,triage,prio-basic")
+    assert not built
+
+
+def test_what_is_planned_is_run_whoever_builds_meanwhile(tmp_path: Path, built: list[Path]) -> None:
+    given = module(tmp_path / "triage-iosched.ko", content="theirs")
+    setup = prepared(given, schedulers="none,triage,prio-basic")
+    planned = {path.name: path.read_bytes() for path in setup.modules.values()}
+    assert set(planned) == {"triage-iosched.ko", "prio-basic-iosched.ko"}, "as modprobe asks for"
+    module(given, content="newer")
+    module(built[0] / "prio-basic-iosched.ko", content="newer")
+    again = prepared(schedulers="none,prio-basic").modules["prio-basic"]
+    for path in (*setup.modules.values(), again):
+        assert path.read_bytes() == planned[path.name]
+    anew = prepared(given, schedulers="none,triage").modules["triage"]
+    assert b"newer" in anew.read_bytes()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The README's commands, as a new user gives them: in a copy that nothing was built in."""
+"""The documents' commands, as their readers give them: the README's in a copy that nothing was
+built in, those for a real machine in a guest."""
 
 import asyncio
 import re
@@ -14,12 +15,27 @@ from triagelab import kernels, machines, modules
 from tests.product.product import ROOT
 
 README = (ROOT / "README.md").read_text()
+OPERATE = (ROOT / "docs/operate.md").read_text()
+#: In the guest the disk is a null_blk.
+DISK = "nullb0"
+
+
+def blocks(kind: str, document: str = README) -> list[str]:
+    """The code blocks of one kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```", document, re.M | re.S)
 
 
 def commands(kind: str) -> list[str]:
-    """The lines of all code blocks of one kind."""
-    blocks = re.findall(rf"^```{kind}\n(.*?)^```", README, re.M | re.S)
-    return [line for block in blocks for line in block.splitlines()]
+    """The lines of all of the README's code blocks of one kind."""
+    return [line for block in blocks(kind) for line in block.splitlines()]
+
+
+def table(document: str, heading: str) -> list[str]:
+    """The names in the first column of the first table behind a text."""
+    rows = re.search(r"^\|.*?(?=\n[^|])", document.split(heading, 1)[1], re.M | re.S)
+    assert rows is not None, heading
+    first = [row.split("|")[1] for row in rows[0].splitlines()]
+    return [name for cell in first for name in re.findall("`(.+?)`", cell)]
 
 
 @pytest.fixture(scope="module")
@@ -49,33 +65,74 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
         assert scheduler in text
 
 
-def test_the_scheduler_on_a_real_machine(tmp_path: Path) -> None:
-    """Those commands in a guest, whose disk is a null_blk."""
-    lines = [line.replace("sdX", "nullb0") for line in commands("sh real-machine")]
-    assert any("insmod" in line for line in lines)
+@pytest.fixture(scope="module")
+def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a guest leaves of the commands for a real machine: the README's, then operate.md's."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     module = "triage-iosched.ko"
+    *use, undo = blocks("sh real-machine", OPERATE)
+    chosen = f"cat /sys/block/{DISK}/queue/scheduler"
+    debugfs = f"/sys/kernel/debug/block/{DISK}/sched"
     script = "\n".join(
         [
             "#!/bin/sh -ex",
             "modprobe null_blk",
+            # As a disk has it; a null_blk has none.
+            f"echo mq-deadline > /sys/block/{DISK}/queue/scheduler",
             "mkdir /backup /data && echo precious > /data/file",
-            *lines[:2],
-            "grep '.triage.' /sys/block/nullb0/queue/scheduler > out/chosen",
-            *lines[2:],
-            "cat /sys/block/nullb0/queue/scheduler >> out/chosen",
-            "tar -tf /backup/all.tar >> out/chosen",
+            *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine")),
+            "tar -tf /backup/all.tar > out/archived",
+            "(",
+            *use,
+            ") > out/operate",
+            f"ls {debugfs} > out/files",
+            f"cut -d ' ' -f 1 {debugfs}/reasons > out/reasons",
+            f"cut -d ' ' -f 1 {debugfs}/depth > out/depth",
+            undo,
+            f"{chosen} > out/undone",
+            "find /lib/modules -name 'triage*' >> out/undone",
         ]
     )
     files: dict[str, Path | str] = {
-        "run": script,
+        "run": script.replace("sdX", DISK),
         f"build/{kernel.release}/{module}": modules.build(kernel) / module,
     }
-    machine = machines.make("sim", kernel)
-    job = machines.Job(files)
-    outcome = asyncio.run(machine.run(job, tmp_path))
-    assert outcome.status == 0, (tmp_path / "console.log").read_text()
-    chosen, after, *archived = (outcome.folder / "chosen").read_text().splitlines()
+    folder = tmp_path_factory.mktemp("real-machine")
+    outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files), folder))
+    assert outcome.status == 0, (folder / "console.log").read_text()
+    return outcome.folder
+
+
+def test_the_readmes_scheduler_on_a_real_machine(real_machine: Path) -> None:
+    chosen, after = (real_machine / "chosen").read_text().splitlines()
     assert "[triage]" in chosen
     assert "[mq-deadline]" in after
-    assert "data/file" in archived
+    assert "data/file" in (real_machine / "archived").read_text().splitlines()
+
+
+def test_the_operators_scheduler_on_a_real_machine(real_machine: Path) -> None:
+    said = (real_machine / "operate").read_text()
+    before, chosen = re.findall(r"^none .*\[(.+)\]", said, re.M)
+    assert (before, chosen) == ("mq-deadline", "triage")
+    counts = re.search(r"^(\d+) (\d+) (\d+)$", said, re.M)
+    assert counts is not None
+    high, normal, low = map(int, counts.groups())
+    assert (high > 0, normal, low > 0) == (True, 0, True)
+    trace = re.findall(r"triage_dispatch: .* class (\S+) cost \d+ reason (\S+)", said)
+    assert trace
+    assert {name for name, _ in trace} == {"NORMAL"}
+    assert {reason for _, reason in trace} <= set(table(OPERATE, "### Reasons"))
+
+    undone = (real_machine / "undone").read_text().splitlines()
+    assert [line for line in undone if "[mq-deadline]" in line and "triage" not in line] == undone
+
+
+@pytest.mark.parametrize(
+    ("heading", "file"),
+    [("## See what it does", "files"), ("In `depth`:", "depth"), ("### Reasons", "reasons")],
+)
+def test_the_operators_tables_on_a_real_machine(
+    heading: str, file: str, real_machine: Path
+) -> None:
+    """What debugfs shows is explained, and what is explained is there."""
+    assert sorted(table(OPERATE, heading)) == sorted((real_machine / file).read_text().split())

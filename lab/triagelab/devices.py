@@ -11,6 +11,7 @@ from pathlib import Path
 
 from triagelab.errors import RequestError, unknown
 from triagelab.modules import SOURCE
+from triagelab.settings import is_number
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Bounds:
 
     def allow(self, text: str) -> bool:
         """Whether `text` is such a number."""
-        if not text.isdecimal() or not self.lowest <= int(text) <= self.highest:
+        if not is_number(text) or not self.lowest <= int(text) <= self.highest:
             return False
         return not self.power_of_2 or int(text).bit_count() == 1
 

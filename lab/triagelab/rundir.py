@@ -3,7 +3,6 @@
 
 import contextlib
 import fcntl
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from triagelab import devices, execute, modules, plan, tools
+from triagelab import devices, execute, modules, plan, samples, tools
 from triagelab.errors import LabError, RequestError
 
 _LEAST_FREE_BYTES = 512 << 20
@@ -147,10 +146,9 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
     Where it was planned for `part` of them, that is what it may hold. Nothing is written.
     """
     runs = plan.runs(setup)
-    record = out / "environment.json"
-    if not record.exists():
+    if not (out / "environment.json").exists():
         return Planned(out, runs, _environment(setup, release, runs, 0), [])
-    then = json.loads(record.read_text())
+    then = samples.read_environment(out)
     if part and then["runs"] != [run.id for run in runs]:
         earlier = plan.runs(part)
         _refuse_other(then, _environment(part, release, earlier, 0), out)
@@ -184,13 +182,12 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
     """Write down what only a finished run can tell: what the device was set to."""
-    record = out / "environment.json"
-    environment = json.loads(record.read_text())
+    environment = samples.read_environment(out)
     done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
     environment["device"]["settings"] = devices.was_set_to(
         done.device, out / "runs" / done.id / "out"
     )
-    execute.write_json(record, environment)
+    execute.write_json(out / "environment.json", environment)
 
 
 def require_space(out: Path) -> None:

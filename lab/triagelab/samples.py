@@ -133,12 +133,22 @@ def collect(out: Path) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SCHEMA)
 
 
+#: What no environment.json is without, of whichever day.
+_ALWAYS = (
+    *("experiment", "title", "machine", "cpus", "device", "kernel", "fio"),
+    *("schedulers", "repeats", "seed", "runs"),
+)
+
+
 def read_environment(out: Path) -> Record:
     """What was run on what; raises RequestError when `out` is no run directory."""
     path = out / "environment.json"
     if not path.is_file():
         raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
-    return read_json(path)
+    environment = read_json(path)
+    if absent := [key for key in _ALWAYS if key not in environment]:
+        raise _unusable(path, f"it does not say {', '.join(absent)}")
+    return environment
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:

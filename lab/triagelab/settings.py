@@ -55,6 +55,11 @@ def scheduler(name: str) -> str | None:
     return first if dot and first not in _OF_DEVICES else None
 
 
+def is_number(text: str) -> bool:
+    """Whether `text` is a whole number that any setting could be: of 64 bits."""
+    return text.isdecimal() and len(text) <= len(str(2**64))
+
+
 def split(values: Mapping[str, Value]) -> Settings:
     """Settings, by short names, by what they are for; what is for the job file is left out.
 
@@ -72,7 +77,7 @@ def split(values: Mapping[str, Value]) -> Settings:
 
 
 def _cpus(value: Value) -> int:
-    if not str(value).isdecimal() or not 1 <= int(value) <= _MOST_CPUS:
+    if not is_number(str(value)) or not 1 <= int(value) <= _MOST_CPUS:
         raise RequestError(f"{CPUS}={value}: expected a whole number from 1 to {_MOST_CPUS}")
     return int(value)
 

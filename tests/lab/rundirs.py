@@ -108,7 +108,6 @@ def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
 def make(out: Path, bench: Bench = STUDY) -> Path:
     """Writes the run directory of an experiment and returns it."""
     out.mkdir(parents=True, exist_ok=True)
-    _dump(out / "environment.json", environment(bench))
     for point in bench.points:
         for scheduler, jobs in bench.loads.items():
             for repeat in range(bench.repeats):
@@ -119,6 +118,8 @@ def make(out: Path, bench: Bench = STUDY) -> Path:
     for repeat in range(bench.repeats if bench.alone else 0):
         assert bench.alone is not None and bench.protected is not None
         _run(out, bench, "none", {"alone": True}, repeat, {bench.protected: bench.alone})
+    runs = {"runs": sorted(path.name for path in (out / "runs").iterdir())}
+    _dump(out / "environment.json", environment(bench) | runs)
     return out
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `run` is asked for: whose modules are measured."""
+"""What `run` is asked for: values to vary, and whose modules are measured."""
 
 import argparse
 from pathlib import Path
@@ -49,6 +49,11 @@ def prepared(*given: Path, schedulers: str) -> plan.Setup:
     )  # fmt: skip
     setup, _ = request.prepare(asked, experiments.find("mixed-priority"), "sim", None)
     return setup
+
+
+def test_values_that_no_number_of_64_bits_can_be_stay_texts() -> None:
+    """Python takes no number of 5000 digits."""
+    assert request.values_to_vary([f"bs=4k,0,7,{'9' * 5000}"]) == {"bs": ("4k", 0, 7, "9" * 5000)}
 
 
 def test_a_module_that_is_given_is_measured_in_place_of_ours(

@@ -439,6 +439,12 @@ def test_folder_without_results_makes_no_sense(tmp_path: Path) -> None:
         samples.collect(tmp_path)
 
 
+def test_what_an_environment_does_not_say_is_named(out: Path) -> None:
+    edit(out / "environment.json", lambda environment: environment.pop("schedulers"))
+    with pytest.raises(LabError, match=r"it does not say schedulers\. Delete that file alone"):
+        samples.collect(out)
+
+
 def late_share(out: Path, **deadlines: int) -> float:
     changes = {"judged_by": ["late_share"], "deadlines": deadlines}
     edit(out / "environment.json", lambda environment: environment.update(changes))

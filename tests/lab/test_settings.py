@@ -35,7 +35,7 @@ def test_what_is_no_schedulers(name: str) -> None:
     assert settings.scheduler(name) is None
 
 
-@pytest.mark.parametrize("text", ["0", "65", "-1", "many", ""])
+@pytest.mark.parametrize("text", ["0", "65", "-1", "many", "", "9" * 5000])
 def test_a_number_of_cpus_out_of_bounds_names_the_bounds(text: str) -> None:
     with pytest.raises(RequestError, match="1 to 64"):
         settings.split({"cpus": text})

@@ -31,13 +31,13 @@ def _report(given: argparse.Namespace) -> int:
 
 def tell(out: Path, as_json: bool = False) -> None:
     """Make the report and show the table."""
-    path = report.write(measured.read(out))
+    found = measured.read(out)
+    path = report.write(found)
     text = (out / "summary.json").read_text()
     if as_json:
         sys.stdout.write(text)
         return
-    environment = json.loads((out / "environment.json").read_text())
-    telling.output.print(report.table(json.loads(text), environment))
+    telling.output.print(report.table(json.loads(text), found.environment))
     telling.output.print(f"report: {os.path.relpath(path)}", markup=False)
 
 

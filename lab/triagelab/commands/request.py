@@ -176,7 +176,7 @@ def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
         name, _, values = pair.partition("=")
         if not values:
             raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
-        numbered = (int(text) if text.isdecimal() else text for text in values.split(","))
+        numbered = (int(text) if settings.is_number(text) else text for text in values.split(","))
         vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
     return vary
 

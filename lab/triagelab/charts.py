@@ -8,9 +8,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from triagelab import drawing, findings, statistics
+from triagelab import drawing, figures, findings, lookup, statistics
 from triagelab.drawing import GREY, INK, Chart, Style
-from triagelab.findings import BASELINE, NAMES, View, scale_for
+from triagelab.figures import NAMES, scale_for
+from triagelab.lookup import BASELINE, View
 from triagelab.samples import UNITS, resolution
 from triagelab.summary import Values, alone_key
 
@@ -113,12 +114,12 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     together = " together" if len(view.background) > 1 else ""
     note = (
         f"Up: P99 total latency of {view.protected}, as a ratio to running alone (log axis). "
-        f"Across: bytes a second of {findings.listed(view.background)}{together}, as a ratio to "
+        f"Across: bytes a second of {figures.listed(view.background)}{together}, as a ratio to "
         f"{BASELINE}. Bars are 95 % intervals over repeats; a perfect scheduler would stand where "
         "the dashed lines cross."
     )
     if starved := _starved(view, view.protected, "p99_us"):
-        note += f" Endless, and so without a place, under {findings.listed(starved)}."
+        note += f" Endless, and so without a place, under {figures.listed(starved)}."
     return drawing.chart(identity, _protection_title(found, view), note, figure)
 
 
@@ -148,8 +149,8 @@ def _dot(place: Place, look: Style) -> go.Scatter:
             "line": {"color": look.colour if hollow else "white", "width": 2 if hollow else 1},
         },
         name=name,
-        hovertemplate=f"<b>{name}</b><br>P99 {findings.times(place.protection)} alone"
-        f"<br>background keeps {findings.share(place.kept)}<extra></extra>",
+        hovertemplate=f"<b>{name}</b><br>P99 {figures.times(place.protection)} alone"
+        f"<br>background keeps {figures.share(place.kept)}<extra></extra>",
     )
 
 
@@ -178,7 +179,7 @@ def _protection_title(found: list[Place], view: View) -> str:
     protectors = [place for place in found if place.scheduler in names]
     if not protectors:
         ratios = [_ratio(place.protection) for place in found]
-        least, most = findings.digits(min(ratios)), findings.digits(max(ratios))
+        least, most = figures.digits(min(ratios)), figures.digits(max(ratios))
         reach = f"{least} to {most}" if least != most else least
         few = view.repeats < statistics.REPEATS_FOR_VERDICT
         seen = "too few repeats to tell if one does" if few else "no scheduler was seen to do"
@@ -194,9 +195,9 @@ def _protection_title(found: list[Place], view: View) -> str:
 
 
 def _standing(place: Place) -> str:
-    ratio = findings.digits(_ratio(place.protection))
+    ratio = figures.digits(_ratio(place.protection))
     return (
-        f"{ratio} × alone with {findings.digits(100 * _ratio(place.kept))} % of the background kept"
+        f"{ratio} × alone with {figures.digits(100 * _ratio(place.kept))} % of the background kept"
     )
 
 
@@ -224,7 +225,7 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
         figure.add_annotation(
             x=max(row["ci95"] or [row["mean"]]) / scale.divisor,
             y=html.escape(scheduler),
-            text=findings.quantity(row["mean"], row["unit"]),
+            text=figures.quantity(row["mean"], row["unit"]),
             xanchor="left",
             xshift=5,
             font={"size": 12, "color": INK},
@@ -248,10 +249,10 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
             showgrid=False,
         ),
     )
-    notes = [f"Dashed: {job} alone, {findings.shown(alone)}."] if alone else []
+    notes = [f"Dashed: {job} alone, {lookup.shown(alone)}."] if alone else []
     notes += [NOTES[metric]] if metric in NOTES else []
     if starved := _starved(view, job, metric):
-        notes.append(f"Endless under {findings.listed(starved)}: bars are of the others.")
+        notes.append(f"Endless under {figures.listed(starved)}: bars are of the others.")
     return drawing.chart(identity, findings.title(view, job, metric), " ".join(notes), figure)
 
 
@@ -276,5 +277,5 @@ def _bar(scheduler: str, row: dict[str, Any], divisor: float, look: Style) -> go
             },
         },
         name=name,
-        hovertemplate=f"{name}: {findings.shown(row)}<extra></extra>",
+        hovertemplate=f"{name}: {lookup.shown(row)}<extra></extra>",
     )

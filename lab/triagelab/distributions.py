@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from triagelab import drawing, findings
+from triagelab import drawing, figures
 from triagelab.drawing import INK, Chart, Style
-from triagelab.findings import Scale, scale_for
+from triagelab.figures import Scale, scale_for
 from triagelab.samples import percentile
 
 Bins = Counter[int]  # ns -> requests
@@ -96,10 +96,10 @@ def _slowest_hundredth(found: Mapping[str, Bins]) -> str:
     slow = {name: percentile(bins, 990) / 1000 for name, bins in found.items()}
     ranked = sorted(slow, key=lambda name: slow[name])
     said = [
-        f"{findings.quantity(slow[name], 'µs')} under {name}"
+        f"{figures.quantity(slow[name], 'µs')} under {name}"
         for name in dict.fromkeys((ranked[0], ranked[-1]))
     ]
-    return f"99 % of requests took at most {findings.listed(said)}"
+    return f"99 % of requests took at most {figures.listed(said)}"
 
 
 # ---- over what varies -----------------------------------------------------------

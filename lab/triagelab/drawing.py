@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import plotly.io
 from scipy.optimize import isotonic_regression
 
-from triagelab.findings import BASELINE
+from triagelab.lookup import BASELINE
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from triagelab import drawing, findings
+from triagelab import drawing, figures
 from triagelab.drawing import Chart
-from triagelab.findings import View
+from triagelab.lookup import View
 from triagelab.settings import Value
 
 Cell = tuple[Value, Value, View]  # where it is, and what was measured there
@@ -61,7 +61,7 @@ def grid(
         for place in (first[0], first[-1])
     ]
     of = f"{job}'s " if job else ""
-    title = f"Under {scheduler} {of}{findings.name_of(metric)} is from {said[0]} to {said[1]}"
+    title = f"Under {scheduler} {of}{figures.name_of(metric)} is from {said[0]} to {said[1]}"
     return drawing.chart(identity, title, "The darker, the higher; means over repeats.", figure)
 
 
@@ -75,4 +75,4 @@ def _axis(name: str, values: list[Value]) -> dict[str, object]:
 
 
 def _text(mean: float | None, unit: str) -> str:
-    return "" if mean is None else findings.quantity(mean, unit)
+    return "" if mean is None else figures.quantity(mean, unit)

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import findings, samples, summary
-from triagelab.findings import View
+from triagelab import lookup, samples, summary
+from triagelab.lookup import View
 from triagelab.summary import Values
 
 Record = dict[str, Any]
@@ -39,7 +39,7 @@ class Measured:
     @cached_property
     def views(self) -> list[View]:
         """Each point of the matrix."""
-        return findings.views(self.summary, self.environment)
+        return lookup.views(self.summary, self.environment)
 
     def histograms(self, job: str) -> Mapping[tuple[str, str], Counter[int]]:
         """Latencies of a fio job, in bins of ns, by point and scheduler."""

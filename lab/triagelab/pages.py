@@ -5,9 +5,21 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from triagelab import charts, distributions, findings, grids, samples, study, sweeps
+from triagelab import (
+    bottleneck,
+    charts,
+    distributions,
+    figures,
+    findings,
+    grids,
+    lookup,
+    samples,
+    study,
+    sweeps,
+)
 from triagelab.drawing import Chart, Style
-from triagelab.findings import Answer, Sweep, View
+from triagelab.findings import Answer
+from triagelab.lookup import Sweep, View
 from triagelab.measured import Measured
 from triagelab.settings import Value
 
@@ -66,13 +78,13 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
     done = sum(run["status"] == "done" for _, run in runs)
     how = (
         f"{environment['machine']}, {environment['device']['name']}, "
-        f"{findings.counted(environment['repeats'], 'repeat')}, "
-        f"{findings.counted(done, 'run')} finished"
+        f"{figures.counted(environment['repeats'], 'repeat')}, "
+        f"{figures.counted(done, 'run')} finished"
     )
     if failed := len(runs) - done:
         how += f", {failed} failed"
     limits = [
-        (findings.describe(view.point), findings.bottlenecks(view, environment["machine"]))
+        (lookup.describe(view.point), bottleneck.sentences(view, environment["machine"]))
         for view in there.views
     ]
     answer = findings.of_all(there.views)
@@ -89,7 +101,7 @@ def at(found: list[View], values: Mapping[str, Value]) -> list[View]:
 
 def _described(chart: study.Chart) -> str:
     """A chart that there is nothing for."""
-    of = " of ".join(filter(None, [chart.metric and findings.name_of(chart.metric), chart.job]))
+    of = " of ".join(filter(None, [chart.metric and figures.name_of(chart.metric), chart.job]))
     return f"{chart.kind}: {', '.join(filter(None, [of, _where(chart)]))}"
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triagelab import experiments, findings
+from triagelab import bottleneck, experiments, figures
 from triagelab.errors import LabError
-from triagelab.findings import View
+from triagelab.lookup import View
 from triagelab.settings import Value
 from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
 
@@ -147,27 +147,27 @@ def _verdict(finding: Finding, view: View) -> tuple[str, str]:
         for expected in finding.expects
     }
     if missing := [str(expected) for expected, found in seen.items() if found is None]:
-        return NOT_MEASURED, f"nothing to tell whether {findings.listed(missing)}"
+        return NOT_MEASURED, f"nothing to tell whether {figures.listed(missing)}"
     compared = {expected: found for expected, found in seen.items() if found is not None}
     wrong = [
-        f"{expected.a} is {findings.times(found)} {expected.b}, not {WORDS[expected.relation]} it"
+        f"{expected.a} is {figures.times(found)} {expected.b}, not {WORDS[expected.relation]} it"
         for expected, found in compared.items()
         if found.verdict != NOT_ENOUGH and not _HOLDS[expected.relation](found)
     ]
     if wrong:
-        return DISAGREE, f"{findings.listed(wrong)}. {finding.because}".rstrip()
+        return DISAGREE, f"{figures.listed(wrong)}. {finding.because}".rstrip()
     if any(found.verdict == NOT_ENOUGH for found in compared.values()):
         return NOT_COMPARABLE, "Too few repeats to tell."
-    return AGREE, f"{findings.listed(map(str, compared))}."
+    return AGREE, f"{figures.listed(map(str, compared))}."
 
 
 def _ours(finding: Finding, view: View) -> str:
     """The figures of the schedulers that the finding is about, and what was the limit."""
     named = dict.fromkeys(name for expected in finding.expects for name in (expected.b, expected.a))
     shown = [
-        f"{name} {findings.quantity(row['mean'], row['unit'])}"
+        f"{name} {figures.quantity(row['mean'], row['unit'])}"
         for name in view.schedulers
         if name in named and (row := view.row(name, finding.job, finding.metric))
     ]
-    limits = dict.fromkeys(findings.bottleneck(view, name) for name in view.schedulers)
+    limits = dict.fromkeys(bottleneck.named(view, name) for name in view.schedulers)
     return f"{', '.join(shown)}; bottleneck: {' or '.join(limits)}" if shown else ""

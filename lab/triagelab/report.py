@@ -15,9 +15,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import charts, drawing, execute, findings, samples, sweeps, timelines
+from triagelab import (
+    bottleneck,
+    charts,
+    drawing,
+    execute,
+    figures,
+    findings,
+    lookup,
+    samples,
+    sweeps,
+    timelines,
+)
 from triagelab.drawing import Chart, Style
-from triagelab.findings import BASELINE, View
+from triagelab.lookup import BASELINE, View
 from triagelab.measured import Measured
 from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
 from triagelab.summary import Values
@@ -100,7 +111,7 @@ def _page(there: Measured) -> str:
     return template.render(
         environment=environment,
         overall=findings.overall(views),
-        sweeps=sweeps.charts("sweep", findings.sweeps(views), values, looks),
+        sweeps=sweeps.charts("sweep", lookup.sweeps(views), values, looks),
         parts=parts,
         collapsed=len(parts) > POINTS_SHOWN,
         failed=[run for run in runs if run["status"] != "done"],
@@ -153,14 +164,14 @@ def _part(
         for index, job in enumerate(view.jobs)
     ]
     return Part(
-        point=findings.describe(view.point),
+        point=lookup.describe(view.point),
         answer=findings.answer(view),
         protection=charts.protection(f"{identity}-place", found, view, looks) if found else None,
         no_protection="" if found else _no_protection(view),
         jobs=jobs,
         cpu=cpu,
         time=[chart for chart in time if chart],
-        bottlenecks=findings.bottlenecks(view, environment["machine"]),
+        bottlenecks=bottleneck.sentences(view, environment["machine"]),
         device=timelines.utilisation(f"{identity}-device", view, measured, looks),
         utilisation=_utilisation(view),
         tables=[_job_table(view, job) for job in view.jobs],
@@ -186,10 +197,10 @@ def _utilisation(view: View) -> list[list[str]]:
     metrics = [metric for metric in wanted if metric in view.metrics]
     if not metrics:
         return []
-    table = [["scheduler", *map(findings.name_of, metrics), "bottleneck"]]
+    table = [["scheduler", *map(figures.name_of, metrics), "bottleneck"]]
     for scheduler in view.schedulers:
         cells = [_cell(view.row(scheduler, None, metric)) for metric in metrics]
-        table.append([scheduler, *cells, findings.bottleneck(view, scheduler)])
+        table.append([scheduler, *cells, bottleneck.named(view, scheduler)])
     if view.protected and view.alone_run(metrics[0]):
         cells = [_cell(view.alone_run(metric)) for metric in metrics]
         table.append([f"{view.protected} alone", *cells, ""])
@@ -197,7 +208,7 @@ def _utilisation(view: View) -> list[list[str]]:
 
 
 def _cell(row: Record | None) -> str:
-    return findings.shown(row) if row else "–"
+    return lookup.shown(row) if row else "–"
 
 
 def _job_table(view: View, job: str) -> JobTable:
@@ -212,12 +223,12 @@ def _job_table(view: View, job: str) -> JobTable:
             if (row := view.row(scheduler, job, metric))
         ]
         if lines:
-            blocks.append((findings.NAMES[metric], lines))
+            blocks.append((figures.NAMES[metric], lines))
     return JobTable(job, best, blocks)
 
 
 def _line(view: View, job: str, metric: str, scheduler: str, row: Record, best: str | None) -> Line:
-    mean, _, interval = findings.shown(row).partition(" [")
+    mean, _, interval = lookup.shown(row).partition(" [")
     return Line(
         scheduler,
         mean,
@@ -231,7 +242,7 @@ def _line(view: View, job: str, metric: str, scheduler: str, row: Record, best: 
 def _verdict(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    return f"{findings.times(comparison)} {comparison.verdict}"
+    return f"{figures.times(comparison)} {comparison.verdict}"
 
 
 def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
@@ -296,7 +307,7 @@ def _cpus(environment: Record) -> str:
 def _can_do(environment: Record) -> str:
     capacity = environment["device"].get("capacity_iops")
     if capacity:
-        return findings.quantity(capacity, "IOPS")
+        return figures.quantity(capacity, "IOPS")
     if parts := samples.parts(environment):
         return f"depends on the requests; measured is how busy it is, by part: {', '.join(parts)}"
     return "not known"
@@ -307,7 +318,7 @@ def _can_do(environment: Record) -> str:
 
 def table(result: Record, environment: Record) -> RenderableType:
     """A table a job and the answer, no wider than 80 columns; of many points the answer alone."""
-    views = findings.views(result, environment)
+    views = lookup.views(result, environment)
     overall = findings.overall(views)
     shown: list[RenderableType] = []
     if not overall or len(views) <= POINTS_SHOWN:
@@ -321,7 +332,7 @@ def table(result: Record, environment: Record) -> RenderableType:
 
 
 def _terminal_view(view: View) -> list[RenderableType]:
-    point = [Text(findings.describe(view.point), style="bold")] if view.point != "{}" else []
+    point = [Text(lookup.describe(view.point), style="bold")] if view.point != "{}" else []
     if view.judged_by:
         tables = [_terminal_judged(view, metric) for metric in view.judged_by]
     else:
@@ -366,13 +377,13 @@ def _terminal_judged(view: View, metric: str) -> Table:
     """A line a scheduler: the metric that the experiment is judged by."""
     grid = Table(box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
-    grid.add_column(f"{findings.name_of(metric)} [95 %]", justify="right")
+    grid.add_column(f"{figures.name_of(metric)} [95 %]", justify="right")
     compared = _has_verdicts(view)
     if compared:
         grid.add_column(f"/ {BASELINE}", justify="right")
     for scheduler in view.schedulers:
         row = view.row(scheduler, None, metric)
-        cells = [findings.shown(row) if row else "–"]
+        cells = [lookup.shown(row) if row else "–"]
         if compared:
             cells.append(_sign(view.compare(scheduler, BASELINE, None, metric)))
         grid.add_row(scheduler, *cells)
@@ -382,11 +393,11 @@ def _terminal_judged(view: View, metric: str) -> Table:
 def _short(row: Record | None) -> str:
     if row is None:
         return "nothing done"
-    return findings.digits(row["mean"]) if row["metric"] == "iops" else findings.shown(row)
+    return figures.digits(row["mean"]) if row["metric"] == "iops" else lookup.shown(row)
 
 
 def _sign(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    ratio = "–" if comparison.ratio is None else f"{findings.digits(comparison.ratio)} ×"
+    ratio = "–" if comparison.ratio is None else f"{figures.digits(comparison.ratio)} ×"
     return f"{ratio} {SIGNS[comparison.verdict]}"

@@ -9,7 +9,7 @@ import plotly.offline
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from triagelab import drawing, execute, findings, measured, pages, published, report, samples, study
+from triagelab import drawing, execute, figures, measured, pages, published, report, samples, study
 from triagelab.drawing import Style
 from triagelab.measured import Measured
 from triagelab.pages import Page
@@ -94,7 +94,7 @@ def _outcome(verdicts: list[Verdict]) -> str:
     """How many of the published findings fared how."""
     count = Counter(verdict.verdict for verdict in verdicts)
     said = [f"{number} {verdict}" for verdict, number in count.most_common()]
-    return f"Of {findings.counted(len(verdicts), 'finding')} {', '.join(said)}."
+    return f"Of {figures.counted(len(verdicts), 'finding')} {', '.join(said)}."
 
 
 def _all(environments: list[Record], key: str) -> list[str]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from triagelab import drawing, findings, statistics
+from triagelab import drawing, figures, findings, statistics
 from triagelab.charts import background
 from triagelab.drawing import INK, Chart, Style
-from triagelab.findings import BASELINE, NAMES, SPACE, Scale, Sweep, View, digits, scale_for
+from triagelab.figures import NAMES, SPACE, Scale, digits, scale_for
+from triagelab.lookup import BASELINE, Sweep, View
 from triagelab.samples import UNITS, resolution
 from triagelab.summary import Values, alone_key
 
@@ -62,7 +63,7 @@ class Kind:
     @property
     def more_is_better(self) -> bool:
         """Whether the best is at the top."""
-        return self.metric in findings.MORE_IS_BETTER
+        return self.metric in figures.MORE_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _throughput(sweep: Sweep, values: Values) -> Side:
     lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
     scale = scale_for("B/s", _ends(lines.values())[1] if lines else 0.0)
     jobs = dict.fromkeys(job for _, view in sweep.steps for job in view.background)
-    name = f"bandwidth of {findings.listed(jobs)}" if jobs else ""
+    name = f"bandwidth of {figures.listed(jobs)}" if jobs else ""
     return Side(sweep, Kind(name, "bytes_per_s", scale, log=False), lines)
 
 
@@ -345,9 +346,9 @@ def _note(side: Side) -> str:
     ]
     if changes:
         reach = f"From {key} = {steps[0][0]:g} to {steps[-1][0]:g}"
-        note += f" {reach} it becomes {findings.listed(changes)}."
+        note += f" {reach} it becomes {figures.listed(changes)}."
     lines = {name: side.lines.get(name, [None]) for name in _schedulers(side.sweep)}
     if missing := [name for name, line in lines.items() if not all(line)]:
-        under = findings.listed(missing)
+        under = figures.listed(missing)
         note += f" Nothing completed at some points, in some repeats or all, under {under}."
     return note

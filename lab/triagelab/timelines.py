@@ -9,9 +9,10 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
-from triagelab import drawing, findings
+from triagelab import bottleneck, drawing, figures
 from triagelab.drawing import INK, Chart, Style
-from triagelab.findings import View, scale_for
+from triagelab.figures import scale_for
+from triagelab.lookup import View
 
 FIO_WINDOW = 0.05  # seconds that fio averages its logs over (log_avg_msec)
 SAMPLE_WINDOW = 0.1  # seconds between two samples of the guest's counters
@@ -78,11 +79,11 @@ def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
     ranked = sorted(usual, key=lambda name: usual[name])
     ends = dict.fromkeys((ranked[0], ranked[-1]))
     levels = [
-        f"{findings.quantity(usual[name], 'µs')} under {name} "
-        f"(worst {width * 1000:.0f} ms: {findings.quantity(max(lines[name].mean), 'µs')})"
+        f"{figures.quantity(usual[name], 'µs')} under {name} "
+        f"(worst {width * 1000:.0f} ms: {figures.quantity(max(lines[name].mean), 'µs')})"
         for name in ends
     ]
-    return f"{job}: completion latency is usually {findings.listed(levels)}"
+    return f"{job}: completion latency is usually {figures.listed(levels)}"
 
 
 # ---- utilisation ----------------------------------------------------------------
@@ -109,7 +110,7 @@ def utilisation(
     )
     if highest > 1.05:  # else it is hardly seen
         note += " An operation counts where it begins or ends, hence more than 100 % in places."
-    return drawing.chart(identity, findings.saturation(view), note, figure)
+    return drawing.chart(identity, bottleneck.saturation(view), note, figure)
 
 
 def _of_parts(view: View) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from triagelab import drawing, findings, samples, summary
+from triagelab import drawing, lookup, samples, summary
 from triagelab.drawing import Chart, Style
-from triagelab.findings import View
+from triagelab.lookup import View
 
 from tests.lab import rundirs
 
@@ -32,7 +32,7 @@ def case(folder: Path, bench: rundirs.Bench) -> Case:
     out = rundirs.make(folder / "out", bench)
     measured = samples.collect(out)
     environment = samples.read_environment(out)
-    views = findings.views(summary.summarise(measured, environment), environment)
+    views = lookup.views(summary.summarise(measured, environment), environment)
     looks = drawing.styles(environment["schedulers"])
     return Case(views, summary.by_repeat(measured), measured, looks)
 
@@ -41,3 +41,8 @@ def drawn(chart: Chart) -> dict[str, Any]:
     """What plotly is given."""
     loaded: dict[str, Any] = json.loads(chart.drawing)
     return loaded
+
+
+def plain(text: str) -> str:
+    """With spaces of one kind."""
+    return text.replace("\u202f", " ").replace("\u00a0", " ")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from triagelab import distributions, drawing, findings, grids, samples
+from triagelab import distributions, drawing, figures, grids, samples
 from triagelab.samples import point_key
 
 from tests.lab import rundirs
@@ -92,13 +92,14 @@ def test_a_grid_has_each_mean_where_it_belongs(tmp_path: Path) -> None:
         assert row is not None
         column, line = (1, 2).index(x), (10, 20, 30).index(y)
         assert panel["z"][line][column] == pytest.approx(row["mean"])
-        assert panel["text"][line][column] == findings.quantity(row["mean"], "IOPS")
+        assert panel["text"][line][column] == figures.quantity(row["mean"], "IOPS")
     assert chart.title.startswith("Under kyber backup_sim's throughput is from ")
     assert grids.grid("g", cells, ("reads", "writes"), "nobody", None, "iops") is None
 
 
 def test_an_applications_operations_are_its_requests(tmp_path: Path) -> None:
-    (tmp_path / "environment.json").write_text('{"application": "app"}')
+    environment = rundirs.environment(rundirs.STUDY) | {"application": "app", "runs": ["0", "1"]}
+    (tmp_path / "environment.json").write_text(json.dumps(environment))
     for repeat in (0, 1):
         folder = tmp_path / "runs" / str(repeat)
         (folder / "out").mkdir(parents=True)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import findings, samples, summary
-from triagelab.findings import View, digits, quantity, title
+from triagelab import findings, lookup, samples, summary
+from triagelab.figures import digits
+from triagelab.findings import title
+from triagelab.lookup import View
 
 from tests.lab import rundirs
-from tests.lab.measured import case
+from tests.lab.measured import case, plain
 from tests.lab.rundirs import Bench, Load
 
 STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
@@ -21,35 +23,8 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
     out = rundirs.make(tmp_path / "out", bench)
     environment = samples.read_environment(out)
     result = summary.summarise(samples.collect(out), environment)
-    (found,) = findings.views(result, environment)
+    (found,) = lookup.views(result, environment)
     return found
-
-
-def plain(text: str) -> str:
-    return text.replace("\u202f", " ").replace("\u00a0", " ")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.00414, "0.00414"), (0.5, "0.500"), (3.14159, "3.14"), (99.94, "99.9"),
-     (99.96, "100"), (100, "100"), (1234567.8, "1 234 568")],
-)  # fmt: skip
-def test_digits(value: float, text: str) -> None:
-    assert plain(digits(value)) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [(115, "µs", "115 µs"), (13172, "µs", "13.2 ms"), (2.5e6, "µs", "2.50 s"),
-     (0.02, "s", "20.0 ms"), (1.05e8, "B/s", "105 MB/s"), (0.975, "1", "97.5 %"),
-     (8489.2, "instructions", "8 489"), (0, "µs", "0 µs")],
-)  # fmt: skip
-def test_quantities_have_fitting_units(value: float, unit: str, text: str) -> None:
-    assert plain(quantity(value, unit)) == text
-
-
-def test_interval_is_in_the_unit_of_its_value() -> None:
-    assert plain(quantity(1010, "µs", (990, 1030))) == "1.01 ms [0.990, 1.03]"
 
 
 def test_headline_names_protector_and_price(tmp_path: Path) -> None:
@@ -163,70 +138,6 @@ def test_titles_call_equal_what_no_verdict_parts(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("device", "cpu", "bottleneck"),
-    [(0.95, 0.5, "device"), (0.5, 0.95, "CPU"), (0.95, 0.95, "device and CPU"),
-     (0.5, 0.5, "neither"), (None, 0.5, "not the CPU"), (None, 0.95, "CPU"),
-     (None, None, "not measured")],
-)  # fmt: skip
-def test_bottleneck(device: float | None, cpu: float | None, bottleneck: str) -> None:
-    used = {"device_utilisation": device, "cpu_utilisation": cpu}
-    rows: list[dict[str, Any]] = [
-        {"scheduler": "none", "point": {}, "job": None, "metric": metric, "unit": "1",
-         "mean": mean, "ci95": None, "n": 5}
-        for metric, mean in ({**used, "iops": 1.0}).items()
-        if mean is not None
-    ]  # fmt: skip
-    environment = {"schedulers": ["none"], "device": {}}
-    found = View({"rows": rows, "verdicts": []}, environment, "{}")
-    assert findings.bottleneck(found, "none") == bottleneck
-    (sentence,) = findings.bottlenecks(found, "sim")
-    assert sentence.startswith("Under none")
-
-
-def utilised(**used: dict[str, float]) -> View:
-    """A view of a device with dies and a bus: for each scheduler how full they are."""
-    rows: list[dict[str, Any]] = [
-        {"scheduler": name, "point": {}, "job": None, "metric": f"{what}_utilisation",
-         "unit": "1", "mean": mean, "ci95": None, "n": 5}
-        for name, parts in used.items()
-        for what, mean in {"cpu": 0.4, "device": max(parts.values()), **parts}.items()
-    ]  # fmt: skip
-    environment = {"schedulers": list(used), "device": {"parts": {"dies": {}, "bus": {}}}}
-    return View({"rows": rows, "verdicts": []}, environment, "{}")
-
-
-def test_bottleneck_says_which_part() -> None:
-    found = utilised(
-        none={"dies": 0.97, "bus": 0.5},
-        bfq={"dies": 0.3, "bus": 0.2},
-        kyber={"dies": 0.95, "bus": 0.5},
-        triage={"dies": 0.6, "bus": 0.93},
-    )
-    assert [plain(said) for said in findings.bottlenecks(found, "sim")] == [
-        "Under none and kyber the device (its dies) was the bottleneck: it ran at 95 to 97 % of "
-        "what it can do, the virtual CPU at 40 %.",
-        "Under bfq neither was saturated: the device (its dies) ran at 30 % of what it can do, "
-        "the virtual CPU at 40 %. Either the scheduler held requests back or the jobs asked for "
-        "no more.",
-        "Under triage the device (its bus) was the bottleneck: it ran at 93 % of what it can do, "
-        "the virtual CPU at 40 %.",
-    ]
-
-
-def test_saturation_is_said_of_each_scheduler() -> None:
-    full, half = {"dies": 0.97, "bus": 0.5}, {"dies": 0.3, "bus": 0.4}
-    assert findings.saturation(utilised(a=full, b=full)) == (
-        "The device (its dies) was saturated under every scheduler (97 % used)"
-    )
-    assert findings.saturation(utilised(a=half)) == (
-        "The device (its bus) was not saturated under a (40 % used)"
-    )
-    assert findings.saturation(utilised(a=full, b=half, c=full)) == (
-        "The device (its dies) was saturated under a and c (97 % used), not under b (40 %)"
-    )
-
-
 # ---- several points -------------------------------------------------------------
 
 
@@ -240,7 +151,7 @@ def several(tmp_path: Path, **changes: Any) -> list[View]:
     )
     out = rundirs.make(tmp_path / "out", bench)
     environment = samples.read_environment(out)
-    return findings.views(summary.summarise(samples.collect(out), environment), environment)
+    return lookup.views(summary.summarise(samples.collect(out), environment), environment)
 
 
 def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
@@ -294,7 +205,7 @@ def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", STUDY)
     environment = samples.read_environment(out) | {"judged_by": ["instructions_per_io"]}
     result = summary.summarise(samples.collect(out), environment)
-    (found,) = findings.views(result, environment)
+    (found,) = lookup.views(result, environment)
     answer = findings.answer(found)
     best, *_, worst = found.ranked(None, "instructions_per_io")
     assert answer.headline.startswith(f"Instruction count per I/O is lowest under {best}")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import experiments, findings, published, study
+from triagelab import experiments, figures, published, study
 from triagelab.errors import LabError
-from triagelab.findings import View
+from triagelab.lookup import View
 from triagelab.published import (
     AGREE,
     DISAGREE,
@@ -120,7 +120,7 @@ def test_our_findings_are_about_what_the_study_measures(finding: Finding) -> Non
     measure = measures[finding.measure]
     assert (measure.repeats or measure.found().repeats) >= REPEATS_FOR_VERDICT
     assert finding.expects
-    assert finding.metric in findings.NAMES
+    assert finding.metric in figures.NAMES
     varied = measure.vary
     for name, value in finding.at.items():
         assert value in varied.get(name, [value])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from triagelab import devices, experiments, findings, plan, settings, study, tools
+from triagelab import devices, experiments, figures, plan, settings, study, tools
 from triagelab.errors import LabError
 from triagelab.experiments import Experiment
 from triagelab.fiofile import FioFile
@@ -108,7 +108,7 @@ def test_a_chart_is_of_points_that_are_measured(
     assert all(name in points[0] for name in along)
     jobs = {job for point in points for job in experiment.jobs_at(point)}
     assert chart.job is None or chart.job in jobs
-    assert chart.metric is None or chart.metric in findings.NAMES
+    assert chart.metric is None or chart.metric in figures.NAMES
     assert chart.scheduler is None or chart.scheduler in experiments.all_schedulers()
     if chart.kind == "protection":
         assert experiment.protected and experiment.background

@@ -5,9 +5,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from triagelab import findings, sweeps
+from triagelab import lookup, sweeps
 from triagelab.drawing import Chart
-from triagelab.findings import digits
+from triagelab.figures import digits
 from triagelab.samples import point_key
 from triagelab.statistics import compare
 
@@ -40,7 +40,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 def charts(found: Case) -> list[tuple[str, list[Chart]]]:
-    return sweeps.charts("s", findings.sweeps(found.views), found.values, found.looks)
+    return sweeps.charts("s", lookup.sweeps(found.views), found.values, found.looks)
 
 
 def key(step: int, cell: str) -> str:
@@ -48,7 +48,7 @@ def key(step: int, cell: str) -> str:
 
 
 def test_a_panel_for_each_combination_of_the_rest(swept: Case) -> None:
-    found = findings.sweeps(swept.views)
+    found = lookup.sweeps(swept.views)
     assert [sweep.fixed for sweep in found] == ["cell = 4k writes", "cell = 64k reads"]
     for sweep in found:
         assert sweep.key == "t_apps"
@@ -115,7 +115,7 @@ def test_title_is_about_the_last_step(swept: Case) -> None:
 
 
 def test_title_claims_no_difference_of_one_bin(swept: Case) -> None:
-    (sweep, _) = findings.sweeps(swept.views)
+    (sweep, _) = lookup.sweeps(swept.views)
     a_bin = {"none": 127.0, "bfq": 128.0}
     values = {key: dict.fromkeys(of, a_bin.get(key[1], 200.0)) for key, of in swept.values.items()}
     p99, mean = (
@@ -167,7 +167,7 @@ def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -
     assert chart.note.endswith("completed at some points, in some repeats or all, under bfq.")
     assert [trace["name"] for trace in drawn(moved)["data"]] == ["none", "bfq"]
     assert "Nothing completed" not in moved.note
-    (sweep, _) = findings.sweeps(found.views)
+    (sweep, _) = lookup.sweeps(found.views)
     for metric, named in (("mean_us", ["none"]), ("iops", ["none", "bfq"])):
         line = sweeps.lines("s", sweep, "database_sim", metric, found.values, found.looks)
         assert line and [trace["name"] for trace in drawn(line)["data"]] == named
@@ -191,9 +191,9 @@ def test_only_one_number_makes_a_sweep(points: tuple[rundirs.Record, ...]) -> No
         {"scheduler": "none", "point": point, "job": "a", "metric": "iops", "n": 1}
         for point in points
     ]
-    views = findings.views({"rows": rows, "verdicts": []}, environment)
+    views = lookup.views({"rows": rows, "verdicts": []}, environment)
     assert len(views) == len(points)
-    assert findings.sweeps(views) == []
+    assert lookup.sweeps(views) == []
 
 
 def test_number_that_is_the_same_everywhere_is_fixed() -> None:
@@ -202,5 +202,5 @@ def test_number_that_is_the_same_everywhere_is_fixed() -> None:
         {"scheduler": "none", "point": {"qd": 1, "n": n}, "job": "a", "metric": "iops", "n": 1}
         for n in (2, 1)
     ]
-    (sweep,) = findings.sweeps(findings.views({"rows": rows, "verdicts": []}, environment))
+    (sweep,) = lookup.sweeps(lookup.views({"rows": rows, "verdicts": []}, environment))
     assert (sweep.key, sweep.fixed) == ("n", "qd = 1")

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A summary, looked up: by point, by scheduler, along a sweep."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from triagelab.figures import MORE_IS_BETTER, quantity
+from triagelab.samples import JOB_UNITS, part_metric, parts, point_key
+from triagelab.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
+from triagelab.summary import alone_key, is_alone
+
+Record = dict[str, Any]
+
+BASELINE = "none"  # what schedulers are compared with
+
+
+class View:
+    """A summary at one point of the matrix."""
+
+    def __init__(self, summary: Record, environment: Record, point: str) -> None:
+        found = [point_key(row["point"]) for row in summary["rows"]]
+        self._alone_key = alone_key(point, found)
+        self._rows = {
+            (point_key(row["point"]), row["scheduler"], row["job"], row["metric"]): row
+            for row in summary["rows"]
+        }
+        self._verdicts = {
+            (verdict["a"], verdict["b"], verdict["job"], verdict["metric"]): verdict
+            for verdict in summary["verdicts"]
+            if point_key(verdict["point"]) == point
+        }
+        here = [row for row in summary["rows"] if point_key(row["point"]) == point]
+        seen = {row["scheduler"] for row in here}
+        self.point = point
+        self.schedulers = [name for name in environment["schedulers"] if name in seen]
+        self.jobs = list(dict.fromkeys(row["job"] for row in here if row["job"] is not None))
+        protected = environment.get("protected")
+        self.protected: str | None = protected if protected in self.jobs else None
+        self.background = [name for name in environment.get("background", []) if name in self.jobs]
+        self.repeats = min((row["n"] for row in here), default=0)
+        self.metrics = list(dict.fromkeys(row["metric"] for row in here))
+        judged_by = environment.get("judged_by", [])
+        self.judged_by = [name for name in judged_by if name in self.metrics]
+        self.parts = [name for name in parts(environment) if part_metric(name) in self.metrics]
+
+    def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
+        """A row of the summary; job None for a metric of the whole run."""
+        return self._rows.get((self.point, scheduler, job, metric))
+
+    def alone(self, metric: str) -> Record | None:
+        """The protected job alone on the device."""
+        if self._alone_key is None or self.protected is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
+
+    def alone_run(self, metric: str) -> Record | None:
+        """A metric of the whole run of the baseline."""
+        if self._alone_key is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, None, metric))
+
+    def starved(self, scheduler: str, job: str | None, metric: str) -> str:
+        """In how many repeats a job completed nothing, and so has no latency; empty if in none."""
+        every, seen = self.row(scheduler, job, "iops"), self.row(scheduler, job, "p99_us")
+        if every is None or JOB_UNITS.get(metric) != "µs":
+            return ""
+        nothing = every["n"] - (seen["n"] if seen else 0)
+        return f"nothing completed in {nothing} of {every['n']} repeats" if nothing else ""
+
+    def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
+        """a over b, whichever way round the summary holds it."""
+        if verdict := self._verdicts.get((a, b, job, metric)):
+            return _comparison(verdict)
+        if verdict := self._verdicts.get((b, a, job, metric)):
+            return _comparison(verdict).inverse()
+        return None
+
+    def ranked(self, job: str | None, metric: str) -> list[str]:
+        """Schedulers by their mean, the best first; without those that have none.
+
+        Last are those under which the job starved in some repeats: latency had no end there.
+        """
+        means = {
+            name: (bool(self.starved(name, job, metric)), row["mean"])
+            for name in self.schedulers
+            if (row := self.row(name, job, metric)) is not None
+        }
+        return sorted(means, key=lambda name: means[name], reverse=metric in MORE_IS_BETTER)
+
+    def equals(self, best: str, job: str | None, metric: str) -> list[str]:
+        """Schedulers that were not seen to differ from the best."""
+        others = [
+            name
+            for name in self.ranked(job, metric)
+            if name != best and not self.starved(name, job, metric)
+        ]
+        return [
+            name
+            for name in others
+            if (seen := self.compare(name, best, job, metric)) and seen.verdict == NO_DIFFERENCE
+        ]
+
+    def protectors(self) -> list[str]:
+        """Schedulers seen to lower the protected job's P99, the best first."""
+        if self.protected is None:
+            return []
+        return [
+            name
+            for name in self.ranked(self.protected, "p99_us")
+            if (seen := self.compare(name, BASELINE, self.protected, "p99_us"))
+            and seen.verdict == LOWER
+            and not self.starved(name, self.protected, "p99_us")
+        ]
+
+
+def views(summary: Record, environment: Record) -> list[View]:
+    """A view of each point but the baselines."""
+    points = dict.fromkeys(
+        point_key(row["point"]) for row in summary["rows"] if not is_alone(row["point"])
+    )
+    return [View(summary, environment, point) for point in points]
+
+
+def _comparison(verdict: Record) -> Comparison:
+    ci95 = tuple(verdict["ci95"]) if verdict["ci95"] else None
+    return Comparison(verdict["ratio"], ci95, verdict["n"], verdict["verdict"])
+
+
+def estimate(row: Record) -> Estimate:
+    """A row of the summary as an estimate."""
+    return Estimate(row["mean"], tuple(row["ci95"]) if row["ci95"] else None, row["n"])
+
+
+def describe(point: str) -> str:
+    """A point for people: t_apps = 8, bs = 4k; empty for the only one."""
+    return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
+
+
+def varying(found: list[View]) -> dict[str, str]:
+    """What sets each point apart from the others, for people, by point."""
+    points = {view.point: json.loads(view.point) for view in found}
+    common = set.intersection(*(set(point.items()) for point in points.values()))
+    return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}
+
+
+def shown(row: Record) -> str:
+    """A row's mean and interval with its unit."""
+    return quantity(row["mean"], row["unit"], row["ci95"])
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points of the matrix that differ in one number alone, in its order."""
+
+    key: str  # the number's name
+    fixed: str  # the rest of the point, for people; empty when there is no rest
+    steps: list[tuple[float, View]]
+
+
+def sweeps(found: list[View]) -> list[Sweep]:
+    """The matrix along the one number that varies; none unless exactly one does."""
+    points: list[Record] = [json.loads(view.point) for view in found]
+    names = dict.fromkeys(name for point in points for name in point)
+    varying = [name for name in names if _varies_in_number([p.get(name) for p in points])]
+    if len(varying) != 1:
+        return []
+    key = varying[0]
+    groups: dict[str, list[tuple[float, View]]] = {}
+    for point, view in zip(points, found, strict=True):
+        rest = {name: value for name, value in point.items() if name != key}
+        groups.setdefault(describe(point_key(rest)), []).append((point[key], view))
+    return [
+        Sweep(key, fixed, sorted(steps, key=lambda step: step[0]))
+        for fixed, steps in groups.items()
+        if len(steps) > 1
+    ]
+
+
+def _varies_in_number(values: list[Any]) -> bool:
+    # A bool is an int to Python, and is a choice, not a number, here.
+    numbers = all(isinstance(value, int | float) and value is not True for value in values)
+    return numbers and len(set(values)) > 1

@@ -260,7 +260,7 @@ def _than_alone(view: View, row: Record) -> str:
 
 
 def _in_brackets(view: View, job: str) -> str:
-    return f" ({_mean(view, BASELINE, job, 'p99_us')})" if view.row(BASELINE, job, "p99_us") else ""
+    return f" ({view.mean(BASELINE, job, 'p99_us')})" if view.row(BASELINE, job, "p99_us") else ""
 
 
 def _price(view: View, scheduler: str) -> str:
@@ -325,7 +325,7 @@ def extreme(view: View, job: str | None, metric: str) -> str:
         NAMES[metric],
         ranked,
         equals,
-        lambda scheduler: _mean(view, scheduler, job, metric),
+        lambda scheduler: view.mean(scheduler, job, metric),
         more_is_better=metric in MORE_IS_BETTER,
     )
 
@@ -357,10 +357,3 @@ def ends(
         group = listed([best, *equals])
         return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"
     return f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high})"
-
-
-def _mean(view: View, scheduler: str, job: str | None, metric: str) -> str:
-    row = view.row(scheduler, job, metric)
-    assert row is not None  # ranked() names only those that have it
-    starved = view.starved(scheduler, job, metric)
-    return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))

@@ -36,12 +36,12 @@ def grid(
     xs = list(dict.fromkeys(x for x, _, _ in cells))
     ys = list(dict.fromkeys(y for _, y, _ in cells))
     means = {place: row["mean"] for place, row in rows.items()}
-    unit = next(iter(rows.values()))["unit"]
+    texts = {(x, y): view.mean(scheduler, job, metric) for x, y, view in cells}
     panel = go.Heatmap(
         x=list(range(len(xs))),
         y=list(range(len(ys))),
         z=[[means.get((x, y)) for x in xs] for y in ys],
-        text=[[_text(means.get((x, y)), unit) for x in xs] for y in ys],
+        text=[[texts.get((x, y), "") for x in xs] for y in ys],
         texttemplate="%{text}",
         colorscale="Blues",
         showscale=False,
@@ -57,7 +57,7 @@ def grid(
     )
     first = sorted(means, key=lambda place: means[place])
     said = [
-        f"{_text(means[place], unit)} at {names[0]} = {place[0]} and {names[1]} = {place[1]}"
+        f"{texts[place]} at {names[0]} = {place[0]} and {names[1]} = {place[1]}"
         for place in (first[0], first[-1])
     ]
     of = f"{job}'s " if job else ""
@@ -72,7 +72,3 @@ def _axis(name: str, values: list[Value]) -> dict[str, object]:
         ticktext=[html.escape(str(value)) for value in values],
         showgrid=False,
     )
-
-
-def _text(mean: float | None, unit: str) -> str:
-    return "" if mean is None else figures.quantity(mean, unit)

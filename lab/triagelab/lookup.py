@@ -68,6 +68,14 @@ class View:
         nothing = every["n"] - (seen["n"] if seen else 0)
         return f"nothing completed in {nothing} of {every['n']} repeats" if nothing else ""
 
+    def mean(self, scheduler: str, job: str | None, metric: str) -> str:
+        """A row's mean as text, and where it is not of all repeats; empty without a row."""
+        row = self.row(scheduler, job, metric)
+        if row is None:
+            return ""
+        starved = self.starved(scheduler, job, metric)
+        return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
+
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
         """a over b, whichever way round the summary holds it."""
         if verdict := self._verdicts.get((a, b, job, metric)):

@@ -148,6 +148,10 @@ def _verdict(finding: Finding, view: View) -> tuple[str, str]:
     }
     if missing := [str(expected) for expected, found in seen.items() if found is None]:
         return NOT_MEASURED, f"nothing to tell whether {figures.listed(missing)}"
+    names = dict.fromkeys(name for expected in seen for name in (expected.a, expected.b))
+    for name in names:
+        if starved := view.starved(name, finding.job, finding.metric):
+            return NOT_COMPARABLE, f"Under {name} {starved}: what it took had no end there."
     compared = {expected: found for expected, found in seen.items() if found is not None}
     wrong = [
         f"{expected.a} is {figures.times(found)} {expected.b}, not {WORDS[expected.relation]} it"
@@ -165,9 +169,9 @@ def _ours(finding: Finding, view: View) -> str:
     """The figures of the schedulers that the finding is about, and what was the limit."""
     named = dict.fromkeys(name for expected in finding.expects for name in (expected.b, expected.a))
     shown = [
-        f"{name} {figures.quantity(row['mean'], row['unit'])}"
+        f"{name} {mean}"
         for name in view.schedulers
-        if name in named and (row := view.row(name, finding.job, finding.metric))
+        if name in named and (mean := view.mean(name, finding.job, finding.metric))
     ]
     limits = dict.fromkeys(bottleneck.named(view, name) for name in view.schedulers)
     return f"{', '.join(shown)}; bottleneck: {' or '.join(limits)}" if shown else ""

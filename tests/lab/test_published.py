@@ -33,8 +33,9 @@ class Seen:
 
     schedulers = ("a", "b")
 
-    def __init__(self, found: Comparison | None) -> None:
+    def __init__(self, found: Comparison | None, nothing: str = "") -> None:
         self.found = found
+        self.nothing = nothing
 
     def compare(self, *_: object) -> Comparison | None:
         return self.found
@@ -43,6 +44,12 @@ class Seen:
         if metric in ("cpu_utilisation", "device_utilisation"):
             return {"mean": 0.95, "unit": "1"}
         return {"mean": 2000.0, "unit": "µs"}
+
+    def mean(self, name: str, job: str | None, metric: str) -> str:
+        return figures.quantity(2000.0, "µs")
+
+    def starved(self, name: str, job: str | None, metric: str) -> str:
+        return self.nothing if name == "b" else ""
 
 
 def finding(*expects: str) -> Finding:
@@ -86,6 +93,13 @@ def test_a_disagreement_says_the_reason_where_one_is_known() -> None:
     made = replace(finding("a < b"), because="The lab has one CPU.")
     assert published.judge(made, cast(View, Seen(HIGH))).why.endswith("it. The lab has one CPU.")
     assert "one CPU" not in published.judge(made, cast(View, Seen(LOW))).why
+
+
+def test_latencies_of_some_repeats_alone_are_not_compared() -> None:
+    nothing = "nothing completed in 2 of 5 repeats"
+    verdict = published.judge(finding("a < b"), cast(View, Seen(LOW, nothing)))
+    assert verdict.verdict == NOT_COMPARABLE
+    assert f"Under b {nothing}" in verdict.why
 
 
 def test_what_cannot_be_compared_says_so() -> None:

@@ -77,7 +77,7 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     right = max(1.0, *(_ratio(place.kept) for place in found)) * 1.06
     pixels = (height - margin["t"] - margin["b"]) / (top - bottom)
     heights = [-math.log10(_ratio(place.protection)) * pixels for place in found]
-    shifts = drawing.label_shifts(heights)
+    shifts = drawing.label_shifts(heights, (-top * pixels, -bottom * pixels))
 
     figure = go.Figure()
     # The baseline comes last: its open circle shows what else stands there.

@@ -157,16 +157,21 @@ def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict
     }
 
 
-def label_shifts(down: list[float], gap: float = LABEL_GAP) -> list[float]:
+def label_shifts(
+    down: list[float], within: tuple[float, float], gap: float = LABEL_GAP
+) -> list[float]:
     """How far to move labels at these heights, in pixels downwards, so that no two overlap.
 
+    within  the heights between which they stay, as far as there is room
+
     The least movement in the sense of squares: an isotonic regression of the
-    positions, from which the gaps wanted have been taken out.
+    positions, from which the gaps wanted have been taken out, kept in bounds.
     """
     order = sorted(range(len(down)), key=lambda index: down[index])
     gaps = [gap * rank for rank in range(len(order))]
     wanted = [down[index] - less for index, less in zip(order, gaps, strict=True)]
-    placed = isotonic_regression(wanted).x
+    highest, lowest = within[0], max(within[1] - gap * (len(order) - 1), within[0])
+    placed = isotonic_regression(wanted).x.clip(highest, lowest)
     shifts = [0.0] * len(down)
     for index, position, less in zip(order, placed, gaps, strict=True):
         shifts[index] = float(position) + less - down[index]

@@ -217,7 +217,7 @@ def _chart(identity: str, side: Side, looks: dict[str, Style], bottom: float, to
     for scheduler, line in side.lines.items():
         figure.add_trace(_trace(scheduler, line, side, looks[scheduler]))
     pixels = (HEIGHT - margin["t"] - margin["b"]) / (top - bottom)
-    for label in _labels(side, looks, pixels):
+    for label in _labels(side, looks, pixels, (bottom, top)):
         figure.add_annotation(label)
     if side.kind.scale.unit == "× alone":
         figure.add_hline(1, line={"color": INK, "width": 1, "dash": "dash"})
@@ -259,16 +259,18 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
     }
 
 
-def _labels(side: Side, looks: dict[str, Style], pixels: float) -> list[dict[str, object]]:
-    """The schedulers' names, each beside the end of its line."""
+def _labels(
+    side: Side, looks: dict[str, Style], pixels: float, ends: tuple[float, float]
+) -> list[dict[str, object]]:
+    """The schedulers' names, each beside the end of its line, and between those of the axis."""
     divisor = side.kind.scale.divisor
-    ends = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
-    down = [-pixels * (math.log10(end) if side.kind.log else end) for end in ends]
-    shifts = drawing.label_shifts(down, LABEL + 3)
+    last = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
+    down = [-pixels * (math.log10(mean) if side.kind.log else mean) for mean in last]
+    shifts = drawing.label_shifts(down, (-pixels * ends[1], -pixels * ends[0]), LABEL + 3)
     return [
         {
             "x": len(side.sweep.steps) - 1,
-            "y": math.log10(end / divisor) if side.kind.log else end / divisor,
+            "y": math.log10(mean / divisor) if side.kind.log else mean / divisor,
             "yshift": -shift,
             "xshift": 8,
             "xanchor": "left",
@@ -277,7 +279,7 @@ def _labels(side: Side, looks: dict[str, Style], pixels: float) -> list[dict[str
             "font": {"size": LABEL, "color": INK},
             "showarrow": False,
         }
-        for scheduler, end, shift in zip(side.lines, ends, shifts, strict=True)
+        for scheduler, mean, shift in zip(side.lines, last, shifts, strict=True)
     ]
 
 

@@ -22,11 +22,18 @@ def test_every_marker_has_a_glyph() -> None:
 
 def test_labels_never_overlap() -> None:
     down = [50.0, 51.0, 49.5, 170.0, 1.3, 1.3, 1.31]
-    shifts = drawing.label_shifts(down)
+    shifts = drawing.label_shifts(down, (0, 200))
     places = sorted(place + shift for place, shift in zip(down, shifts, strict=True))
     for upper, lower in itertools.pairwise(places):
         assert lower - upper >= drawing.LABEL_GAP - 1e-9
-    assert drawing.label_shifts([100.0, 1.0]) == [0.0, 0.0]
+    assert drawing.label_shifts([100.0, 1.0], (0, 200)) == [0.0, 0.0]
+
+
+def test_labels_of_what_ends_at_an_edge_stay_inside() -> None:
+    gap = drawing.LABEL_GAP
+    assert drawing.label_shifts([1.0, 1.0, 1.0], (0, 200)) == [-1, gap - 1, 2 * gap - 1]
+    assert drawing.label_shifts([199.0, 150.0, 199.0], (0, 200)) == [1 - gap, 0, 1]
+    assert drawing.label_shifts([0.0, 0.0], (0, 1)) == [0, gap], "no room for both"
 
 
 def test_log_ticks_are_round_and_few() -> None:

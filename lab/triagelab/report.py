@@ -361,8 +361,9 @@ def _terminal_table(view: View, job: str) -> Table:
             grid.add_column(f"/ {BASELINE}", justify="right")
     for scheduler in view.schedulers:
         cells = []
+        repeats = (view.row(scheduler, job, "iops") or {}).get("n")
         for metric in ("iops", "p99_us"):
-            cells.append(_short(view.row(scheduler, job, metric)))
+            cells.append(_short(view.row(scheduler, job, metric), repeats))
             if compared:
                 cells.append(_sign(view.compare(scheduler, BASELINE, job, metric)))
         grid.add_row(scheduler, *cells)
@@ -390,10 +391,12 @@ def _terminal_judged(view: View, metric: str) -> Table:
     return grid
 
 
-def _short(row: Record | None) -> str:
+def _short(row: Record | None, repeats: int | None = None) -> str:
+    """A figure, and in how many repeats it is one: a job that starves has no latency."""
     if row is None:
         return "nothing done"
-    return figures.digits(row["mean"]) if row["metric"] == "iops" else lookup.shown(row)
+    said = figures.digits(row["mean"]) if row["metric"] == "iops" else lookup.shown(row)
+    return f"{said} in {row['n']} of {repeats}" if repeats and row["n"] < repeats else said
 
 
 def _sign(comparison: Comparison | None) -> str:

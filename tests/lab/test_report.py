@@ -252,6 +252,15 @@ def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
     assert "no difference seen, ?" not in text  # the legend
 
 
+def test_table_says_in_how_many_repeats_a_job_had_a_latency(tmp_path: Path) -> None:
+    bench = dataclasses.replace(STUDY, seconds=0.2, starved=(("bfq", 0), ("bfq", 3)))
+    out = rundirs.make(tmp_path / "out", bench)
+    report.write(measured.read(out))
+    protected, _, background = terminal(out).partition("backup_sim")
+    assert re.findall(r"^ +(\S+) .* in 3 of 5 ", protected, re.MULTILINE) == ["bfq"]
+    assert " 3 of 5" not in background
+
+
 def test_of_many_points_the_answer_is_enough(made: dict[str, Path]) -> None:
     text = terminal(made["sweep"])
     assert text.startswith("At the worst of 4 points ")

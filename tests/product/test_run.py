@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs from end to end: the same again, interrupted, killed, with a guest that dies."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import kernels, modules
+from triagelab import kernels, modules, rundir
+from triagelab.commands import places
 
 from tests.product.product import ROOT, SMALL, qemus, triage
 
@@ -202,8 +202,7 @@ def test_real_time_runs_measure_the_same_things_but_instructions(tmp_path: Path,
 
 
 def test_real_time_runs_do_not_disturb_each_other(tmp_path: Path, job: Path) -> None:
-    with Path("/tmp/triage-real-time.lock").open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with rundir.exclusive(places.REAL_TIME_LOCK, "the tests' computer is measuring"):
         done = triage("run", job, "--machine", "vm", "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "another triage is measuring in real time" in done.stderr

@@ -65,42 +65,42 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
         assert scheduler in text
 
 
-@pytest.fixture(scope="module")
-def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a guest leaves of the commands for a real machine: the README's, then operate.md's."""
+def in_guest(lines: list[str], folder: Path) -> Path:
+    """What a guest with the built scheduler leaves of a script about `sdX`."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     module = "triage-iosched.ko"
-    *use, undo = blocks("sh real-machine", OPERATE)
-    chosen = f"cat /sys/block/{DISK}/queue/scheduler"
-    debugfs = f"/sys/kernel/debug/block/{DISK}/sched"
-    script = "\n".join(
-        [
-            "#!/bin/sh -ex",
-            "modprobe null_blk",
-            # As a disk has it; a null_blk has none.
-            f"echo mq-deadline > /sys/block/{DISK}/queue/scheduler",
-            "mkdir /backup /data && echo precious > /data/file",
-            *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine")),
-            "tar -tf /backup/all.tar > out/archived",
-            "(",
-            *use,
-            ") > out/operate",
-            f"ls {debugfs} > out/files",
-            f"cut -d ' ' -f 1 {debugfs}/reasons > out/reasons",
-            f"cut -d ' ' -f 1 {debugfs}/depth > out/depth",
-            undo,
-            f"{chosen} > out/undone",
-            "find /lib/modules -name 'triage*' >> out/undone",
-        ]
-    )
     files: dict[str, Path | str] = {
-        "run": script.replace("sdX", DISK),
+        "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
         f"build/{kernel.release}/{module}": modules.build(kernel) / module,
     }
-    folder = tmp_path_factory.mktemp("real-machine")
     outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files), folder))
     assert outcome.status == 0, (folder / "console.log").read_text()
     return outcome.folder
+
+
+@pytest.fixture(scope="module")
+def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a guest leaves of the commands for a real machine: the README's, then operate.md's."""
+    *use, undo = blocks("sh real-machine", OPERATE)
+    chosen = "cat /sys/block/sdX/queue/scheduler"
+    debugfs = "/sys/kernel/debug/block/sdX/sched"
+    script = [
+        # As a disk has it; a null_blk has none.
+        "echo mq-deadline > /sys/block/sdX/queue/scheduler",
+        "mkdir /backup /data && echo precious > /data/file",
+        *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine")),
+        "tar -tf /backup/all.tar > out/archived",
+        "(",
+        *use,
+        ") > out/operate",
+        f"ls {debugfs} > out/files",
+        f"cut -d ' ' -f 1 {debugfs}/reasons > out/reasons",
+        f"cut -d ' ' -f 1 {debugfs}/depth > out/depth",
+        undo,
+        f"{chosen} > out/undone",
+        "find /lib/modules -name 'triage*' >> out/undone",
+    ]
+    return in_guest(script, tmp_path_factory.mktemp("real-machine"))
 
 
 def test_the_readmes_scheduler_on_a_real_machine(real_machine: Path) -> None:
@@ -136,3 +136,34 @@ def test_the_operators_tables_on_a_real_machine(
 ) -> None:
     """What debugfs shows is explained, and what is explained is there."""
     assert sorted(table(OPERATE, heading)) == sorted((real_machine / file).read_text().split())
+
+
+def test_in_lockdown_it_is_seen_and_removed_but_not_loaded(tmp_path: Path) -> None:
+    install, *_ = blocks("sh real-machine", OPERATE)
+    debugfs = "/sys/kernel/debug/block/sdX/sched"
+    events = "/sys/kernel/tracing/events/triage"
+    scheduler = "/sys/block/sdX/queue/scheduler"
+    left = in_guest(
+        [
+            install,
+            f"echo triage > {scheduler}",
+            "mount -t tracefs trace /sys/kernel/tracing",
+            "mount -t securityfs security /sys/kernel/security",
+            "echo integrity > /sys/kernel/security/lockdown",
+            f"for file in {debugfs}/*; do cat $file > /dev/null && basename $file; done > out/read",
+            f"echo 1 > {events}/enable",
+            "dd if=/dev/sdX of=/dev/null bs=4k count=1",
+            "grep -c triage_dispatch: /sys/kernel/tracing/trace > out/traced",
+            f"echo mq-deadline > {scheduler}",
+            "rmmod triage-iosched",
+            f"if echo triage > {scheduler}; then exit 1; fi 2> out/refused",
+            f"cat {scheduler} > out/kept",
+            "dmesg > out/log",
+        ],
+        tmp_path,
+    )
+    assert (left / "read").read_text().split() == sorted(table(OPERATE, "## See what it does"))
+    assert int((left / "traced").read_text()) > 0
+    assert "Invalid argument" in (left / "refused").read_text()
+    assert "[mq-deadline]" in (left / "kept").read_text()
+    assert "unsigned module loading is restricted" in (left / "log").read_text()

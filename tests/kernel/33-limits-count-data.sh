@@ -12,9 +12,9 @@ LIMIT=$(tunable limit_kib_low)
 
 # seconds COMMAND...: how long it takes, as the idle class.
 seconds() {
-	_begin=$(cut -d . -f 1 /proc/uptime)
+	_begin=$(seconds_up)
 	ionice -c 3 "$@" > /dev/null 2>&1 || fail "$* failed"
-	echo $(($(cut -d . -f 1 /proc/uptime) - _begin))
+	echo $(($(seconds_up) - _begin))
 }
 
 # read_of BYTES COUNT

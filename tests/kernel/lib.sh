@@ -120,6 +120,10 @@ _kernel_log() {
 	' "$TEST_TMP/dmesg"
 }
 
+seconds_up() {
+	cut -d . -f 1 /proc/uptime
+}
+
 # -- Devices -------------------------------------------------------------------
 
 # choose_scheduler NAME: for $DEV.

@@ -47,20 +47,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Device:
-    """A device with its settings.
+    """A device with its settings, or several that are alike.
 
-    block           the block device's name in the guest
+    blocks          the block devices' names in the guest
     module          the kernel module that it comes from; None: it is there, and is what it is
     group           the module's folder in configfs
     settings        what is written there, in order
-    capacity_iops   requests a second it can complete at most, where that is one number
+    capacity_iops   requests a second they can complete at most, where that is one number
     parts           what the device says of itself, by part
     scheduler_tags  nr_requests for schedulers, None: Linux's own choice
     """
 
     name: str
     description: str
-    block: str
+    blocks: tuple[str, ...]
     module: str | None
     group: str | None
     settings: Mapping[str, str]
@@ -70,23 +70,24 @@ class Device:
 
     @property
     def device_up(self) -> str:
-        """The shell function `device_up`, which sets the device up and keeps what it was set to."""
+        """The shell function `device_up`, which sets all up and keeps what the first was set to."""
         if self.module is None:
             return "device_up() { :; }"
-        folder = f"/sys/kernel/config/{self.group}/{self.block}"
+        folders = [f"/sys/kernel/config/{self.group}/{block}" for block in self.blocks]
         arguments = " nr_devices=0" if self.module == "null_blk" else ""
-        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in self.settings.items()]
         return "\n".join(
             [
                 "device_up() {",
                 f"\tmodprobe {self.module}{arguments} &&",
-                f"\tmkdir {folder} &&",
-                *settings,
-                f"\techo 1 > {folder}/power &&",
-                f"\t(cd {folder} && grep . *) 2> /dev/null | sed 's/:/=/' > out/device",
+                *(line for folder in folders for line in self._one_up(folder)),
+                f"\t(cd {folders[0]} && grep . *) 2> /dev/null | sed 's/:/=/' > out/device",
                 "}",
             ]
         )
+
+    def _one_up(self, folder: str) -> list[str]:
+        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in self.settings.items()]
+        return [f"\tmkdir {folder} &&", *settings, f"\techo 1 > {folder}/power &&"]
 
 
 _NULL_DEFAULTS = {
@@ -108,6 +109,9 @@ _NULL_BOUNDS = {
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
 }
+# How many there are, all alike, each with the scheduler under test.
+_COUNT = "device.count"
+_COUNT_BOUNDS = Bounds(1, 8)
 # Not the device's own: nr_requests, for all schedulers but `none`.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
@@ -147,6 +151,7 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
         raise unknown("device", name, _DESCRIPTIONS)
     if name == "null":
         bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
+        bounds[_COUNT] = _COUNT_BOUNDS
     else:
         bounds = _modeldisk_bounds(name)
     checked = _checked(name, bounds | {_SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}, changes)
@@ -167,12 +172,13 @@ def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str])
 
 def _null(changes: Mapping[str, str]) -> Device:
     settings = _NULL_DEFAULTS | dict(changes)
-    in_service = int(settings["submit_queues"]) * int(settings["hw_queue_depth"])
+    count = int(settings.pop("count", "1"))
+    in_service = count * int(settings["submit_queues"]) * int(settings["hw_queue_depth"])
     timed = settings["irqmode"] == "2"
     return Device(
         name="null",
-        description=describe("null"),
-        block="nullb0",
+        description=describe("null") + (f"; {count} of these" if count > 1 else ""),
+        blocks=tuple(f"nullb{number}" for number in range(count)),
         module="null_blk",
         group="nullb",
         settings=settings,
@@ -185,7 +191,7 @@ def _modeldisk(profile: str, changes: Mapping[str, str]) -> Device:
     return Device(
         name=profile,
         description=describe(profile),
-        block="md0",
+        blocks=("md0",),
         module="modeldisk",
         group="modeldisk",
         settings={"profile": profile} | dict(changes),

@@ -164,6 +164,7 @@ def _about(run: Run) -> dict[str, Any]:
         "point": dict(run.point),
         "points": [dict(point) for point in run.points],
         "cpus": run.machine.cpus,
+        "devices": len(run.device.blocks),
         "capacity_iops": run.device.capacity_iops,
         "repeat": run.repeat,
         "seed": run.seed,

@@ -163,8 +163,8 @@ class FioFile:
                     f"use one of {', '.join(_ENGINES_ON_HOST)}"
                 )
 
-    def prepared(self, device: str, seed: int, jobs: tuple[str, ...]) -> str:
-        """The file as a guest runs it: on /dev/`device`, with `seed`, measured as the lab needs.
+    def prepared(self, devices: tuple[str, ...], seed: int, jobs: tuple[str, ...]) -> str:
+        """The file as a guest runs it: on `devices` of /dev in turn, with `seed`, and measured.
 
         Only the jobs named in `jobs` are in it; logs are called by their place there.
         """
@@ -174,7 +174,7 @@ class FioFile:
                 continue
             text += [f"[{section.name}]", *(line for line in section.lines if not _replaced(line))]
             if section.name != "global":
-                text += _ours(device, seed + number, jobs.index(section.name))
+                text += _ours(devices, seed + number, jobs.index(section.name))
         return "\n".join(text) + "\n"
 
     def replaced(self) -> list[str]:
@@ -182,10 +182,10 @@ class FioFile:
         return [line for section in self.sections for line in section.lines if _replaced(line)]
 
 
-def _ours(device: str, seed: int, log: int) -> list[str]:
+def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
     """The options every job ends with."""
     return [
-        f"filename=/dev/{device}",
+        "filename=" + ":".join(f"/dev/{device}" for device in devices),
         f"randseed={seed}",
         "randrepeat=0",  # else fio takes no notice of the seed
         "lat_percentiles=1",

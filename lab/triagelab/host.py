@@ -255,7 +255,7 @@ class Held:
         return Device(
             name=str(self.disk.path),
             description=self.disk.description,
-            block=self.disk.name,
+            blocks=(self.disk.name,),
             module=None,
             group=None,
             settings=settings,

@@ -196,7 +196,7 @@ def _job_file(workload: FioFile, device: Device, seed: int, sections: tuple[str,
     """What fio is given; nothing where only the application takes part."""
     if not any(job.name in sections for job in workload.jobs):
         return ""
-    return workload.prepared(device.block, seed, sections)
+    return workload.prepared(device.blocks, seed, sections)
 
 
 def _digest(of: Mapping[str, Any]) -> str:
@@ -238,14 +238,13 @@ def _words(named: Mapping[str, Any]) -> list[str]:
 
 def _settings(point: Point, scheduler: str) -> str:
     """What the guest's `measure` is told: shell assignments and two functions."""
-    folder = f"/sys/block/{point.device.block}/queue/iosched"
     tunables = [
-        f"\techo {_quoted(value)} > {folder}/{name} || return 1"
+        f'\techo {_quoted(value)} > "$1/{name}" || return 1'
         for name, value in point.tunables.get(scheduler, {}).items()
     ]
     return "\n".join(
         [
-            f"DEVICE={point.device.block}",
+            f"DEVICES={_quoted(' '.join(point.device.blocks))}",
             f"SCHEDULER={_quoted(scheduler)}",
             f"SCHEDULER_TAGS={point.device.scheduler_tags or ''}",
             f"COUNT_LOCKS={'1' if point.machine.counts_locks else ''}",

@@ -478,7 +478,8 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     yield Value(None, "context_switches", change["context_switches"])
     yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * run["cpus"]))
     yield from _device(folder, rows, environment, run.get("capacity_iops"))
-    yield Value(None, "device_busy", change["io_ticks_ms"] * 1e6 / change["time_ns"])
+    devices = run.get("devices", 1)
+    yield Value(None, "device_busy", change["io_ticks_ms"] * 1e6 / change["time_ns"] / devices)
 
 
 def _device(

@@ -41,21 +41,21 @@ def test_global_options_reach_every_job_and_its_own_win(tmp_path: Path) -> None:
 
 
 def test_jobs_never_touch_the_device_the_file_names(tmp_path: Path) -> None:
-    prepared = read(tmp_path, TEXT).prepared("nullb0", 7, ("urgent", "bulk"))
+    prepared = read(tmp_path, TEXT).prepared(("nullb0",), 7, ("urgent", "bulk"))
     assert "sda" not in prepared
     assert prepared.count("filename=/dev/nullb0") == 2
 
 
 def test_jobs_are_reported_one_by_one(tmp_path: Path) -> None:
     workload = read(tmp_path, TEXT)
-    assert "group_reporting" not in workload.prepared("nullb0", 7, ("urgent", "bulk"))
+    assert "group_reporting" not in workload.prepared(("nullb0",), 7, ("urgent", "bulk"))
     assert workload.replaced() == ["filename=/dev/sda", "group_reporting"]
 
 
 def test_only_the_chosen_jobs_are_run_with_the_same_seeds_and_logs_by_place(tmp_path: Path) -> None:
     workload = read(tmp_path, TEXT)
-    both = workload.prepared("nullb0", 7, ("urgent", "bulk"))
-    alone = workload.prepared("nullb0", 7, ("bulk",))
+    both = workload.prepared(("nullb0",), 7, ("urgent", "bulk"))
+    alone = workload.prepared(("nullb0",), 7, ("bulk",))
     assert "[urgent]" not in alone
     seeds = [line for line in both.splitlines() if line.startswith("randseed=")]
     assert len(set(seeds)) == 2
@@ -66,7 +66,7 @@ def test_only_the_chosen_jobs_are_run_with_the_same_seeds_and_logs_by_place(tmp_
 
 def test_fio_accepts_what_the_lab_makes(tmp_path: Path) -> None:
     again = tmp_path / "prepared.fio"
-    again.write_text(read(tmp_path, TEXT).prepared("nullb0", 7, ("urgent", "bulk")))
+    again.write_text(read(tmp_path, TEXT).prepared(("nullb0",), 7, ("urgent", "bulk")))
     file = fiofile.read(again)
     file.check()
     assert [job.name for job in file.jobs] == ["urgent", "bulk"]
@@ -151,7 +151,7 @@ def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
 
     def places(seed: int) -> str:
         job = tmp_path / "prepared.fio"
-        job.write_text(workload.prepared(f"..{target}", seed, ("a",)))
+        job.write_text(workload.prepared((f"..{target}",), seed, ("a",)))
         (tmp_path / "out/logs").mkdir(parents=True, exist_ok=True)
         (tmp_path / "places").unlink(missing_ok=True)  # fio appends
         subprocess.run(["fio", job], cwd=tmp_path, check=True, capture_output=True)

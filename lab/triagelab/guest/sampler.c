@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler DEVICE FOLDER PROGRAM [ARGUMENT...]: run a program, and while it runs write
- * counters every 100 ms, as CSV: the guest's to FOLDER/samples.csv, to
+ * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and while it runs write
+ * counters every 100 ms, as CSV: the guest's, and the sum of those of DEVICES (one word,
+ * with spaces between their names), to FOLDER/samples.csv, to
  * FOLDER/device.csv those of a modelled device, and to FOLDER/locks.csv how often
  * the trace events in LOCK_EVENTS happened, if there are any.  Small, because the
  * guest's instructions are what is being counted.
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256 };
+enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256, MAX_DEVICES = 8 };
 
 #define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
@@ -30,6 +31,11 @@ static struct {
 	int fds[MAX_COUNTS];
 	int number;
 } locks;
+
+static struct {
+	char stat[MAX_DEVICES][256];
+	int number;
+} devices;
 
 struct counters {
 	long long time_ns;		/* CLOCK_MONOTONIC */
@@ -71,23 +77,55 @@ static long long sum_after(const char *text, const char *key)
 	return sum;
 }
 
-static void sample(const char *stat, struct counters *now)
+/* Add what a device's file in /sys says: Documentation/block/stat.rst; flushes since 5.5. */
+static void add_device(const char *stat, struct counters *now)
+{
+	struct counters of = { 0 };
+
+	if (sscanf(slurp(stat), "%lld %*d %*d %*d %lld %*d %*d %*d %lld %lld %lld %lld %*d %*d %*d %lld",
+		   &of.reads, &of.writes, &of.in_flight, &of.io_ticks_ms,
+		   &of.queue_ms, &of.discards, &of.flushes) < 6) {
+		fprintf(stderr, "sampler: cannot make sense of %s\n", stat);
+		exit(1);
+	}
+	now->reads += of.reads;
+	now->writes += of.writes;
+	now->in_flight += of.in_flight;
+	now->io_ticks_ms += of.io_ticks_ms;
+	now->queue_ms += of.queue_ms;
+	now->discards += of.discards;
+	now->flushes += of.flushes;
+}
+
+static void sample(struct counters *now)
 {
 	struct timespec time;
 	const char *text;
+	int i;
 
+	*now = (struct counters){ 0 };
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	now->time_ns = time.tv_sec * 1000000000LL + time.tv_nsec;
 	text = slurp("/proc/timer_list");
 	now->idle_ns = sum_after(text, ".idle_sleeptime") +
 		       sum_after(text, ".iowait_sleeptime");
 	now->context_switches = sum_after(slurp("/proc/stat"), "\nctxt");
-	/* Documentation/block/stat.rst; flushes since 5.5. */
-	if (sscanf(slurp(stat), "%lld %*d %*d %*d %lld %*d %*d %*d %lld %lld %lld %lld %*d %*d %*d %lld",
-		   &now->reads, &now->writes, &now->in_flight, &now->io_ticks_ms,
-		   &now->queue_ms, &now->discards, &now->flushes) < 6) {
-		fprintf(stderr, "sampler: cannot make sense of %s\n", stat);
-		exit(1);
+	for (i = 0; i < devices.number; i++)
+		add_device(devices.stat[i], now);
+}
+
+/* The devices that are named in `names`, which this cuts up. */
+static void devices_open(char *names)
+{
+	char *name;
+
+	for (name = strtok(names, " "); name; name = strtok(NULL, " ")) {
+		if (devices.number == MAX_DEVICES) {
+			fprintf(stderr, "sampler: more than %d devices\n", MAX_DEVICES);
+			exit(2);
+		}
+		snprintf(devices.stat[devices.number++], sizeof(devices.stat[0]),
+			 "/sys/block/%s/stat", name);
 	}
 }
 
@@ -192,17 +230,17 @@ int main(int argc, char **argv)
 {
 	const struct timespec interval = { .tv_nsec = INTERVAL_MS * 1000000L };
 	struct counters now, progress = { 0 };
-	char stat[256], stats[256];
+	char stats[256];
 	FILE *file, *device = NULL, *contended = NULL;
 	pid_t child;
 	int status;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: sampler DEVICE FOLDER PROGRAM [ARGUMENT...]\n");
+		fprintf(stderr, "usage: sampler DEVICES FOLDER PROGRAM [ARGUMENT...]\n");
 		return 2;
 	}
-	snprintf(stat, sizeof(stat), "/sys/block/%s/stat", argv[1]);
 	snprintf(stats, sizeof(stats), "/sys/kernel/debug/modeldisk/%s/stats", argv[1]);
+	devices_open(argv[1]);
 	file = create(argv[2], "samples.csv");
 	if (!access(stats, R_OK))
 		device = create(argv[2], "device.csv");
@@ -225,7 +263,7 @@ int main(int argc, char **argv)
 		_exit(127);
 	}
 	while (waitpid(child, &status, WNOHANG) == 0) {
-		sample(stat, &now);
+		sample(&now);
 		print(file, &now);
 		if (device)
 			sample_device(stats, device);
@@ -239,7 +277,7 @@ int main(int argc, char **argv)
 		}
 		nanosleep(&interval, NULL);
 	}
-	sample(stat, &now);
+	sample(&now);
 	print(file, &now);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

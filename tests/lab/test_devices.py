@@ -18,6 +18,20 @@ def test_capacity_is_places_by_service_time() -> None:
     assert device.capacity_iops == 4 * 2 * 1e6 / 500
 
 
+def test_null_devices_come_in_numbers() -> None:
+    one, three = (devices.find("null", {"device.count": count}) for count in ("1", "3"))
+    assert (one.blocks, three.blocks) == (("nullb0",), ("nullb0", "nullb1", "nullb2"))
+    assert one.capacity_iops
+    assert three.capacity_iops == 3 * one.capacity_iops
+    assert one.settings == three.settings, "each is as one alone is"
+    for block in three.blocks:
+        assert f"echo 1 > /sys/kernel/config/nullb/{block}/power" in three.device_up
+    with pytest.raises(RequestError, match=r"device\.count=9: expected .* from 1 to 8"):
+        devices.find("null", {"device.count": "9"})
+    with pytest.raises(RequestError, match=r"unknown setting of device flash 'device\.count'"):
+        devices.find("flash", {"device.count": "2"})
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "4.5", "many", "1025", ""])
 def test_a_value_out_of_bounds_names_the_bounds(text: str) -> None:
     with pytest.raises(RequestError, match="1 to 1024"):

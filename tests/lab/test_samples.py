@@ -277,6 +277,13 @@ def test_a_runs_own_cpus_and_capacity_count(out: Path) -> None:
     assert after["cpu_utilisation"] == pytest.approx((2 * 0.9 - 0.4 * 0.9) / (2 * 0.9))
 
 
+def test_several_devices_are_busy_in_the_mean(out: Path) -> None:
+    before = first_run(samples.collect(out), None)
+    edit(out / "runs/none-0/run.json", lambda run: run.update(devices=2))
+    after = first_run(samples.collect(out), None)
+    assert after["device_busy"] == pytest.approx(before["device_busy"] / 2)
+
+
 def test_contended_locks_are_those_while_io_goes_on(out: Path) -> None:
     path = out / "runs/none-0/out/samples.csv"
     rows = [[int(cell) for cell in row.split(",")] for row in path.read_text().splitlines()[1:]]

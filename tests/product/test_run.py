@@ -67,6 +67,22 @@ def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> Non
     assert by_fio <= int(last[3]) <= by_fio + 20
 
 
+def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path) -> None:
+    out = tmp_path / "out"
+    words = ["--schedulers", "triage", "--repeats", "1", "--set", "device.count=2"]
+    done = triage("run", job, *words, "--out", out)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (path for path in (out / "runs").glob("triage-*"))
+    fio = json.loads((folder / "out/fio.json").read_text())
+    reads = {disk["name"]: disk["read_ios"] for disk in fio["disk_util"]}
+    assert set(reads) == {"nullb0", "nullb1"}
+    assert abs(reads["nullb0"] - reads["nullb1"]) < 40
+    by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
+    last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
+    # fio looks at each device before it starts, a few reads.
+    assert by_fio <= int(last[3]) <= by_fio + 40
+
+
 def test_json_is_the_summary_and_nothing_else(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
     done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out, "--json")

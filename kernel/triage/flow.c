@@ -191,6 +191,8 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
+	if (tg_media_stays(shard, flow))
+		return NULL;
 	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;
 	return tg_media_next(shard, flow, reason);
 }

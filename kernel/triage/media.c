@@ -2,15 +2,23 @@
 /*
  * Which request of a flow is next. On flash the oldest. On a disk the one that its
  * head comes to next, unless the oldest has waited for too long; and for a moment
- * the disk stays with a sequential reader that is about to ask for more, but for what
- * others want right there: several may read one thing together.
+ * the disk stays with a sequential reader that is about to ask for more, or whose small
+ * request is about to grow, but for what others want right there: several may read one
+ * thing together.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/sizes.h>
 
 #include "triage.h"
 
+/* A stream's request waits for what it merges with until it is so long, in sectors, */
+#define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
+/* until the disk has fewer than these to go on with, */
+#define TG_GATHER_BEHIND 2
+/* or for so long, whatever the disk does. */
+#define TG_GATHER_JIFFIES msecs_to_jiffies(8)
 /* Right there: so many sectors on are sooner passed by than gone to, or just were. */
 #define TG_NEAR_SECTORS 2048
 /* Looked for in so many flows. */
@@ -118,9 +126,38 @@ void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 	shard->awaited_at = ktime_get_ns();
 }
 
-static bool tg_disk_is_busy(const struct tg_shard *shard)
+static u32 tg_disk_has(const struct tg_shard *shard)
 {
-	return tg_gauge_count(&shard->bulk) || tg_gauge_count(&shard->urgent);
+	return tg_gauge_count(&shard->bulk) + tg_gauge_count(&shard->urgent);
+}
+
+/*
+ * Whether a flow's latest request is to wait for what merges with it. It is a stream's
+ * who asks for several at once, so more comes; and the disk goes on meanwhile with what
+ * it has, so that costs nobody anything.
+ */
+static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
+{
+	const struct tg_data *tg = shard->tg;
+	struct request *rq;
+
+	if (!READ_ONCE(tg->tunables.anticipation) || !list_is_singular(&flow->fifo) ||
+	    !tg_detector_sequential(&flow->detector) || tg_disk_has(shard) < TG_GATHER_BEHIND)
+		return false;
+	rq = list_first_entry(&flow->fifo, struct request, queuelist);
+	return tg_merges(tg, rq) && blk_rq_sectors(rq) < TG_GATHERED &&
+	       tg_tags_held(tg, rq) > TG_GATHER_BEHIND &&
+	       time_before(jiffies, (unsigned long)rq->fifo_time + TG_GATHER_JIFFIES);
+}
+
+/* Whether a flow whose turn it is waits for what merges; the disk then stays with it. */
+bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
+{
+	if (!tg_disk_gathers(shard, flow))
+		return false;
+	shard->awaited = flow;
+	shard->awaited_at = ktime_get_ns();
+	return true;
 }
 
 /*
@@ -133,9 +170,10 @@ u64 tg_disk_wait(struct tg_shard *shard)
 	const u64 now = ktime_get_ns();
 	u64 until;
 
-	if (patience && list_empty(&shard->awaited->fifo)) {
+	if (patience && (list_empty(&shard->awaited->fifo) ||
+			 tg_disk_gathers(shard, shard->awaited))) {
 		until = max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at)) +
-			(tg_disk_is_busy(shard) ? TG_BUSY_NS : patience);
+			(tg_disk_has(shard) ? TG_BUSY_NS : patience);
 		until = min(until, shard->awaited_at + TG_STAY_NS);
 		if (now < until)
 			return until - now;

@@ -14,6 +14,13 @@
 /* What requests may grow to while somebody waits on latency, in sectors. */
 #define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
+/* Whether a bio might be merged with a request that waits. */
+bool tg_merges(const struct tg_data *tg, struct request *rq)
+{
+	return READ_ONCE(tg->tunables.merge) && tg_tag(rq)->key &&
+	       tg_moves_data(rq) && !(rq->cmd_flags & REQ_NOMERGE_FLAGS);
+}
+
 static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_queue *q,
 					 struct bio *bio, unsigned int nr_segs)
 {

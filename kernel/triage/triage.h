@@ -69,7 +69,7 @@ enum tg_reason {
  * @in_flight: it counts as in the device
  * @measured: while in the device: its service will be counted
  * @on_disk: it goes to a rotational device
- * @key: of its submitter; until insertion
+ * @key: of its submitter; until dispatch
  * @sent_at: when it was dispatched, in ns; of those @timed or @measured
  *
  * One owner at a time changes it: the submitter, the shard's lock, the driver.
@@ -362,6 +362,7 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow);
 bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq);
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class);
+bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow);
 u64 tg_disk_wait(struct tg_shard *shard);
 
 /* Called when a request has come, before the flow's detector has seen it. */
@@ -407,6 +408,12 @@ static inline bool tg_media_awaited(const struct tg_shard *shard, const struct t
 				    const struct request *rq)
 {
 	return shard->awaited && (shard->awaited == flow || tg_disk_is_near(shard, rq));
+}
+
+/* Whether a flow whose turn it is waits for what merges. */
+static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
+{
+	return shard->tg->rotational && tg_disk_stays(shard, flow);
 }
 
 /* For how long the device should wait for a flow's next request, in ns; 0: not. */
@@ -508,6 +515,12 @@ static inline void tg_tags_put(struct tg_data *tg, const struct tg_tag *tag)
 		atomic_dec(&tg->nr_greedy);
 }
 
+/* How many a request's submitter has with the kernel. */
+static inline int tg_tags_held(const struct tg_data *tg, const struct request *rq)
+{
+	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held);
+}
+
 /* Who holds no more tags than this, and has not for a while, waits for each answer. */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
@@ -517,14 +530,14 @@ static inline bool tg_tags_few(const struct tg_data *tg, const struct request *r
 {
 	const struct tg_slot *slot = &tg->slots[tg_tag((struct request *)rq)->slot];
 
-	return atomic_read(&slot->held) <= TG_SPARSE_TAGS &&
+	return tg_tags_held(tg, rq) <= TG_SPARSE_TAGS &&
 	       time_after(jiffies, READ_ONCE(slot->several_at) + TG_SPARSE_JIFFIES);
 }
 
 /* Whether it has nothing else with the kernel. */
 static inline bool tg_tags_one(const struct tg_data *tg, const struct request *rq)
 {
-	return atomic_read(&tg->slots[tg_tag((struct request *)rq)->slot].held) <= 1;
+	return tg_tags_held(tg, rq) <= 1;
 }
 
 static inline enum prio_class tg_class_of(const struct tg_data *tg,
@@ -542,6 +555,7 @@ static inline bool tg_is_urgent(const struct tg_data *tg, const struct request *
 }
 
 /* merge.c */
+bool tg_merges(const struct tg_data *tg, struct request *rq);
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);
 

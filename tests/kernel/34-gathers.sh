@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: on a disk a stream's small request waits for what it is merged with while the
+#         disk has others of the stream; not for long, not if it cannot be merged, and
+#         not while the disk could take it up.
+# Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+LONGEST_MS=25		# that it waits; a tick of the clock is 10 at most
+
+use_gatedisk depth=32
+for name in anticipation merge; do
+	[ -e "$(tunable $name)" ] || skip "$SCHEDULER has no $name"
+done
+change_media
+choose_scheduler none
+choose_scheduler "$SCHEDULER"
+allow_backlog 256
+
+# stream FIRST_SECTOR OPERATION: ten small requests, one after the other.
+stream() {
+	for n in $(seq 0 9); do
+		echo "$2 $(($1 + n * 8)) 4096 be 4"
+	done
+}
+
+# given FIRST_SECTOR OPERATION WANTED WHAT: the sizes that the device is given, which
+# answers none, of a stream that it knows as one.
+given() {
+	gate open
+	for n in $(seq 20 -1 1); do
+		echo "$2 $(($1 - n * 8)) 4096 be 4"
+		echo wait
+	done > "$TEST_TMP/before"
+	put_requests before < "$TEST_TMP/before"
+	wait_requests
+	gate hold
+	echo > "$GATE/log"
+	stream "$1" "$2" > "$TEST_TMP/asked"
+	put_requests stream < "$TEST_TMP/asked"
+	kib() {
+		awk '{ sum += $5 } END { print sum / 1024 }' "$GATE/log"
+	}
+	all_given() {
+		[ "$(kib)" = 40 ]
+	}
+	# None of them is answered, so what waited has not waited for that.
+	wait_until 2 "the device has all of the stream" all_given
+	expect "$4" "$3" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
+	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")
+	echo "measured: $4: $3, in $ms ms"
+	[ $ms -le $LONGEST_MS ] || fail "what waited has waited for $ms ms"
+	gate open
+	wait_requests
+}
+
+given 10000 read "4 4 32" "KiB of reads"
+given 50000 write "4 4 32" "KiB of writes"
+
+echo 0 > "$(tunable merge)"
+given 100000 read "4 4 4 4 4 4 4 4 4 4" "KiB of reads that are not merged"
+echo 1 > "$(tunable merge)"
+echo 0 > "$(tunable anticipation)"
+given 150000 read "4 4 4 4 4 4 4 4 4 4" "KiB of reads that nobody waits for"

@@ -132,9 +132,9 @@ static u32 tg_disk_has(const struct tg_shard *shard)
 }
 
 /*
- * Whether a flow's latest request is to wait for what merges with it. It is a stream's
- * who asks for several at once, so more comes; and the disk goes on meanwhile with what
- * it has, so that costs nobody anything.
+ * Whether a flow's latest request is to wait for what merges with it. It begins where
+ * the one before ended, of who asks for several at once, so more comes; and the disk
+ * goes on meanwhile with what it has, so that costs nobody anything.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
@@ -142,11 +142,11 @@ static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *
 	struct request *rq;
 
 	if (!READ_ONCE(tg->tunables.anticipation) || !list_is_singular(&flow->fifo) ||
-	    !tg_detector_sequential(&flow->detector) || tg_disk_has(shard) < TG_GATHER_BEHIND)
+	    tg_disk_has(shard) < TG_GATHER_BEHIND)
 		return false;
 	rq = list_first_entry(&flow->fifo, struct request, queuelist);
-	return tg_merges(tg, rq) && blk_rq_sectors(rq) < TG_GATHERED &&
-	       tg_tags_held(tg, rq) > TG_GATHER_BEHIND &&
+	return blk_rq_pos(rq) == flow->position && blk_rq_sectors(rq) < TG_GATHERED &&
+	       tg_merges(tg, rq) && tg_tags_held(tg, rq) > TG_GATHER_BEHIND &&
 	       time_before(jiffies, (unsigned long)rq->fifo_time + TG_GATHER_JIFFIES);
 }
 

@@ -134,15 +134,16 @@ static u32 tg_disk_has(const struct tg_shard *shard)
 /*
  * Whether a flow's latest request is to wait for what merges with it. It begins where
  * the one before ended, of who asks for several at once, so more comes; and the disk
- * goes on meanwhile with what it has, so that costs nobody anything.
+ * goes on meanwhile with what it has, so that costs nobody anything. Not of HIGH, by
+ * whose requests the turns of the arm are measured.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
 	const struct tg_data *tg = shard->tg;
 	struct request *rq;
 
-	if (!READ_ONCE(tg->tunables.anticipation) || !list_is_singular(&flow->fifo) ||
-	    tg_disk_has(shard) < TG_GATHER_BEHIND)
+	if (flow->class == PRIO_CLASS_HIGH || !READ_ONCE(tg->tunables.anticipation) ||
+	    !list_is_singular(&flow->fifo) || tg_disk_has(shard) < TG_GATHER_BEHIND)
 		return false;
 	rq = list_first_entry(&flow->fifo, struct request, queuelist);
 	return blk_rq_pos(rq) == flow->position && blk_rq_sectors(rq) < TG_GATHERED &&

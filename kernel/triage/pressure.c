@@ -250,10 +250,11 @@ void tg_throttle(struct tg_shard *shard)
 	if (limit_wait) {
 		wait = min(wait, limit_wait);
 	} else {
-		const u64 awaited = tg_media_wait(shard);
+		u64 awaited;
 
-		/* Pairs with the barrier in tg_back(). */
+		/* Pairs with the barrier in tg_back(): both look at what is in the device. */
 		smp_mb__after_atomic();
+		awaited = tg_media_wait(shard);
 		if (!awaited && tg_bulk_may_go(tg)) {
 			tg_unthrottle(shard);
 			return;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on a disk a stream's small request waits for what it is merged with while the
-#         disk has others of the stream; not for long, not if it cannot be merged, and
-#         not while the disk could take it up.
+#         disk has others of the stream; not for long, not if it cannot be merged, not
+#         while the disk could take it up, and not one of the highest class.
 # Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -20,13 +20,14 @@ choose_scheduler "$SCHEDULER"
 allow_backlog 256
 
 STEP=8			# sectors from one request to the next
+PRIORITY='be 4'
 
 # given FIRST_SECTOR OPERATION WANTED LONGEST_MS WHAT: the sizes that the device is given,
 # which answers none, of ten small requests of a stream that it knows as one.
 given() {
 	gate open
 	for n in $(seq 20 -1 1); do
-		echo "$2 $(($1 - n * STEP)) 4096 be 4"
+		echo "$2 $(($1 - n * STEP)) 4096 $PRIORITY"
 		echo wait
 	done > "$TEST_TMP/before"
 	put_requests before < "$TEST_TMP/before"
@@ -34,7 +35,7 @@ given() {
 	gate hold
 	echo > "$GATE/log"
 	for n in $(seq 0 9); do
-		echo "$2 $(($1 + n * STEP)) 4096 be 4"
+		echo "$2 $(($1 + n * STEP)) 4096 $PRIORITY"
 	done > "$TEST_TMP/asked"
 	put_requests stream < "$TEST_TMP/asked"
 	kib() {
@@ -65,3 +66,8 @@ given 100000 read "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of reads that are not m
 echo 1 > "$(tunable merge)"
 echo 0 > "$(tunable anticipation)"
 given 150000 read "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of reads that nobody waits for"
+
+# The last, as for a second after it others are held for another reason.
+echo 2000 > "$(tunable anticipation)"
+PRIORITY='rt 0'
+given 200000 read "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of the highest class"

@@ -8,6 +8,8 @@ import pytest
 from triagelab import kernels, modules, tools
 from triagelab.errors import LabError
 
+from tests.kernel import bugs
+
 
 def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     tools.require([tools.GCC, tools.MAKE])
@@ -20,6 +22,12 @@ def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
 def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
     said = modules.check(kernels.find(series))
     assert "skipped" not in said
+
+
+def test_each_seeded_bug_applies(tmp_path: Path) -> None:
+    tools.require([bugs.PATCH])
+    for bug in bugs.seeded():
+        bugs.put(bug, tmp_path / str(bug))
 
 
 def test_a_kernel_without_headers_is_told_what_to_install(tmp_path: Path) -> None:

@@ -19,8 +19,11 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+import vmlinux as boot
 
 #: Private types in the order in which C needs them; without these there is no scheduler.
 REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
@@ -57,6 +60,14 @@ FEATURES = {
 
 #: Feature macro, and the function that a kernel must export for it to be defined.
 EXPORTED_FEATURES = {"IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup"}
+
+#: What VMLINUX is to be, for who has given something else.
+NEEDED = (
+    "for block-layer schedulers. Needed is a file of a kernel built with "
+    "CONFIG_DEBUG_INFO_BTF=y, as all of Debian's are: vmlinux in its headers package "
+    "(6.12 and later), its boot image /boot/vmlinuz-RELEASE, or "
+    "/sys/kernel/btf/vmlinux for the running kernel"
+)
 
 #: One type in pahole's output.
 DEFINITION = re.compile(r"^(?:struct|enum) (\w+) \{$.*?^\}[^;\n]*", re.MULTILINE | re.DOTALL)
@@ -154,21 +165,36 @@ def write_if_changed(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def with_btf(vmlinux: Path, folder: Path) -> Path:
+    """The file to read: `vmlinux`, or if it is a boot image what that holds, put into `folder`."""
+    try:
+        with vmlinux.open("rb") as file:
+            if not boot.is_image(file.read(boot.HEADER_END)):
+                return vmlinux
+        elf = folder / "vmlinux"
+        elf.write_bytes(boot.uncompressed(vmlinux.read_bytes()))
+    except (boot.ImageError, OSError) as error:
+        raise MissingError(f"VMLINUX={vmlinux} cannot be read: {error}") from error
+    return elf
+
+
+def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], list[str]]:
+    """From a kernel's BTF: the types there are, by name, and prototypes of FUNCTIONS exported."""
+    found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
+    if not all(name in found for name in REQUIRED):
+        raise MissingError(f"VMLINUX={vmlinux} has no type information (BTF) {NEEDED}")
+    declared = (prototype(str(vmlinux), name) for name in FUNCTIONS if name in symbols)
+    return found, [text for text in declared if text is not None]
+
+
 def generate(headers: Path, vmlinux: str, output: Path) -> None:
     """Write features.h and private.h for one kernel into the folder `output`."""
     symbols = exported(headers)
-    found = types(vmlinux, (*REQUIRED, *OPTIONAL, *PUBLIC))
-    if not all(name in found for name in REQUIRED):
-        raise MissingError(
-            f"VMLINUX={vmlinux or '(not given, none found)'} has no type information (BTF) "
-            "for block-layer schedulers. Needed is a file of a kernel built with "
-            "CONFIG_DEBUG_INFO_BTF=y, as all of Debian's are: vmlinux in its headers package "
-            "(6.12 and later), the ELF file unpacked from its vmlinuz, or "
-            "/sys/kernel/btf/vmlinux for the running kernel"
-        )
-    declared = (prototype(vmlinux, name) for name in FUNCTIONS if name in symbols)
-    prototypes = [text for text in declared if text is not None]
+    if not vmlinux:
+        raise MissingError(f"no VMLINUX given, and none found, that has type information {NEEDED}")
     output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output) as folder:
+        found, prototypes = described(with_btf(Path(vmlinux), Path(folder)), symbols)
     write_if_changed(output / "private.h", private_header(found, prototypes))
     write_if_changed(output / "features.h", features_header(found, symbols))
 
@@ -178,7 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     add = parser.add_argument
     add("--headers", type=Path, required=True, help="the kernel's build folder (KDIR)")
-    add("--vmlinux", required=True, help="an ELF file of that kernel with BTF")
+    add("--vmlinux", required=True, help="that kernel, with BTF: ELF or vmlinuz")
     add("--output", type=Path, required=True, help="where private.h and features.h go")
     arguments = parser.parse_args()
     try:

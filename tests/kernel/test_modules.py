@@ -48,6 +48,25 @@ def test_a_kernel_without_btf_is_told_so(tmp_path: Path) -> None:
     assert "BTF" in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("series", kernels.SERIES)
+def test_what_is_built_goes_to_a_folder_called_as_uname_says(series: str) -> None:
+    kernel = kernels.find(series)
+    command = ["make", "-n", "-C", str(modules.SOURCE), "headers", f"KDIR={kernel.headers}"]
+    assert f"build/{kernel.release}/generated" in tools.call(command)
+
+
+def test_a_boot_image_describes_the_same_kernel_as_what_it_holds(tmp_path: Path) -> None:
+    kernel = kernels.find("6.1")
+    generated = {}
+    for vmlinux in (kernel.image, kernel.elf):
+        folder = tmp_path / vmlinux.name
+        arguments = [f"KDIR={kernel.headers}", f"VMLINUX={vmlinux}", f"O={folder}"]
+        tools.call(["make", "-C", str(modules.SOURCE), "headers", *arguments])
+        generated[vmlinux] = {path.name: path.read_text() for path in folder.rglob("*.h")}
+    assert sorted(generated[kernel.image]) == ["features.h", "private.h"]
+    assert generated[kernel.image] == generated[kernel.elf]
+
+
 def test_a_path_with_a_space_is_told_so(tmp_path: Path) -> None:
     headers = tmp_path / "my headers"
     headers.mkdir()

@@ -4,11 +4,13 @@
 import gzip
 import lzma
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from triagelab import kernels
+from triagelab import kernels, tools
 from triagelab.errors import LabError, RequestError
 
 ELF = b"\x7fELF" + b"kernel" * 100
@@ -23,6 +25,11 @@ def image(payload: bytes, release: bytes = b"6.12.1-test (builder)") -> bytes:
     head[0x300 : 0x300 + len(release) + 1] = release + b"\0"
     struct.pack_into("<II", head, 0x248, 4096, len(payload))
     return bytes(head) + payload
+
+
+def zstd(data: bytes) -> bytes:
+    command = [tools.path(tools.ZSTD), "-cq"]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
 
 
 def test_newest_counts_numbers_and_wants_headers() -> None:
@@ -48,11 +55,20 @@ def test_release_is_read_from_the_boot_header() -> None:
     assert kernels.release_of(image(b"")) == "6.12.1-test"
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_a_packed_kernel_comes_out_whole(compress: Callable[[bytes], bytes]) -> None:
+def unpacked(data: bytes, folder: Path) -> bytes:
+    """What the program finds in an image; LabError with its complaint."""
+    (folder / "vmlinuz").write_bytes(data)
+    tools.call([sys.executable, str(kernels.UNPACK), str(folder / "vmlinuz"), str(folder / "elf")])
+    return (folder / "elf").read_bytes()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, zstd])
+def test_a_packed_kernel_comes_out_whole(
+    compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     # Behind the payload the kernel's build appends the size.
     packed = compress(ELF) + struct.pack("<I", len(ELF))
-    assert kernels.uncompressed(image(packed)) == ELF
+    assert unpacked(image(packed), tmp_path) == ELF
 
 
 @pytest.mark.parametrize(
@@ -64,9 +80,9 @@ def test_a_packed_kernel_comes_out_whole(compress: Callable[[bytes], bytes]) -> 
         (image(b"\xfd7zXZ\0" + b"kernel" * 9), "Corrupt input data"),
     ],
 )
-def test_a_damaged_kernel_is_refused(damaged: bytes, how: str) -> None:
+def test_a_damaged_kernel_is_refused(damaged: bytes, how: str, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=rf"the kernel image is damaged: .*{how}.*install it again"):
-        kernels.uncompressed(damaged)
+        unpacked(damaged, tmp_path)
 
 
 @pytest.mark.parametrize("size", [0x1F0, 0x206, 0x20F, 0x24F])

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The product as its users have it: the launcher, called as a program."""
+"""The product as its users have it: the launcher, called as a program, and what documents say."""
 
+import asyncio
 import os
+import re
 import subprocess
 from pathlib import Path
 
+from triagelab import kernels, machines
+
 ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+OPERATE = (ROOT / "docs/operate.md").read_text()
+#: In a guest the disk is a null_blk.
+DISK = "nullb0"
 
 #: A workload that is over in a second of the guest's time.
 SMALL = """\
@@ -40,6 +48,22 @@ def triage(
         text=True,
         timeout=900,
     )
+
+
+def blocks(kind: str, document: str) -> list[str]:
+    """The code blocks of one kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```", document, re.M | re.S)
+
+
+def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Path) -> Path:
+    """What a guest with a built scheduler leaves of a script about `sdX`."""
+    files: dict[str, Path | str] = {
+        "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
+        f"build/{kernel.release}/{module.name}": module,
+    }
+    outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files), folder))
+    assert outcome.status == 0, (folder / "console.log").read_text()
+    return outcome.folder
 
 
 def qemus(marker: Path) -> list[str]:

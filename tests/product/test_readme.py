@@ -2,7 +2,6 @@
 """The documents' commands, as their readers give them: the README's in a copy that nothing was
 built in, those for a real machine in a guest."""
 
-import asyncio
 import re
 import shutil
 import subprocess
@@ -10,24 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules
+from triagelab import kernels, modules
 
-from tests.product.product import ROOT
-
-README = (ROOT / "README.md").read_text()
-OPERATE = (ROOT / "docs/operate.md").read_text()
-#: In the guest the disk is a null_blk.
-DISK = "nullb0"
-
-
-def blocks(kind: str, document: str = README) -> list[str]:
-    """The code blocks of one kind."""
-    return re.findall(rf"^```{kind}\n(.*?)^```", document, re.M | re.S)
+from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 
 
 def commands(kind: str) -> list[str]:
     """The lines of all of the README's code blocks of one kind."""
-    return [line for block in blocks(kind) for line in block.splitlines()]
+    return [line for block in blocks(kind, README) for line in block.splitlines()]
 
 
 def table(document: str, heading: str) -> list[str]:
@@ -65,17 +54,10 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
         assert scheduler in text
 
 
-def in_guest(lines: list[str], folder: Path) -> Path:
-    """What a guest with the built scheduler leaves of a script about `sdX`."""
+def built() -> tuple[kernels.Kernel, Path]:
+    """The lab's kernel, and the scheduler for it."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
-    module = "triage-iosched.ko"
-    files: dict[str, Path | str] = {
-        "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
-        f"build/{kernel.release}/{module}": modules.build(kernel) / module,
-    }
-    outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files), folder))
-    assert outcome.status == 0, (folder / "console.log").read_text()
-    return outcome.folder
+    return kernel, modules.build(kernel) / "triage-iosched.ko"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +70,7 @@ def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # As a disk has it; a null_blk has none.
         "echo mq-deadline > /sys/block/sdX/queue/scheduler",
         "mkdir /backup /data && echo precious > /data/file",
-        *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine")),
+        *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine", README)),
         "tar -tf /backup/all.tar > out/archived",
         "(",
         *use,
@@ -100,7 +82,7 @@ def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{chosen} > out/undone",
         "find /lib/modules -name 'triage*' >> out/undone",
     ]
-    return in_guest(script, tmp_path_factory.mktemp("real-machine"))
+    return in_guest(script, *built(), tmp_path_factory.mktemp("real-machine"))
 
 
 def test_the_readmes_scheduler_on_a_real_machine(real_machine: Path) -> None:
@@ -160,6 +142,7 @@ def test_in_lockdown_it_is_seen_and_removed_but_not_loaded(tmp_path: Path) -> No
             f"cat {scheduler} > out/kept",
             "dmesg > out/log",
         ],
+        *built(),
         tmp_path,
     )
     assert (left / "read").read_text().split() == sorted(table(OPERATE, "## See what it does"))

@@ -36,11 +36,16 @@ static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 	return target - min(target, alone);
 }
 
-/* How long those who wait on latency have it between two turns; ns. */
+/*
+ * How long those who wait on latency have it between two turns; ns. HIGH may read on:
+ * that takes next to nothing, and a turn costs it two ways of the arm all the same.
+ */
 static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
 {
-	return (tg_depth_target(&tg->depth, 100) ?: turn) *
-	       (high ? TG_ARM_PAUSE_HIGH : TG_ARM_PAUSE);
+	const u64 alone = tg_depth_target(&tg->depth, 100) ?: turn;
+
+	return high ? max(alone, tg_arm_way(tg)) * TG_ARM_PAUSE_HIGH :
+		      alone * TG_ARM_PAUSE;
 }
 
 /* Whether bulk has its turn. */
@@ -95,12 +100,15 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	WRITE_ONCE(tg->bulk_next_at, now + turn + tg_arm_pause(tg, high, turn));
 }
 
-/* Bulk sends something: in its turn, or because it has waited for too long. */
+/*
+ * Bulk sends something: in its turn, or because it is owed that or has waited for too
+ * long. Then its turn begins, as the arm has to go there anyway.
+ */
 void tg_arm_charge(struct tg_data *tg, u32 cost)
 {
 	const u64 now = ktime_get_ns();
 
-	if (!tg_arm_is_bulks(tg) && now >= tg_arm_opens_at(tg))
+	if (!tg_arm_is_bulks(tg))
 		tg_arm_begin(tg, now);
 	WRITE_ONCE(tg->granted, READ_ONCE(tg->granted) - cost);
 }

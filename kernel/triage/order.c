@@ -78,8 +78,8 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	return NULL;
 }
 
-/* Keep the account of what classes are owed. */
-static void tg_settle(struct tg_shard *shard, enum prio_class served, u32 cost)
+/* Keep the account of what classes are owed: of the device's time, @time of it was used. */
+static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
 	int class;
@@ -90,9 +90,9 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u32 cost)
 		if (!c->queued || tg_limit_holds(shard->tg, class))
 			c->owed = 0;
 		else if (class == served)
-			c->owed -= min_t(u64, c->owed, cost);
+			c->owed -= min(c->owed, time);
 		else
-			c->owed += tg_share_due(cost, class == PRIO_CLASS_NORMAL ?
+			c->owed += tg_share_due(time, class == PRIO_CLASS_NORMAL ?
 						READ_ONCE(tunables->share_normal) :
 						READ_ONCE(tunables->share_low));
 	}
@@ -178,6 +178,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_first(&shard->at_head);
 	struct tg_class *class;
+	u64 back;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -191,8 +192,9 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		rq = tg_choose(shard, reason);
 		if (!rq)
 			return NULL;
+		back = tg_media_way_back(shard, rq);
 		tg_flow_take(shard, rq);
-		tg_settle(shard, tg_tag(rq)->class, tg_tag(rq)->cost);
+		tg_settle(shard, tg_tag(rq)->class, tg_tag(rq)->cost + back);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard->tg, rq);
 	}

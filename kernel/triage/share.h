@@ -42,14 +42,14 @@ static inline s64 tg_share_turn(s64 deficit, u32 quantum)
 
 /**
  * tg_share_due() - what a waiting class is owed for what went to others
- * @cost: that went to others, in ns
+ * @time: of the device that went to others, in ns
  * @percent: of everything, that the class is guaranteed; below 100
  *
  * Of others and itself together it then has @percent.
  */
-static inline u64 tg_share_due(u32 cost, u32 percent)
+static inline u64 tg_share_due(u64 time, u32 percent)
 {
-	return (u64)cost * percent / (100 - percent);
+	return time * percent / (100 - percent);
 }
 
 #endif

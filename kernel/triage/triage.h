@@ -123,7 +123,7 @@ struct tg_class {
 	struct list_head sparse;	/* flows that ask for little */
 	struct list_head backlog;	/* the others, in the order of their turns */
 	unsigned int queued;
-	u64 owed;			/* of its guaranteed share, in ns of cost */
+	u64 owed;			/* of its guaranteed share, in ns of the device's time */
 	u64 sparse_had;			/* since the backlog's last turn, in ns of cost */
 	unsigned long inserted;
 	unsigned long reasons[TG_REASONS];	/* dispatched for each */
@@ -438,6 +438,18 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 	work->requests += moves;
 	work->kib += bytes >> 10;
 	return tg_cost_of(cost, bytes, pays_base);
+}
+
+/*
+ * What the device takes for a request beyond its cost, in ns, before it is taken from its
+ * flow: a stream does not pay for the way back to where others sent a disk's arm away.
+ */
+static inline u64 tg_media_way_back(const struct tg_shard *shard, const struct request *rq)
+{
+	if (!shard->tg->rotational || tg_disk_is_near(shard, rq) ||
+	    blk_rq_pos(rq) != shard->flows[tg_tag((struct request *)rq)->flow].position)
+		return 0;
+	return shard->tg->costs[tg_op(rq)].base;
 }
 
 /* arm.c */

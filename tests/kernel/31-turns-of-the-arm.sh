@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a disk's arm has turns: who waits for each answer is not kept waiting for long
-#         by streams, these read on meanwhile, and a video's frames go first.
+#         by streams, these read on meanwhile, what HIGH reads on is hardly interrupted,
+#         and a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 LONGEST_MS=400		# 12 alone; turns are of 40 to 80
 LEAST=25		# MB/s of 180
+PROTECTED=60		# MB/s of 180
 FIRST=50		# % of a video's frames that go first
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
@@ -40,6 +42,16 @@ streams=$((($(of stream 7) + $(of other 7)) / 1000))
 echo "measured: longest wait $longest ms, streams $streams MB/s"
 [ $longest -le $LONGEST_MS ] || fail "who waits for each answer waited for $longest ms"
 [ $streams -ge $LEAST ] || fail "streams had $streams MB/s"
+
+load 4 <<-END
+	[protected]
+	offset=40%
+	prioclass=2
+	prio=1
+END
+protected=$(($(of protected 7) / 1000))
+echo "measured: a stream of HIGH $protected MB/s"
+[ $protected -ge $PROTECTED ] || fail "a stream of HIGH had $protected MB/s"
 
 # sparse: requests that went first as their submitter asks for little.
 sparse() {

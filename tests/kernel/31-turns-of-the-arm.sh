@@ -9,7 +9,7 @@
 
 LONGEST_MS=400		# 12 alone; turns are of 40 to 80
 LEAST=25		# MB/s of 180
-PROTECTED=60		# MB/s of 180
+PROTECTED=90		# MB/s of 180
 FIRST=50		# % of a video's frames that go first
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536

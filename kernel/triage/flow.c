@@ -229,8 +229,11 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
 }
 
-/* Take a request that was chosen from its flow, which pays for it. */
-void tg_flow_take(struct tg_shard *shard, struct request *rq)
+/*
+ * Take a request that was chosen from its flow, which pays for it. Return: for how long it
+ * keeps the device from others, in ns.
+ */
+u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_flow *flow = &shard->flows[tg_tag(rq)->flow];
 	struct tg_class *class = &shard->classes[flow->class];
@@ -249,11 +252,11 @@ void tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had = 0;
 
 	list_del_init(&rq->queuelist);
-	tg_media_remove(shard, flow, rq);
 	class->queued--;
 	WRITE_ONCE(shard->queued, shard->queued - 1);
 	if (list_empty(&flow->fifo)) {
 		list_del_init(&flow->turn);
 		tg_media_emptied(shard, flow);
 	}
+	return cost + tg_media_take(shard, flow, rq);
 }

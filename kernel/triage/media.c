@@ -46,11 +46,18 @@ void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *r
 	elv_rb_add(&flow->sorted, rq);
 }
 
-void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
+/*
+ * Take a request out, to which the head goes. Return: what that takes beyond its cost, in
+ * ns: a stream does not pay for the way back to where others sent the arm away.
+ */
+u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
+	const bool back = blk_rq_pos(rq) == flow->position && !tg_disk_is_near(shard, rq);
+
 	elv_rb_del(&flow->sorted, rq);
 	flow->position = blk_rq_pos(rq) + blk_rq_sectors(rq);
 	shard->head = flow->position;
+	return back ? shard->tg->costs[tg_op(rq)].base : 0;
 }
 
 bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)

@@ -178,7 +178,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_first(&shard->at_head);
 	struct tg_class *class;
-	u64 back;
+	u64 time;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -192,9 +192,8 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		rq = tg_choose(shard, reason);
 		if (!rq)
 			return NULL;
-		back = tg_media_way_back(shard, rq);
-		tg_flow_take(shard, rq);
-		tg_settle(shard, tg_tag(rq)->class, tg_tag(rq)->cost + back);
+		time = tg_flow_take(shard, rq);
+		tg_settle(shard, tg_tag(rq)->class, time);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard->tg, rq);
 	}

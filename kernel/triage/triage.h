@@ -351,12 +351,12 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason);
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason);
-void tg_flow_take(struct tg_shard *shard, struct request *rq);
+u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /* media.c: on flash a flow is a queue, and there is nothing to do. */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
 void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
-void tg_disk_remove(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
+u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq);
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			     enum tg_reason *reason);
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow);
@@ -380,11 +380,11 @@ static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
 		tg_disk_add(shard, flow, rq);
 }
 
-static inline void tg_media_remove(struct tg_shard *shard, struct tg_flow *flow,
-				   struct request *rq)
+/* Take a request out of its flow. Return: what the device takes beyond its cost, in ns. */
+static inline u64 tg_media_take(struct tg_shard *shard, struct tg_flow *flow,
+				struct request *rq)
 {
-	if (shard->tg->rotational)
-		tg_disk_remove(shard, flow, rq);
+	return shard->tg->rotational ? tg_disk_take(shard, flow, rq) : 0;
 }
 
 /* The request that is next in a flow that has some. */
@@ -438,18 +438,6 @@ static inline u32 tg_media_cost(struct tg_shard *shard, struct tg_flow *flow,
 	work->requests += moves;
 	work->kib += bytes >> 10;
 	return tg_cost_of(cost, bytes, pays_base);
-}
-
-/*
- * What the device takes for a request beyond its cost, in ns, before it is taken from its
- * flow: a stream does not pay for the way back to where others sent a disk's arm away.
- */
-static inline u64 tg_media_way_back(const struct tg_shard *shard, const struct request *rq)
-{
-	if (!shard->tg->rotational || tg_disk_is_near(shard, rq) ||
-	    blk_rq_pos(rq) != shard->flows[tg_tag((struct request *)rq)->flow].position)
-		return 0;
-	return shard->tg->costs[tg_op(rq)].base;
 }
 
 /* arm.c */

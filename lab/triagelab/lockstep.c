@@ -34,7 +34,7 @@
  * Shutdown and reset are for the main loop to do, even if the CPUs run on. Else it is not to
  * do anything meanwhile: when it does depends on this computer, and a guest may notice. With
  * 0.3 ms half of the boots are others; with 2 s, as a boot on a busy computer runs for longer
- * without waiting, one in hundreds was.
+ * without waiting, one in a hundred was.
  */
 enum { PATIENCE_S = 30 };
 

@@ -11,7 +11,7 @@
 
 #include "triage.h"
 
-/* Between two turns HIGH has so many times what it takes alone, others that wait so many. */
+/* Between two turns HIGH has so many times what it takes alone or a way; others so many. */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
 /* And those may be kept waiting for so many times the target, if found: every way costs. */

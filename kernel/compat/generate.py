@@ -29,8 +29,8 @@ import vmlinux as boot
 REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
 #: Types that a kernel may lack, by its configuration or its age.
 OPTIONAL = ("blk_mq_debugfs_attr", "blk_mq_alloc_data", "blk_mq_ctx")
-#: Public types whose size tells whether the headers and the BTF are of one kernel.
-PUBLIC = ("request", "request_queue", "blk_mq_hw_ctx", "bio")
+#: Public types whose layout tells whether the headers and the BTF are of one kernel.
+PUBLIC = ("request", "request_queue", "blk_mq_hw_ctx", "blk_mq_ops", "bio")
 
 #: Functions declared in private headers only. Those this kernel exports get a prototype.
 FUNCTIONS = (
@@ -51,17 +51,58 @@ FUNCTIONS = (
     "elv_unregister",
 )
 
-#: Feature macro, and what the definition of elevator_mq_ops must match for it to be defined.
-FEATURES = {
-    "IOSCHED_MUST_ALLOC": r"\(\*init_sched\)\([^)]*struct elevator_type \*",
-    "IOSCHED_DEPTH_TAKES_HCTX": r"\(\*depth_updated\)\(struct blk_mq_hw_ctx \*",
-    "IOSCHED_INSERT_TAKES_FLAGS": r"\(\*insert_requests\)\([^)]*blk_insert_t",
+#: The operations that a scheduler here may have. Each has the shapes that iosched.h knows, and
+#: with a shape goes the feature macro that tells iosched.h of it.
+OPERATIONS: dict[str, dict[str, str | None]] = {
+    "init_sched": {
+        "int (struct request_queue *, struct elevator_queue *)": None,
+        "int (struct request_queue *, struct elevator_type *)": "IOSCHED_MUST_ALLOC",
+    },
+    "exit_sched": {"void (struct elevator_queue *)": None},
+    "init_hctx": {"int (struct blk_mq_hw_ctx *, unsigned int)": None},
+    "exit_hctx": {"void (struct blk_mq_hw_ctx *, unsigned int)": None},
+    "depth_updated": {
+        "void (struct request_queue *)": None,
+        "void (struct blk_mq_hw_ctx *)": "IOSCHED_DEPTH_TAKES_HCTX",
+    },
+    "allow_merge": {"bool (struct request_queue *, struct request *, struct bio *)": None},
+    "bio_merge": {"bool (struct request_queue *, struct bio *, unsigned int)": None},
+    "request_merge": {"int (struct request_queue *, struct request **, struct bio *)": None},
+    "request_merged": {"void (struct request_queue *, struct request *, enum elv_merge)": None},
+    "requests_merged": {
+        "void (struct request_queue *, struct request *, struct request *)": None,
+    },
+    "limit_depth": {"void (blk_opf_t, struct blk_mq_alloc_data *)": None},
+    "prepare_request": {"void (struct request *)": None},
+    "finish_request": {"void (struct request *)": None},
+    "insert_requests": {
+        "void (struct blk_mq_hw_ctx *, struct list_head *, blk_insert_t)": (
+            "IOSCHED_INSERT_TAKES_FLAGS"
+        ),
+        "void (struct blk_mq_hw_ctx *, struct list_head *, bool)": None,
+    },
+    "dispatch_request": {"struct request * (struct blk_mq_hw_ctx *)": None},
+    "has_work": {"bool (struct blk_mq_hw_ctx *)": None},
+    "completed_request": {"void (struct request *, u64)": None},
+    "requeue_request": {"void (struct request *)": None},
+    "former_request": {"struct request * (struct request_queue *, struct request *)": None},
+    "next_request": {"struct request * (struct request_queue *, struct request *)": None},
+    "init_icq": {"void (struct io_cq *)": None},
+    "exit_icq": {"void (struct io_cq *)": None},
+}
+
+#: Feature macro, and the shape that an operation of a driver (blk_mq_ops) has with it.
+DRIVER_FEATURES = {
+    "IOSCHED_NODE_IS_UNSIGNED": (
+        "init_request",
+        "int (struct blk_mq_tag_set *, struct request *, unsigned int, unsigned int)",
+    ),
 }
 
 #: Feature macro, and the function that a kernel must export for it to be defined.
 EXPORTED_FEATURES = {"IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup"}
 
-#: What VMLINUX is to be, for who has given something else.
+#: The description of VMLINUX for a user who gave another file.
 NEEDED = (
     "for block-layer schedulers. Needed is a file of a kernel built with "
     "CONFIG_DEBUG_INFO_BTF=y, as all of Debian's are: vmlinux in its headers package "
@@ -78,13 +119,13 @@ class MissingError(Exception):
 
 
 def types(vmlinux: str, names: Iterable[str]) -> dict[str, str]:
-    """The C definition of each type in `names` that the BTF of `vmlinux` has."""
+    """Return the C definition of each type in `names` that the BTF of `vmlinux` has."""
     output = _run("pahole", "-C", ",".join(names), vmlinux)
     return {match[1]: match[0] + ";" for match in DEFINITION.finditer(output)}
 
 
 def prototype(vmlinux: str, function: str) -> str | None:
-    """The C declaration of `function`, None if the BTF of `vmlinux` has none."""
+    """Return the C declaration of `function`, None if the BTF of `vmlinux` has none."""
     return _run("pfunct", "--prototypes", "-f", function, vmlinux).strip() or None
 
 
@@ -101,7 +142,7 @@ def _run(program: str, *arguments: str) -> str:
 
 
 def exported(headers: Path) -> set[str]:
-    """The names of the functions that the kernel with these headers exports to modules."""
+    """Return the names of the functions that the kernel with these headers exports to modules."""
     try:
         lines = (headers / "Module.symvers").read_text().splitlines()
     except OSError as error:
@@ -114,9 +155,10 @@ def exported(headers: Path) -> set[str]:
 
 
 def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
-    """The text of private.h."""
+    """Return the text of private.h."""
     definitions = [_uncommented(found[name]) for name in (*REQUIRED, *OPTIONAL) if name in found]
     body = "\n".join([*definitions, *prototypes])
+    checks = [_same_layout(name, text) for name, text in found.items() if text.startswith("struct")]
     # A struct first named inside a prototype would be another one than elsewhere.
     structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
     return "\n".join(
@@ -124,33 +166,77 @@ def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
             *(f"struct {name};" for name in structs),
             body,
             "#ifndef __CHECKER__ /* sparse lays some structs out in its own way */",
-            *(_same_size(name, text) for name, text in found.items() if text.startswith("struct")),
+            *checks,
             "#endif",
         ]
     )
 
 
 def _uncommented(definition: str) -> str:
-    """A definition without the offsets and holes that pahole notes in it."""
+    """Return a definition without the offsets and holes that pahole notes in it."""
     lines = re.sub(r"\s*/\*.*?\*/", "", definition).split("\n")
     return "\n".join(line for line in lines if line.strip())
 
 
-def _same_size(name: str, definition: str) -> str:
-    """A check at compile time that the compiler and the BTF agree on the size of a struct."""
+def _same_layout(name: str, definition: str) -> str:
+    """Return checks at compile time that the compiler and the BTF agree on a struct's layout."""
     size = re.findall(r"^\t/\* size: (\d+)", definition, re.MULTILINE)[-1]
-    return (
-        f"static_assert(sizeof(struct {name}) == {size},\n"
-        '\t"the kernel headers and VMLINUX are not of the same kernel");'
-    )
+    checks = [f"sizeof(struct {name}) == {size}"]
+    checks += [
+        f"offsetof(struct {name}, {member}) == {at}" for member, at in offsets(definition).items()
+    ]
+    message = '"the kernel headers and VMLINUX are not of the same kernel"'
+    return "\n".join(f"static_assert({check},\n\t{message});" for check in checks)
+
+
+def offsets(definition: str) -> dict[str, int]:
+    """Return the offset of each member that offsetof() takes, as pahole notes it."""
+    blocks: list[dict[str, int]] = [{}]
+    for line in definition.splitlines()[1:]:
+        text, _, note = line.strip().partition("/*")
+        text = re.sub(r"__attribute__\(\(.*\)\)", "", text).strip()
+        # The note of a bit field has its bit too, and offsetof() takes none of those.
+        at = re.match(r"\s*(\d+)\s+\d+ ", note)
+        if text.endswith("{"):
+            blocks.append({})
+        elif text.startswith("}") and len(blocks) > 1:
+            inner = blocks.pop()
+            outer = text.strip("};\t ")
+            if outer and at:
+                blocks[-1][outer.partition("[")[0]] = int(at[1])
+            if "[" not in outer:
+                lead = f"{outer}." if outer else ""
+                blocks[-1] |= {lead + member: offset for member, offset in inner.items()}
+        elif at and (member := re.search(r"\(\*\s*(\w+)[^)]*\)\(|(\w+)(?:\[\d*\])*;$", text)):
+            blocks[-1][member[1] or member[2]] = int(at[1])
+    return blocks[0]
+
+
+def shapes(operations: str) -> dict[str, str]:
+    """Return the function pointers in a struct, each as its result and arguments."""
+    found = re.findall(r"^\t(.*?)\(\*(\w+)\)(\(.*?\));", operations, re.MULTILINE)
+    return {
+        name: re.sub(r"\s+", " ", f"{result.strip()} {arguments}").replace("* *", "**")
+        for result, name, arguments in found
+    }
 
 
 def features_header(found: dict[str, str], symbols: set[str]) -> str:
-    """The text of features.h."""
-    operations = found["elevator_mq_ops"]
-    macros = [macro for macro, shape in FEATURES.items() if re.search(shape, operations)]
+    """Return the text of features.h."""
+    here = shapes(found["elevator_mq_ops"])
+    for name, known in OPERATIONS.items():
+        if here.get(name) not in known:
+            raise MissingError(
+                f"this kernel's elevator_mq_ops has {name} as "
+                f"{here.get(name, 'no function at all')}, which compat/iosched.h does not know"
+            )
+    macros = [known[here[name]] for name, known in OPERATIONS.items()]
+    driver = shapes(found.get("blk_mq_ops", ""))
+    macros += [
+        macro for macro, (name, shape) in DRIVER_FEATURES.items() if driver.get(name) == shape
+    ]
     macros += [macro for macro, name in EXPORTED_FEATURES.items() if name in symbols]
-    return "\n".join(f"#define {macro} 1" for macro in macros)
+    return "\n".join(f"#define {macro} 1" for macro in macros if macro)
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -166,7 +252,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def with_btf(vmlinux: Path, folder: Path) -> Path:
-    """The file to read: `vmlinux`, or if it is a boot image what that holds, put into `folder`."""
+    """Return `vmlinux`, or the ELF file that it holds, put into `folder`, if it is an image."""
     try:
         with vmlinux.open("rb") as file:
             if not boot.is_image(file.read(boot.HEADER_END)):
@@ -179,7 +265,7 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
 
 
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], list[str]]:
-    """From a kernel's BTF: the types there are, by name, and prototypes of FUNCTIONS exported."""
+    """Return the types that a BTF has, by name, and prototypes of the exported FUNCTIONS."""
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):
         raise MissingError(f"VMLINUX={vmlinux} has no type information (BTF) {NEEDED}")
@@ -200,7 +286,7 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
 
 
 def main() -> int:
-    """The program; returns its exit status."""
+    """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     add = parser.add_argument
     add("--headers", type=Path, required=True, help="the kernel's build folder (KDIR)")

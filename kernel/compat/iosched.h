@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a scheduler includes, beside <linux/...>: the block layer's private types
- * for the kernel it is built for, and every difference between kernel versions.
+ * The header that a scheduler includes after <linux/...>. It has the block layer's
+ * private types for the kernel that the scheduler is built for, and it hides every
+ * difference between kernel versions.
  *
  * A scheduler is written for the newest interface. Each block below makes an older
- * kernel look like that, names the change it covers, and can go with the kernels
- * before that change.
+ * kernel look like that, and names the change that it covers. Remove a block when no
+ * kernel from before that change is supported.
  *
- * No help is needed for: the priority of a request, a field of its own until
- * the 6.12 stable series took it away (req_get_ioprio() in <linux/blk-mq.h>
- * covers both), and elevator_attrs, const since 6.18 (a table that is not const
- * suits both).
+ * Two differences need no block. Until late in the 6.12 stable series a request has a
+ * priority field; req_get_ioprio() in <linux/blk-mq.h> covers both cases. Since 6.18
+ * elevator_attrs is const; a table that is not const suits both.
  */
 #ifndef IOSCHED_H
 #define IOSCHED_H
 
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
-#include <linux/hrtimer.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/sbitmap.h>
 #include <linux/sysfs.h>
 
 #include "features.h"
+#include "timers.h"
 
 /*
  * insert_requests() takes flags since 6.4 ("blk-mq: pass a flags argument to
- * elevator_type->insert_requests"), until then one bool, "at head". The flag's
- * value is a macro, which BTF does not have.
+ * elevator_type->insert_requests"). Until then it takes one bool, "at head". The
+ * flag's value is a macro, and BTF has no macros.
  */
 #ifdef IOSCHED_INSERT_TAKES_FLAGS
 typedef unsigned int __bitwise blk_insert_t;
@@ -42,13 +43,13 @@ typedef bool blk_insert_t;
 #include "private.h"
 
 /*
- * IOSCHED_INIT_SCHED(op, init) - define @op, to be given as .init_sched, from
- * int @init(struct request_queue *q, struct elevator_queue *eq), which sets
- * eq->elevator_data, or returns a negative errno and leaves nothing behind.
+ * IOSCHED_INIT_SCHED(op, init) - define @op for .init_sched
+ * @init: int init(struct request_queue *q, struct elevator_queue *eq). It sets
+ *        eq->elevator_data, or returns a negative errno and leaves nothing behind.
  *
  * Since 6.17 ("block: move elevator queue allocation logic into
  * blk_mq_init_sched") the core allocates the elevator_queue and frees it on
- * failure; until then the scheduler did, with elevator_alloc().
+ * failure. Until then the scheduler allocates it with elevator_alloc().
  */
 #ifdef IOSCHED_MUST_ALLOC
 #define IOSCHED_INIT_SCHED(op, init)					\
@@ -79,11 +80,11 @@ static int op(struct request_queue *q, struct elevator_queue *eq)	\
 #endif
 
 /*
- * IOSCHED_DEPTH_UPDATED(op, update) - define @op, to be given as .depth_updated,
- * from void @update(struct blk_mq_hw_ctx *hctx).
+ * IOSCHED_DEPTH_UPDATED(op, update) - define @op for .depth_updated
+ * @update: void update(struct blk_mq_hw_ctx *hctx)
  *
- * Since 6.18 ("blk-mq: fix elevator depth_updated method") the core calls it once,
- * with the queue; until then once for each hardware context of the queue.
+ * Since 6.18 ("blk-mq: fix elevator depth_updated method") the core calls @op once,
+ * with the queue. Until then it calls @op once for each hardware context.
  */
 #ifdef IOSCHED_DEPTH_TAKES_HCTX
 #define IOSCHED_DEPTH_UPDATED(op, update)				\
@@ -104,12 +105,13 @@ static void op(struct request_queue *q)					\
 #endif
 
 /*
- * iosched_probe_shallow_depth() - whether limit_depth() sets a limit for all tags
- * @whole: true: for all; false: for each word of their bitmap
+ * iosched_probe_shallow_depth() - find out what the limit of limit_depth() counts
+ * @whole: set to true if it counts all tags, to false if it counts the tags in each
+ *         word of the bitmap
  *
- * It was for each word until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as
- * documented" and what came with it), and in stable series until some day within
- * them. Nothing in the interface tells, so a bitmap is asked.
+ * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") it counts
+ * the tags in each word. Stable series changed at some release of their own. Nothing
+ * in the interface tells the two apart, so this tries it on a small bitmap.
  *
  * Return: 0, or -ENOMEM
  */
@@ -133,10 +135,10 @@ static inline int iosched_probe_shallow_depth(bool *whole)
 }
 
 /*
- * iosched_shallow_depth() - what limit_depth() has to set for a part of all tags
+ * iosched_shallow_depth() - convert a part of all tags to a limit for limit_depth()
  * @tags: a hardware context's sched_tags
- * @part: of 64
- * @whole: what iosched_probe_shallow_depth() has found
+ * @part: the part, in 64ths
+ * @whole: the result of iosched_probe_shallow_depth()
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
@@ -148,13 +150,14 @@ static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 }
 
 /*
- * iosched_was_prepared() - whether a request's elv.priv is the scheduler's
+ * iosched_was_prepared() - tell whether a request's elv.priv belongs to the scheduler
  *
  * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state
- * machine") prepare_request() is called for all that are inserted. Until then not for
- * the data of one with a flush: that bypasses the scheduler, which hears of its
- * completion all the same, and finds what the flush state machine left there. Given
- * back by the driver it is inserted after all, see iosched_set_prepared().
+ * machine") the core calls prepare_request() for every request that it inserts. Until
+ * then it does not for the data of a request with a flush. That data bypasses the
+ * scheduler, but its completion does not, and elv.priv has what the flush state
+ * machine left there. If the driver gives the request back, the core inserts it after
+ * all: see iosched_set_prepared().
  */
 static inline bool iosched_was_prepared(const struct request *rq)
 {
@@ -165,7 +168,7 @@ static inline bool iosched_was_prepared(const struct request *rq)
 #endif
 }
 
-/* iosched_set_prepared() - elv.priv is the scheduler's from now on, to the end */
+/* iosched_set_prepared() - note that elv.priv belongs to the scheduler from now on */
 static inline void iosched_set_prepared(struct request *rq)
 {
 #ifdef RQF_ELVPRIV
@@ -174,15 +177,65 @@ static inline void iosched_set_prepared(struct request *rq)
 #endif
 }
 
-/* hrtimer_setup() replaced hrtimer_init() and setting .function in 6.13 to 6.15. */
-#ifndef IOSCHED_HAS_HRTIMER_SETUP
-static inline void hrtimer_setup(struct hrtimer *timer,
-				 enum hrtimer_restart (*function)(struct hrtimer *),
-				 clockid_t clock, enum hrtimer_mode mode)
-{
-	hrtimer_init(timer, clock, mode);
-	timer->function = function;
-}
+/* blk_queue_rot() replaced its opposite, blk_queue_nonrot(), in 7.0. Both are macros. */
+#ifndef blk_queue_rot
+#define blk_queue_rot(q) (!blk_queue_nonrot(q))
 #endif
+
+/*
+ * The queues that a scheduler has now, for its files in debugfs. Since 6.16 the core
+ * removes these files after exit_sched(). A reader that took q->elevator would find
+ * NULL, freed memory, or the data of the scheduler that comes next.
+ */
+struct iosched_alive {
+	/* Guards the list. Show a file with it held: the scheduler cannot exit meanwhile. */
+	struct mutex lock;
+	struct list_head queues;
+};
+
+#define IOSCHED_ALIVE(name)						\
+	struct iosched_alive name = {					\
+		.lock	= __MUTEX_INITIALIZER(name.lock),		\
+		.queues	= LIST_HEAD_INIT(name.queues),			\
+	}
+
+/* A part of the data that a scheduler has for one queue */
+struct iosched_queue {
+	struct list_head list;
+	struct request_queue *q;
+};
+
+static inline void iosched_begin(struct iosched_alive *alive,
+				 struct iosched_queue *queue,
+				 struct request_queue *q)
+{
+	queue->q = q;
+	mutex_lock(&alive->lock);
+	list_add(&queue->list, &alive->queues);
+	mutex_unlock(&alive->lock);
+}
+
+/* iosched_end() - after it, no reader of debugfs finds the queue */
+static inline void iosched_end(struct iosched_alive *alive,
+			       struct iosched_queue *queue)
+{
+	mutex_lock(&alive->lock);
+	list_del(&queue->list);
+	mutex_unlock(&alive->lock);
+}
+
+/* iosched_find() - return the scheduler's part for @q, NULL if it has left @q */
+static inline struct iosched_queue *iosched_find(struct iosched_alive *alive,
+						 const struct request_queue *q)
+{
+	struct iosched_queue *queue;
+
+	lockdep_assert_held(&alive->lock);
+
+	list_for_each_entry(queue, &alive->queues, list)
+		if (queue->q == q)
+			return queue;
+	return NULL;
+}
 
 #endif

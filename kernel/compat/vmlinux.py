@@ -15,21 +15,21 @@ import sys
 import zlib
 from pathlib import Path
 
-#: Where what is read of the boot protocol's header ends: payload_length.
+#: The end of payload_length, the last field of the boot protocol's header that is read here.
 HEADER_END = 0x250
 
 
 class ImageError(Exception):
-    """An image that nothing can be unpacked from; the message says what to do."""
+    """Raised for an image that has no readable kernel; the message says what to do."""
 
 
 def is_image(data: bytes) -> bool:
-    """Whether a file that begins so is a boot image for x86 (bzImage)."""
+    """Tell whether a file that begins with `data` is a boot image for x86 (bzImage)."""
     return data[0x202:0x206] == b"HdrS" and len(data) >= HEADER_END
 
 
 def uncompressed(image: bytes) -> bytes:
-    """The ELF file inside a bzImage (Documentation/arch/x86/boot.rst: payload_offset)."""
+    """Return the ELF file inside a bzImage (Documentation/arch/x86/boot.rst: payload_offset)."""
     if not is_image(image):
         raise ImageError("that is no Linux kernel image (bzImage) for x86; give a vmlinuz file")
     sectors = image[0x1F1] or 4
@@ -52,7 +52,7 @@ def _damaged(reason: object) -> ImageError:
 
 
 def _unpacked(payload: bytes) -> bytes:
-    """What a bzImage holds, by the first bytes; the size that follows it is left alone."""
+    """Unpack a payload by its first bytes; ignore the size field behind it."""
     if payload.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(wbits=31).decompress(payload)
     if payload.startswith(b"\xfd7zXZ\0"):
@@ -70,7 +70,7 @@ def _unpacked(payload: bytes) -> bytes:
 
 
 def main() -> int:
-    """The program; returns its exit status."""
+    """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("image", type=Path, help="a kernel's boot image, as /boot/vmlinuz-RELEASE")
     parser.add_argument("elf", type=Path, help="the file to write")

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * gatedisk - a block device with a gate, to see in what order requests come.
+ * gatedisk - a block device with a gate. It shows the order in which the I/O scheduler
+ * dispatches requests.
  *
- * A test shuts the gate, submits requests, and opens it: everything submitted
- * meanwhile is a backlog that the I/O scheduler holds, to the last request,
- * and the log shows the order in which the scheduler let go of it.
+ * A test shuts the gate, submits requests, and opens the gate. Meanwhile the scheduler
+ * holds all of them as a backlog. The log shows the order in which it dispatches them.
  *
- * What makes the backlog exact is the budget (get_budget()): the core asks a
- * scheduler for a request only when it holds one, and there is none while the
- * gate is shut. A device that merely ran out of tags would already have been
- * dealt one request more than it can take.
+ * The budget (get_budget()) makes the backlog exact: the core asks a scheduler for a
+ * request only when it has a budget, and while the gate is shut there is none. From a
+ * device that is only out of tags the core would take one request more than fits.
  *
- * For tests only: data is neither stored nor returned.
+ * This is for tests only: it neither stores nor returns data.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blk-mq.h>
 #include <linux/debugfs.h>
-#include <linux/hrtimer.h>
 #include <linux/ioprio.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 
-/* Requests the log remembers: more than any prepared backlog (nr_requests). */
+#include "blkdrv.h"
+
+/* The number of requests in the log: more than any backlog of a test (nr_requests). */
 #define GD_LOG_ENTRIES	4096
 
 static unsigned int depth = 1;
@@ -39,10 +39,10 @@ module_param(size_mb, uint, 0444);
 MODULE_PARM_DESC(size_mb, "Size of the device in MiB. Default: 1024");
 
 /**
- * enum gd_gate - what the device does with requests
- * @GD_OPEN: takes them and completes each after the service time
- * @GD_HOLD: takes them, up to its depth, and completes none by itself
- * @GD_SHUT: takes none; the scheduler is not even asked
+ * enum gd_gate - the states of the gate
+ * @GD_OPEN: the device takes requests and completes each after the service time
+ * @GD_HOLD: the device takes requests, up to its depth, and completes none by itself
+ * @GD_SHUT: the device takes none; the core does not ask the scheduler for any
  */
 enum gd_gate { GD_OPEN, GD_HOLD, GD_SHUT };
 
@@ -52,7 +52,7 @@ static const char * const gd_gate_names[] = {
 	[GD_SHUT] = "shut",
 };
 
-/* A request as the device was given it. */
+/* A request as the device received it */
 struct gd_log_entry {
 	u64 time_ns;
 	sector_t sector;
@@ -62,24 +62,24 @@ struct gd_log_entry {
 	unsigned short ioprio;
 };
 
-/* Driver data of a request. */
+/* The driver's data for a request */
 struct gd_cmd {
 	struct hrtimer timer;		/* runs while the request is served */
-	struct list_head held;		/* in gatedisk.held, if it is held */
+	struct list_head held;		/* in gatedisk.held while the device holds it */
 };
 
 /**
  * struct gatedisk - the one device
- * @set: tags, one set of @depth for each hardware queue
+ * @set: the tags, one set of @depth for each hardware queue
  * @disk: the disk
- * @debugfs: folder of the control files
- * @service_ns: time that serving a request takes
- * @in_flight: budgets handed out, at most depth
+ * @debugfs: the folder of the control files
+ * @service_ns: the time that serving a request takes
+ * @in_flight: the number of budgets in use, at most depth
  * @lock: taken by queue_rq() and the control files, in process context only
- * @gate: changed under @lock; gd_get_budget() peeks at it without
- * @held: requests held, oldest first
- * @nr_held: length of @held
- * @nr_logged: requests logged since the log was cleared
+ * @gate: written with @lock held; gd_get_budget() reads it without
+ * @held: the requests that the device holds, oldest first
+ * @nr_held: the length of @held; written with @lock held, gd_held_get() reads it without
+ * @nr_logged: the number of requests since the log was cleared
  */
 struct gatedisk {
 	struct blk_mq_tag_set set;
@@ -88,7 +88,7 @@ struct gatedisk {
 	u64 service_ns;
 	atomic_t in_flight;
 
-	spinlock_t lock;	/* guards all that follows */
+	spinlock_t lock;	/* guards all members below */
 	enum gd_gate gate;
 	struct list_head held;
 	unsigned int nr_held;
@@ -100,15 +100,15 @@ static struct gatedisk gd = {
 	.held = LIST_HEAD_INIT(gd.held),
 };
 
-/* The latest requests, number n at n modulo GD_LOG_ENTRIES. Under gd.lock. */
+/* The latest requests, number n at n modulo GD_LOG_ENTRIES. gd.lock guards it. */
 static struct gd_log_entry gd_log[GD_LOG_ENTRIES];
 
-/* Serving requests */
+/* Service */
 
 /*
- * End a request and give its budget back, after its tag: who gets a budget
- * then finds a tag. The core does not retry for a lack of budget, so run the
- * queues. The reference keeps them alive once the request no longer does.
+ * End a request and return its budget after its tag, so that a dispatcher with a budget
+ * finds a tag. The core does not retry after a lack of budget, so run the queues. The
+ * reference keeps them alive after the request's own reference has gone.
  */
 static void gd_complete_rq(struct request *rq)
 {
@@ -155,7 +155,7 @@ static void gd_log_rq(struct request *rq)
 	entry->ioprio = req_get_ioprio(rq);
 }
 
-/* Called by the core to hand over a request. Its budget is already taken. */
+/* The core gives the device a request, with the budget that it took for it. */
 static blk_status_t gd_queue_rq(struct blk_mq_hw_ctx *hctx,
 				const struct blk_mq_queue_data *bd)
 {
@@ -179,8 +179,8 @@ static blk_status_t gd_queue_rq(struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * Called by the core before it asks the scheduler for a request. The device
- * has depth budgets, whatever the number of hardware queues.
+ * The core takes a budget before it asks the scheduler for a request. All hardware
+ * queues share depth budgets.
  */
 static int gd_get_budget(struct request_queue *q)
 {
@@ -189,30 +189,25 @@ static int gd_get_budget(struct request_queue *q)
 	return atomic_add_unless(&gd.in_flight, 1, depth) ? 0 : -1;
 }
 
-/* Called by the core if it has no use for a budget. */
+/* The core returns a budget that it has not used. */
 static void gd_put_budget(struct request_queue *q, int token)
 {
 	atomic_dec(&gd.in_flight);
 }
 
-/* A request may be held for ever; that is what the device is for. */
+/* A test may hold a request for any time. */
 static enum blk_eh_timer_return gd_timeout(struct request *rq)
 {
 	return BLK_EH_RESET_TIMER;
 }
 
 static int gd_init_request(struct blk_mq_tag_set *set, struct request *rq,
-			   unsigned int hctx_idx, unsigned int numa_node)
+			   unsigned int hctx_idx, blkdrv_node_t numa_node)
 {
 	struct gd_cmd *cmd = blk_mq_rq_to_pdu(rq);
 
-#ifdef GD_HAVE_HRTIMER_SETUP
 	hrtimer_setup(&cmd->timer, gd_timer_fn, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
-#else
-	hrtimer_init(&cmd->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	cmd->timer.function = gd_timer_fn;
-#endif
 	return 0;
 }
 
@@ -225,7 +220,7 @@ static const struct blk_mq_ops gd_mq_ops = {
 	.init_request	= gd_init_request,
 };
 
-/* The gate and what is held at it */
+/* The gate and the requests behind it */
 
 /* Move up to @max held requests, oldest first, to the end of @list. */
 static void gd_take_held(struct list_head *list, unsigned int max)
@@ -268,10 +263,9 @@ static void gd_release(unsigned int max)
 }
 
 /*
- * Give all held requests back to the core, oldest first. The core inserts them
- * into the scheduler, each at the head. One is inserted before the next is
- * given back, for kernels differ in the order they insert several in. Returns
- * when all are inserted.
+ * Give all held requests back to the core, oldest first. The core inserts each at the
+ * head of the scheduler's queue. Kernels differ in the order in which they insert
+ * several, so this waits for each before it gives back the next.
  */
 static void gd_requeue(void)
 {
@@ -373,7 +367,7 @@ static const char *gd_class_name(unsigned short ioprio)
 	}
 }
 
-/* The log is read a line at a time, position n being request n. */
+/* The reader gets one line at a time. Position n is request n. */
 static void *gd_log_at(loff_t *pos)
 {
 	u64 oldest = 0;
@@ -430,7 +424,7 @@ static int gd_log_open(struct inode *inode, struct file *file)
 	return seq_open(file, &gd_log_seq_ops);
 }
 
-/* Writing anything clears the log. */
+/* Any write clears the log. */
 static ssize_t gd_log_write(struct file *file, const char __user *ubuf,
 			    size_t count, loff_t *ppos)
 {
@@ -462,7 +456,7 @@ static void gd_create_control_files(void)
 	debugfs_create_u64("service_ns", 0600, gd.debugfs, &gd.service_ns);
 }
 
-/* The device itself */
+/* The device */
 
 static const struct block_device_operations gd_fops = {
 	.owner	= THIS_MODULE,
@@ -472,20 +466,13 @@ static struct gendisk *gd_alloc_disk(void)
 {
 	struct gendisk *disk;
 
-#ifdef GD_HAVE_LIMITS_IN_ALLOC	/* Linux 6.9 */
-	disk = blk_mq_alloc_disk(&gd.set, NULL, NULL);
-#else
-	disk = blk_mq_alloc_disk(&gd.set, NULL);
-#endif
+	disk = blkdrv_alloc_disk(&gd.set);
 	if (IS_ERR(disk))
 		return disk;
 
-#ifdef QUEUE_FLAG_NONROT	/* the default since Linux 6.11 */
-	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
-#endif
 	strscpy(disk->disk_name, KBUILD_MODNAME "0", DISK_NAME_LEN);
 	disk->fops = &gd_fops;
-	/* No partition scan: it would put reads of its own into the log. */
+	/* A scan for partitions would add its own reads to the log. */
 	disk->flags |= GENHD_FL_NO_PART;
 	set_capacity(disk, (sector_t)size_mb << (20 - SECTOR_SHIFT));
 	return disk;
@@ -503,9 +490,7 @@ static int __init gd_init(void)
 	gd.set.queue_depth = depth;
 	gd.set.numa_node = NUMA_NO_NODE;
 	gd.set.cmd_size = sizeof(struct gd_cmd);
-#ifdef GD_HAVE_SHOULD_MERGE	/* implied since Linux 6.14 */
-	gd.set.flags = BLK_MQ_F_SHOULD_MERGE;
-#endif
+	gd.set.flags = BLKDRV_F_MERGE;
 	ret = blk_mq_alloc_tag_set(&gd.set);
 	if (ret)
 		return ret;
@@ -530,8 +515,8 @@ free_tags:
 }
 
 /*
- * del_gendisk() waits for every request, so first let go of those that are
- * held and see to it that nobody can shut the gate again.
+ * del_gendisk() waits for all requests. So first remove the control files, with which a
+ * user could shut the gate again, and then release the requests that the device holds.
  */
 static void __exit gd_exit(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which of three classes a request belongs to, by its I/O priority.
+ * Puts a request into one of three classes, by its I/O priority.
  *
- * Pure functions that also compile in user space, where they are tested.
+ * These are pure functions. They also compile in user space, where tests call them.
  */
 #ifndef PRIO_CLASS_H
 #define PRIO_CLASS_H
@@ -14,7 +14,7 @@
 #endif
 #include <linux/ioprio.h>
 
-/* Most urgent first: the order in which classes are served. */
+/* In the order in which the classes are served: most urgent first. */
 enum prio_class {
 	PRIO_CLASS_HIGH,
 	PRIO_CLASS_NORMAL,
@@ -23,11 +23,11 @@ enum prio_class {
 };
 
 /**
- * struct prio_bounds - how the best-effort levels, 0 to 7, are divided
- * @be_high_max: the last level that is still HIGH
- * @be_low_min: the first level that is already LOW
+ * struct prio_bounds - the division of the best-effort levels, 0 to 7
+ * @be_high_max: the last level of HIGH
+ * @be_low_min: the first level of LOW
  *
- * Levels between the two are NORMAL; there may be none.
+ * The levels between the two are NORMAL. There may be none.
  */
 struct prio_bounds {
 	unsigned int be_high_max;
@@ -36,7 +36,7 @@ struct prio_bounds {
 
 #define PRIO_BOUNDS_DEFAULT { .be_high_max = 2, .be_low_min = 6 }
 
-/* Whether @bounds puts every level into one class, and some into HIGH and LOW. */
+/* Tell whether @bounds puts each level into one class, and some into HIGH and LOW. */
 static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 {
 	return bounds->be_high_max < bounds->be_low_min &&
@@ -44,16 +44,16 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 }
 
 /**
- * prio_classify() - the class of a request
- * @bounds: how to divide the best-effort levels
- * @ioprio: the request's priority, class and level, as ioprio_set(2) has it
+ * prio_classify() - return the class of a request
+ * @bounds: the division of the best-effort levels
+ * @ioprio: the request's priority as of ioprio_set(2), with class and level
  *
- * Real time is HIGH whatever its level, idle is LOW, and none is NORMAL.
+ * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL.
  */
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)
 {
-	/* Only three bits are the level: those above hold hints since 6.5. */
+	/* The level has three bits. Since 6.5 the bits above it have hints. */
 	const unsigned int level = ioprio & (IOPRIO_NR_LEVELS - 1);
 
 	switch (IOPRIO_PRIO_CLASS(ioprio)) {

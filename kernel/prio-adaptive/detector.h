@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is what comes in sequential or random? Two scores, moved by each object that
- * comes in: they lean to whichever has been seen more of lately.
+ * Tells whether requests arrive in sequence or at random. Each arrival moves two
+ * scores, one for each kind. The higher one is of the kind that was more frequent
+ * lately.
  *
- * Pure functions that also compile in user space, where they are tested.
+ * These are pure functions. They also compile in user space, where tests call them.
  */
 #ifndef DETECTOR_H
 #define DETECTOR_H
@@ -17,12 +18,12 @@ typedef __u64 u64;
 #endif
 
 /**
- * struct detector - what has been seen, and how to judge it
- * @end: the sector after the latest object; at first 0, the start of the device
- * @seq_score: how much of it was sequential
- * @rand_score: how much of it was not
- * @seq_gap_sectors: the largest gap, forward or back, that is still sequential
- * @score_max: the most a score can be
+ * struct detector - the scores, and the tunables that they follow
+ * @end: the end of the latest arrival; at first 0, the start of the device
+ * @seq_score: the score of sequential arrivals
+ * @rand_score: the score of the others
+ * @seq_gap_sectors: the largest gap, forward or back, of a sequential arrival
+ * @score_max: the upper bound of a score
  */
 struct detector {
 	u64 end;
@@ -33,7 +34,7 @@ struct detector {
 	unsigned int score_max;
 };
 
-/* Whether @sector goes on from @end: from where something else ended. */
+/* Tell whether @sector continues from @end, the end of another request. */
 static inline bool detector_near(const struct detector *d, u64 end, u64 sector)
 {
 	const u64 gap = sector > end ? sector - end : end - sector;
@@ -41,7 +42,7 @@ static inline bool detector_near(const struct detector *d, u64 end, u64 sector)
 	return gap <= d->seq_gap_sectors;
 }
 
-/* @score, or the most it can be: less than before, if the bound was lowered. */
+/* Bound @score. A user may have lowered score_max below it. */
 static inline unsigned int detector_bounded(const struct detector *d,
 					    unsigned int score)
 {
@@ -49,14 +50,14 @@ static inline unsigned int detector_bounded(const struct detector *d,
 }
 
 /**
- * detector_feed() - take note of an object that comes in
+ * detector_feed() - take note of an arrival
  * @d: the detector
  * @sector: its first sector
  * @sectors: its length
  *
- * One score rises as the other falls, and neither beyond its bounds: after a change
- * of workload the mode follows within score_max / 2 + 1 objects, however long the
- * other kind went on.
+ * One score rises and the other falls, each within its bounds. So the mode follows a
+ * change of workload within score_max / 2 + 1 arrivals, however long the workload
+ * before it lasted.
  */
 static inline void detector_feed(struct detector *d, u64 sector,
 				 unsigned int sectors)
@@ -70,7 +71,7 @@ static inline void detector_feed(struct detector *d, u64 sector,
 	d->end = sector + sectors;
 }
 
-/* The mode: sequential, or else random. */
+/* Return the mode: true for sequential, false for random. */
 static inline bool detector_sequential(const struct detector *d)
 {
 	return d->seq_score >= d->rand_score;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * prio-adaptive: three classes by I/O priority in strict order, with aging; and
- * inside a class what suits the workload and the medium. While requests come in
- * sequentially it merges them and serves several of one stream in a row; on a
- * rotating disk it goes by sector.
+ * prio-adaptive: three classes by I/O priority in strict order, with aging. Inside a
+ * class it adapts to the workload and to the medium: while requests arrive in sequence
+ * it merges them, and serves several requests of one stream in a row. On a rotating
+ * disk it goes by sector.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -24,35 +24,35 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* Long beside the bursts HIGH comes in, short beside a user's patience; in ms. */
+/* In ms. Longer than a burst of HIGH, shorter than a user's patience. */
 static const unsigned int aging_expire_default = 500;
-/* As long: a class that is served is served by sector for as long as aging allows. */
+/* The same: a class goes by sector for as long as aging lets it have the device. */
 static const unsigned int hdd_fifo_expire_default = 500;
-/* Below this there is one queue, in the order of arrival. */
+/* With 0 there would be one queue, in the order of arrival. */
 static const unsigned int expire_min = 1;
 /* Half the time after which the kernel reports a waiting task as hung. */
 static const unsigned int expire_max = 60000;
 
-/* 32 KiB: a stream that leaves out a block now and then is still one. */
+/* 32 KiB: a stream may leave out a few blocks. */
 static const unsigned int seq_gap_sectors_default = 64;
-/* 1 GiB: beyond it, everything on a disk would be near. */
+/* 1 GiB: with more, everything on a disk would be near. */
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
-/* A change of workload shows within 17 requests: few, but not one stray. */
+/* The mode follows a change of workload within 17 requests, and ignores one stray. */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
 static const unsigned int score_max_max = 1024;
 
-/* At 128 KiB a request, as long as one seek of a rotating disk. */
+/* 16 requests of 128 KiB take a rotating disk as long as one seek. */
 static const unsigned int batch_max_default = 16;
-/* No batches: arbitration before each request. */
+/* 1 means no batches: each request is picked by class. */
 static const unsigned int batch_max_min = 1;
 static const unsigned int batch_max_max = 256;
 
 /*
- * One class of requests on one device. At any time inserted = dispatched + merged
- * + queued, where queued counts the class's requests on @fifo and on the device's
- * at_head. A bio that became part of a request counts as inserted and as merged.
+ * One class of requests on one device. At any time @inserted is @dispatched plus
+ * @merged plus the class's requests on @fifo and on the device's at_head. A bio that
+ * becomes part of a request counts as inserted and as merged.
  */
 struct pa_class {
 	struct list_head fifo;		/* oldest first */
@@ -60,35 +60,38 @@ struct pa_class {
 	unsigned long inserted;
 	unsigned long merged;
 	unsigned long dispatched;
-	unsigned long aged;		/* of these, dispatched for their age */
+	unsigned long aged;		/* part of @dispatched: for their age */
 };
 
-/* What the scheduler knows of one device. */
+/* The scheduler's data for one device */
 struct pa_data {
+	struct iosched_queue queue;	/* in pa_alive */
 	struct request_queue *q;
 
 	/*
-	 * Guards all below, and of the queue the hash and last_merge. Taken by
-	 * submitters, by whoever runs the queue, and by readers and writers of
-	 * sysfs and debugfs: none of them is an interrupt, which therefore need
-	 * not be off.
+	 * Guards all members below, and the queue's hash and last_merge. Submitters
+	 * take it, dispatchers, and readers and writers of sysfs and debugfs. None
+	 * of them is an interrupt, so interrupts stay on.
 	 */
 	spinlock_t lock;
-	struct list_head at_head;	/* go before all classes, oldest first */
+	unsigned int queued;		/* written with the lock held, read without */
+	struct list_head at_head;	/* served before all classes, oldest first */
 	struct pa_class classes[PRIO_CLASS_COUNT];
-	struct detector detector;	/* of all that comes in */
-	sector_t position;		/* the end of what was dispatched last */
+	struct detector detector;	/* sees each request and bio that arrives */
+	sector_t position;		/* the end of the latest dispatched request */
 	enum prio_class batch_class;
-	unsigned int batch_left;	/* requests the batch may still have */
+	unsigned int batch_left;	/* requests that the batch may still have */
 
-	/* Tunables, with those of the detector */
+	/* Tunables; the detector has two more */
 	unsigned int aging_expire;	/* ms */
 	unsigned int hdd_fifo_expire;	/* ms */
 	unsigned int batch_max;
 	struct prio_bounds bounds;
 };
 
-/* A request's class is decided once, at insertion: rq->bio may change after it. */
+static IOSCHED_ALIVE(pa_alive);
+
+/* The class is decided once, at insertion, because rq->bio may change later. */
 static void pa_set_class(struct request *rq, enum prio_class class)
 {
 	rq->elv.priv[0] = (void *)(uintptr_t)class;
@@ -120,9 +123,9 @@ static struct request *pa_first(struct list_head *list)
 	return list_first_entry_or_null(list, struct request, queuelist);
 }
 
-/* Coming in */
+/* Arrivals */
 
-/* All that comes in is seen here once, be it a request or a bio that joins one. */
+/* Each request, and each bio that joins a request, is seen here once. */
 static void pa_observe(struct pa_data *pa, sector_t sector, unsigned int sectors)
 {
 	lockdep_assert_held(&pa->lock);
@@ -132,7 +135,7 @@ static void pa_observe(struct pa_data *pa, sector_t sector, unsigned int sectors
 		pa->batch_left = 0;
 }
 
-/* To where it can be found: by age, by its first sector, and by its end. */
+/* Make a request findable by its age, by its first sector, and by its end. */
 static void pa_enqueue(struct pa_data *pa, struct request *rq)
 {
 	struct pa_class *c = &pa->classes[pa_class_of(rq)];
@@ -151,6 +154,7 @@ static void pa_dequeue(struct pa_data *pa, struct request *rq)
 	lockdep_assert_held(&pa->lock);
 
 	list_del_init(&rq->queuelist);
+	WRITE_ONCE(pa->queued, pa->queued - 1);
 	elv_rb_del(&pa->classes[pa_class_of(rq)].by_sector, rq);
 	elv_rqhash_del(pa->q, rq);
 	if (pa->q->last_merge == rq)
@@ -158,8 +162,8 @@ static void pa_dequeue(struct pa_data *pa, struct request *rq)
 }
 
 /*
- * What is inserted at head has been here before: it says nothing new about the
- * workload, and nothing is merged with it.
+ * A request that is inserted at head has been here before. It says nothing new about
+ * the workload, and nothing is merged with it.
  */
 static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 {
@@ -171,6 +175,7 @@ static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 	pa_set_class(rq, class);
 	pa->classes[class].inserted++;
 	rq->fifo_time = jiffies;
+	WRITE_ONCE(pa->queued, pa->queued + 1);
 	if (at_head) {
 		list_add_tail(&rq->queuelist, &pa->at_head);
 	} else {
@@ -181,8 +186,8 @@ static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 }
 
 /*
- * Called for new requests, and again, at head, for those that the driver could not
- * take (blk_mq_requeue_request()).
+ * The core calls this for new requests. It calls it again, at head, for a request that
+ * the driver could not take (blk_mq_requeue_request()).
  */
 static void pa_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, blk_insert_t flags)
@@ -201,8 +206,8 @@ static void pa_insert_requests(struct blk_mq_hw_ctx *hctx,
 /* Merging */
 
 /*
- * Called for every bio before it gets a request of its own. In random mode there is
- * hardly anything to be found, and the search would be in vain.
+ * The core calls this for each bio before the bio gets a request of its own. In random
+ * mode a search would hardly ever find anything, so there is none.
  */
 static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 			 unsigned int nr_segs)
@@ -223,18 +228,18 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 	}
 	spin_unlock(&pa->lock);
 
-	/* Two requests that the bio closed the gap between are one now. */
+	/* The bio has closed the gap between two requests. They are one now. */
 	if (joined)
 		blk_mq_free_request(joined);
 	return merged;
 }
 
 /*
- * The four below are called back from blk_mq_sched_try_merge(). The core finds what
- * the bio goes on from by itself, in the hash; allow_merge() has the last word.
+ * blk_mq_sched_try_merge() calls the four functions below. The core itself finds the
+ * request that ends where the bio begins, in the hash, and then asks allow_merge().
  *
- * The core itself keeps different priorities apart. Equal ones are of different
- * classes if the bounds were changed between the two.
+ * The core does not merge requests of different priorities. Requests of one priority
+ * are in different classes if the bounds have changed between their insertions.
  */
 static bool pa_allow_merge(struct request_queue *q, struct request *rq,
 			   struct bio *bio)
@@ -246,7 +251,7 @@ static bool pa_allow_merge(struct request_queue *q, struct request *rq,
 	return pa_class_of(rq) == pa_class_of_bio(pa, bio);
 }
 
-/* The request that goes on from the bio, if there is one. */
+/* Find the request that begins where the bio ends. */
 static int pa_request_merge(struct request_queue *q, struct request **req,
 			    struct bio *bio)
 {
@@ -256,7 +261,7 @@ static int pa_request_merge(struct request_queue *q, struct request **req,
 
 	lockdep_assert_held(&pa->lock);
 
-	/* Some devices merge discards in a way of their own: leave it to the core. */
+	/* Some devices merge discards that do not touch. The core knows which. */
 	if (bio_op(bio) == REQ_OP_DISCARD)
 		return ELEVATOR_NO_MERGE;
 
@@ -267,7 +272,7 @@ static int pa_request_merge(struct request_queue *q, struct request **req,
 	return ELEVATOR_FRONT_MERGE;
 }
 
-/* A bio has joined @rq. The core sees to the hash, where @rq is by its end. */
+/* A bio has joined @rq. The core updates the hash, which has @rq by its end. */
 static void pa_request_merged(struct request_queue *q, struct request *rq,
 			      enum elv_merge type)
 {
@@ -282,7 +287,7 @@ static void pa_request_merged(struct request_queue *q, struct request *rq,
 	}
 }
 
-/* @rq has taken over all of @next, and with it the time it has waited. */
+/* @rq has taken over @next, with its bios and with the time that it has waited. */
 static void pa_requests_merged(struct request_queue *q, struct request *rq,
 			       struct request *next)
 {
@@ -298,9 +303,9 @@ static void pa_requests_merged(struct request_queue *q, struct request *rq,
 	pa->classes[pa_class_of(next)].merged++;
 }
 
-/* Going out */
+/* Dispatch */
 
-/* The request that begins at @sector, or else the first after it. */
+/* Find the request that begins at @sector, or else the first after it. */
 static struct request *pa_at_or_after(const struct rb_root *by_sector,
 				      sector_t sector)
 {
@@ -321,8 +326,9 @@ static struct request *pa_at_or_after(const struct rb_root *by_sector,
 }
 
 /*
- * The request of a class that is next: on a rotating disk the next one in the one
- * direction the arm is swept, unless another has waited too long for that.
+ * Return the next request of a class. On a rotating disk the arm sweeps in one
+ * direction, and this is the next request on its way, unless the oldest request of the
+ * class has waited for longer than hdd_fifo_expire.
  */
 static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 {
@@ -330,14 +336,14 @@ static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 
 	lockdep_assert_held(&pa->lock);
 
-	if (!oldest || blk_queue_nonrot(pa->q) ||
+	if (!oldest || !blk_queue_rot(pa->q) ||
 	    pa_waited(oldest, pa->hdd_fifo_expire))
 		return oldest;
 	return pa_at_or_after(&c->by_sector, pa->position) ?:
 	       rb_entry(rb_first(&c->by_sector), struct request, rb_node);
 }
 
-/* What arbitration picks may be followed by more of its class, without asking. */
+/* Let requests of the same class follow this one without another choice of class. */
 static void pa_begin_batch(struct pa_data *pa, const struct request *rq)
 {
 	lockdep_assert_held(&pa->lock);
@@ -348,9 +354,9 @@ static void pa_begin_batch(struct pa_data *pa, const struct request *rq)
 }
 
 /*
- * The request that has waited longest among NORMAL and LOW, if it has waited longer
- * than aging_expire. Choosing by age, not by class, is what lets neither starve:
- * what has expired is served in the order in which it came.
+ * Pick the oldest request of NORMAL and LOW if it has waited longer than aging_expire.
+ * Expired requests are served in the order in which they came, whatever their class,
+ * so neither class starves.
  */
 static struct request *pa_pick_aged(struct pa_data *pa)
 {
@@ -373,7 +379,7 @@ static struct request *pa_pick_aged(struct pa_data *pa)
 	return oldest;
 }
 
-/* The next of the batch's class, if it is of the stream that is being served. */
+/* Pick the next request of the batch's class if it continues the stream. */
 static struct request *pa_pick_batched(struct pa_data *pa)
 {
 	struct request *rq;
@@ -389,7 +395,7 @@ static struct request *pa_pick_batched(struct pa_data *pa)
 	return rq;
 }
 
-/* The next request of the most urgent class that has any. */
+/* Pick the next request of the most urgent class that has any. */
 static struct request *pa_pick_strict(struct pa_data *pa)
 {
 	enum prio_class class;
@@ -407,7 +413,7 @@ static struct request *pa_pick_strict(struct pa_data *pa)
 	return NULL;
 }
 
-/* The whole policy. Age goes before a batch, which so makes nobody wait longer. */
+/* The whole policy. Age goes before a batch, so a batch delays no expired request. */
 static struct request *pa_pick(struct pa_data *pa)
 {
 	return pa_pick_aged(pa) ?: pa_pick_batched(pa) ?: pa_pick_strict(pa);
@@ -422,6 +428,7 @@ static struct request *pa_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	rq = pa_first(&pa->at_head);
 	if (rq) {
 		list_del_init(&rq->queuelist);
+		WRITE_ONCE(pa->queued, pa->queued - 1);
 	} else {
 		rq = pa_pick(pa);
 		if (rq)
@@ -436,26 +443,22 @@ static struct request *pa_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Called without the lock before every run of the queue. Who inserts runs the queue
- * afterwards, so a request that is missed here is seen by that run.
+ * The core calls this without the lock, before each run of the queue. A submitter that
+ * inserts runs the queue afterwards, so that run sees a request that this one misses.
  */
 static bool pa_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct pa_data *pa = hctx->queue->elevator->elevator_data;
-	enum prio_class class;
 
-	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-		if (!list_empty_careful(&pa->classes[class].fifo))
-			return true;
-	return !list_empty_careful(&pa->at_head);
+	return READ_ONCE(pa->queued);
 }
 
-/* Nothing is kept for a request in flight, but 6.12 refuses a scheduler without. */
+/* There is nothing to do, but elv_register() refuses a scheduler without it since 6.12. */
 static void pa_finish_request(struct request *rq)
 {
 }
 
-/* Coming and going of the scheduler */
+/* Begin and end of the scheduler */
 
 static int pa_init(struct request_queue *q, struct elevator_queue *eq)
 {
@@ -480,21 +483,24 @@ static int pa_init(struct request_queue *q, struct elevator_queue *eq)
 	pa->batch_max = batch_max_default;
 	pa->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* Requests are picked from all of the device's, not from one hctx's. */
+	/* pa_pick() takes requests of the whole device, not of one hctx. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pa;
+	iosched_begin(&pa_alive, &pa->queue, q);
 	return 0;
 }
 
 IOSCHED_INIT_SCHED(pa_init_sched, pa_init);
 
-/* Called with the queue frozen: every request has come and gone. */
+/* The core calls this with the queue frozen, when all requests have completed. */
 static void pa_exit_sched(struct elevator_queue *eq)
 {
 	struct pa_data *pa = eq->elevator_data;
 	enum prio_class class;
 
+	iosched_end(&pa_alive, &pa->queue);
+	WARN_ON_ONCE(pa->queued);
 	WARN_ON_ONCE(!list_empty(&pa->at_head));
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		const struct pa_class *c = &pa->classes[class];
@@ -537,7 +543,7 @@ static bool pa_tunables_valid(const struct pa_data *pa)
 	       prio_bounds_valid(&pa->bounds);
 }
 
-/* One tunable may bound another, so the new value is judged among the others. */
+/* One tunable may bound another, so check the new value together with the others. */
 static ssize_t pa_store(struct pa_data *pa, unsigned int *tunable,
 			const char *page, size_t count)
 {
@@ -607,7 +613,23 @@ static struct elv_fs_entry pa_attrs[] = {
 #undef PA_ATTR
 
 #ifdef CONFIG_BLK_DEBUG_FS
-/* /sys/kernel/debug/block/DEV/sched/: first counts of HIGH, NORMAL and LOW */
+/* /sys/kernel/debug/block/DEV/sched/ */
+
+/* Show one file, if the scheduler has not left the queue. */
+static int pa_show_device(const struct request_queue *q, struct seq_file *m,
+			  void (*show)(struct pa_data *pa, struct seq_file *m))
+{
+	struct iosched_queue *found;
+
+	mutex_lock(&pa_alive.lock);
+	found = iosched_find(&pa_alive, q);
+	if (found)
+		show(container_of(found, struct pa_data, queue), m);
+	mutex_unlock(&pa_alive.lock);
+	return found ? 0 : -ENODEV;
+}
+
+/* Counts of HIGH, NORMAL and LOW */
 
 static unsigned long pa_queued(const struct pa_class *c)
 {
@@ -629,10 +651,9 @@ static unsigned long pa_aged(const struct pa_class *c)
 	return c->aged;
 }
 
-static int pa_show_counts(struct request_queue *q, struct seq_file *m,
-			  unsigned long (*count)(const struct pa_class *c))
+static void pa_show_counts(struct pa_data *pa, struct seq_file *m,
+			   unsigned long (*count)(const struct pa_class *c))
 {
-	struct pa_data *pa = q->elevator->elevator_data;
 	unsigned long counts[PRIO_CLASS_COUNT];
 	enum prio_class class;
 
@@ -642,34 +663,31 @@ static int pa_show_counts(struct request_queue *q, struct seq_file *m,
 	spin_unlock(&pa->lock);
 	seq_printf(m, "%lu %lu %lu\n", counts[PRIO_CLASS_HIGH],
 		   counts[PRIO_CLASS_NORMAL], counts[PRIO_CLASS_LOW]);
-	return 0;
 }
 
-static int pa_queued_show(void *data, struct seq_file *m)
+static void pa_show_queued(struct pa_data *pa, struct seq_file *m)
 {
-	return pa_show_counts(data, m, pa_queued);
+	pa_show_counts(pa, m, pa_queued);
 }
 
-static int pa_dispatched_show(void *data, struct seq_file *m)
+static void pa_show_dispatched(struct pa_data *pa, struct seq_file *m)
 {
-	return pa_show_counts(data, m, pa_dispatched);
+	pa_show_counts(pa, m, pa_dispatched);
 }
 
-static int pa_merged_show(void *data, struct seq_file *m)
+static void pa_show_merged(struct pa_data *pa, struct seq_file *m)
 {
-	return pa_show_counts(data, m, pa_merged);
+	pa_show_counts(pa, m, pa_merged);
 }
 
-static int pa_aged_show(void *data, struct seq_file *m)
+static void pa_show_aged(struct pa_data *pa, struct seq_file *m)
 {
-	return pa_show_counts(data, m, pa_aged);
+	pa_show_counts(pa, m, pa_aged);
 }
 
-/* Mode, score for sequential, score for random. */
-static int pa_mode_show(void *data, struct seq_file *m)
+/* The mode, the score for sequential, the score for random */
+static void pa_show_mode(struct pa_data *pa, struct seq_file *m)
 {
-	struct request_queue *q = data;
-	struct pa_data *pa = q->elevator->elevator_data;
 	struct detector d;
 
 	spin_lock(&pa->lock);
@@ -678,19 +696,16 @@ static int pa_mode_show(void *data, struct seq_file *m)
 	seq_printf(m, "%s %u %u\n",
 		   detector_sequential(&d) ? "sequential" : "random",
 		   d.seq_score, d.rand_score);
-	return 0;
 }
 
-/* The batch's class, requests it may still have, and where its stream is. */
-static int pa_batch_show(void *data, struct seq_file *m)
+/* The batch's class, the requests that it may still have, its stream's position */
+static void pa_show_batch(struct pa_data *pa, struct seq_file *m)
 {
 	static const char * const names[PRIO_CLASS_COUNT] = {
 		[PRIO_CLASS_HIGH]	= "HIGH",
 		[PRIO_CLASS_NORMAL]	= "NORMAL",
 		[PRIO_CLASS_LOW]	= "LOW",
 	};
-	struct request_queue *q = data;
-	struct pa_data *pa = q->elevator->elevator_data;
 	enum prio_class class;
 	unsigned int left;
 	sector_t position;
@@ -701,8 +716,21 @@ static int pa_batch_show(void *data, struct seq_file *m)
 	position = pa->position;
 	spin_unlock(&pa->lock);
 	seq_printf(m, "%s %u %llu\n", names[class], left, (u64)position);
-	return 0;
 }
+
+#define PA_FILE(name)							\
+static int pa_##name##_show(void *data, struct seq_file *m)		\
+{									\
+	return pa_show_device(data, m, pa_show_##name);			\
+}
+
+PA_FILE(queued);
+PA_FILE(dispatched);
+PA_FILE(merged);
+PA_FILE(aged);
+PA_FILE(mode);
+PA_FILE(batch);
+#undef PA_FILE
 
 static const struct blk_mq_debugfs_attr pa_debugfs_attrs[] = {
 	{ "queued", 0400, pa_queued_show },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * prio-basic: three classes by I/O priority, served in strict order, with aging so
- * that none starves. No ordering by address, no merging, no limit on what is in
- * flight: the least a scheduler needs to know priorities.
+ * prio-basic: three classes by I/O priority, served in strict order. Aging keeps each
+ * of them from starving. There is no order by address, no merging, and no limit on
+ * requests in flight: a scheduler that knows priorities needs no more than this.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -21,33 +21,36 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* Long beside the bursts HIGH comes in, short beside a user's patience; in ms. */
+/* In ms. Longer than a burst of HIGH, shorter than a user's patience. */
 static const unsigned int aging_expire_default = 500;
-/* Below this, aging would make one queue of the three classes. */
+/* With 0 all classes would be one queue, in the order of arrival. */
 static const unsigned int aging_expire_min = 1;
 /* Half the time after which the kernel reports a waiting task as hung. */
 static const unsigned int aging_expire_max = 60000;
 
 /*
- * One class of requests on one device. At any time inserted = dispatched + queued,
- * where queued counts the class's requests on @fifo and on the device's at_head.
+ * One class of requests on one device. At any time @inserted is @dispatched plus the
+ * class's requests on @fifo and on the device's at_head.
  */
 struct pb_class {
 	struct list_head fifo;		/* oldest first */
 	unsigned long inserted;
 	unsigned long dispatched;
-	unsigned long aged;		/* of these, dispatched for their age */
+	unsigned long aged;		/* part of @dispatched: for their age */
 };
 
-/* What the scheduler knows of one device. */
+/* The scheduler's data for one device */
 struct pb_data {
+	struct iosched_queue queue;	/* in pb_alive */
+
 	/*
-	 * Guards all below. Taken by submitters, by whoever runs the queue, and
-	 * by readers and writers of sysfs and debugfs: none of them is an
-	 * interrupt, which therefore need not be off.
+	 * Guards all members below. Submitters take it, dispatchers, and readers
+	 * and writers of sysfs and debugfs. None of them is an interrupt, so
+	 * interrupts stay on.
 	 */
 	spinlock_t lock;
-	struct list_head at_head;	/* go before all classes, oldest first */
+	unsigned int queued;		/* written with the lock held, read without */
+	struct list_head at_head;	/* served before all classes, oldest first */
 	struct pb_class classes[PRIO_CLASS_COUNT];
 
 	/* Tunables */
@@ -55,7 +58,9 @@ struct pb_data {
 	struct prio_bounds bounds;
 };
 
-/* A request's class is decided once, at insertion: rq->bio may change after it. */
+static IOSCHED_ALIVE(pb_alive);
+
+/* The class is decided once, at insertion, because rq->bio may change later. */
 static void pb_set_class(struct request *rq, enum prio_class class)
 {
 	rq->elv.priv[0] = (void *)(uintptr_t)class;
@@ -88,12 +93,13 @@ static void pb_insert(struct pb_data *pb, struct request *rq, bool at_head)
 	rq->fifo_time = jiffies;
 	list_add_tail(&rq->queuelist,
 		      at_head ? &pb->at_head : &pb->classes[class].fifo);
+	WRITE_ONCE(pb->queued, pb->queued + 1);
 	trace_block_rq_insert(rq);
 }
 
 /*
- * Called for new requests, and again, at head, for those that the driver could not
- * take (blk_mq_requeue_request()).
+ * The core calls this for new requests. It calls it again, at head, for a request that
+ * the driver could not take (blk_mq_requeue_request()).
  */
 static void pb_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, blk_insert_t flags)
@@ -110,9 +116,9 @@ static void pb_insert_requests(struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * The request that has waited longest among NORMAL and LOW, if it has waited longer
- * than aging_expire. Choosing by age, not by class, is what lets neither starve:
- * what has expired is served in the order in which it came.
+ * Pick the oldest request of NORMAL and LOW if it has waited longer than aging_expire.
+ * Expired requests are served in the order in which they came, whatever their class,
+ * so neither class starves.
  */
 static struct request *pb_pick_aged(struct pb_data *pb)
 {
@@ -135,7 +141,7 @@ static struct request *pb_pick_aged(struct pb_data *pb)
 	return oldest;
 }
 
-/* The first request of the most urgent class that has any. */
+/* Pick the first request of the most urgent class that has any. */
 static struct request *pb_pick_strict(struct pb_data *pb)
 {
 	enum prio_class class;
@@ -151,7 +157,7 @@ static struct request *pb_pick_strict(struct pb_data *pb)
 	return NULL;
 }
 
-/* The whole policy. */
+/* The whole policy */
 static struct request *pb_pick(struct pb_data *pb)
 {
 	return pb_first(&pb->at_head) ?: pb_pick_aged(pb) ?: pb_pick_strict(pb);
@@ -166,6 +172,7 @@ static struct request *pb_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	rq = pb_pick(pb);
 	if (rq) {
 		list_del_init(&rq->queuelist);
+		WRITE_ONCE(pb->queued, pb->queued - 1);
 		pb->classes[pb_class_of(rq)].dispatched++;
 	}
 	spin_unlock(&pb->lock);
@@ -173,21 +180,17 @@ static struct request *pb_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Called without the lock before every run of the queue. Who inserts runs the queue
- * afterwards, so a request that is missed here is seen by that run.
+ * The core calls this without the lock, before each run of the queue. A submitter that
+ * inserts runs the queue afterwards, so that run sees a request that this one misses.
  */
 static bool pb_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct pb_data *pb = hctx->queue->elevator->elevator_data;
-	enum prio_class class;
 
-	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-		if (!list_empty_careful(&pb->classes[class].fifo))
-			return true;
-	return !list_empty_careful(&pb->at_head);
+	return READ_ONCE(pb->queued);
 }
 
-/* Nothing is kept for a request in flight, but 6.12 refuses a scheduler without. */
+/* There is nothing to do, but elv_register() refuses a scheduler without it since 6.12. */
 static void pb_finish_request(struct request *rq)
 {
 }
@@ -208,21 +211,24 @@ static int pb_init(struct request_queue *q, struct elevator_queue *eq)
 	pb->aging_expire = aging_expire_default;
 	pb->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* Requests are picked from all of the device's, not from one hctx's. */
+	/* pb_pick() takes requests of the whole device, not of one hctx. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pb;
+	iosched_begin(&pb_alive, &pb->queue, q);
 	return 0;
 }
 
 IOSCHED_INIT_SCHED(pb_init_sched, pb_init);
 
-/* Called with the queue frozen: every request has come and gone. */
+/* The core calls this with the queue frozen, when all requests have completed. */
 static void pb_exit_sched(struct elevator_queue *eq)
 {
 	struct pb_data *pb = eq->elevator_data;
 	enum prio_class class;
 
+	iosched_end(&pb_alive, &pb->queue);
+	WARN_ON_ONCE(pb->queued);
 	WARN_ON_ONCE(!list_empty(&pb->at_head));
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		const struct pb_class *c = &pb->classes[class];
@@ -254,7 +260,7 @@ static bool pb_tunables_valid(const struct pb_data *pb)
 	       prio_bounds_valid(&pb->bounds);
 }
 
-/* One tunable may bound another, so the new value is judged among the others. */
+/* One tunable may bound another, so check the new value together with the others. */
 static ssize_t pb_store(struct pb_data *pb, unsigned int *tunable,
 			const char *page, size_t count)
 {
@@ -329,10 +335,9 @@ static unsigned long pb_aged(const struct pb_class *c)
 	return c->aged;
 }
 
-static int pb_show_counts(struct request_queue *q, struct seq_file *m,
-			  unsigned long (*count)(const struct pb_class *c))
+static void pb_show_counts(struct pb_data *pb, struct seq_file *m,
+			   unsigned long (*count)(const struct pb_class *c))
 {
-	struct pb_data *pb = q->elevator->elevator_data;
 	unsigned long counts[PRIO_CLASS_COUNT];
 	enum prio_class class;
 
@@ -342,22 +347,34 @@ static int pb_show_counts(struct request_queue *q, struct seq_file *m,
 	spin_unlock(&pb->lock);
 	seq_printf(m, "%lu %lu %lu\n", counts[PRIO_CLASS_HIGH],
 		   counts[PRIO_CLASS_NORMAL], counts[PRIO_CLASS_LOW]);
-	return 0;
+}
+
+static int pb_show_device(const struct request_queue *q, struct seq_file *m,
+			  unsigned long (*count)(const struct pb_class *c))
+{
+	struct iosched_queue *found;
+
+	mutex_lock(&pb_alive.lock);
+	found = iosched_find(&pb_alive, q);
+	if (found)
+		pb_show_counts(container_of(found, struct pb_data, queue), m, count);
+	mutex_unlock(&pb_alive.lock);
+	return found ? 0 : -ENODEV;
 }
 
 static int pb_queued_show(void *data, struct seq_file *m)
 {
-	return pb_show_counts(data, m, pb_queued);
+	return pb_show_device(data, m, pb_queued);
 }
 
 static int pb_dispatched_show(void *data, struct seq_file *m)
 {
-	return pb_show_counts(data, m, pb_dispatched);
+	return pb_show_device(data, m, pb_dispatched);
 }
 
 static int pb_aged_show(void *data, struct seq_file *m)
 {
-	return pb_show_counts(data, m, pb_aged);
+	return pb_show_device(data, m, pb_aged);
 }
 
 static const struct blk_mq_debugfs_attr pb_debugfs_attrs[] = {

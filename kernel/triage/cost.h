@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a request costs: the time by which it keeps a busy device from others, in ns.
+ * The cost of a request: the time by which it keeps a busy device from others, in ns.
  *
- * Not its latency: a device that serves 16 requests side by side, each in 80 us, is
- * kept from others for 5 us by each. A cost is a base for each request and a slope
- * for its length, reads and writes apart. Both are learnt while the device is busy:
- * then the costs of what it completes must add up to the time that it took.
+ * That is not its latency: of 16 requests that a device serves side by side, each in
+ * 80 us, each keeps it from others for 5 us. A cost is a base for each request and a slope
+ * for its length, reads and writes apart. Both are learnt while the device is busy: then
+ * the costs of requests must add up to the time that they took.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -21,7 +21,7 @@ enum tg_op {
 };
 
 /**
- * struct tg_cost - what requests of one kind cost
+ * struct tg_cost - the cost of requests of one kind
  * @base: for each, in ns
  * @per_kib: for each KiB, in ns
  */
@@ -30,23 +30,23 @@ struct tg_cost {
 	u32 per_kib;
 };
 
-/* A disk's slowest seek beside flash's fastest read: no estimate leaves these. */
+/* Estimates stay within these: flash's fastest read, and more than a disk's slowest seek. */
 #define TG_COST_MIN 16u
 #define TG_COST_MAX 100000000u
 
 /*
- * First guesses. How much is soon learnt; how much of it is base only when the mix of
- * sizes changes, so they have the proportion that devices have: flash takes for a
- * request as long as for 2 to 3 KiB (98 thousand of 4 KiB and 560 MB/s over SATA, a
- * million and 7 GB/s over PCIe), a disk as long as for a MiB.
+ * First guesses. The sum is soon learnt. The part that is base is learnt only when the mix
+ * of sizes changes, so the guesses have the proportion that devices have: a request takes
+ * flash as long as 2 to 3 KiB (98 thousand of 4 KiB and 560 MB/s over SATA, a million and
+ * 7 GB/s over PCIe), a disk as long as a MiB.
  */
 #define TG_COST_GUESS_FLASH { .base = 2000, .per_kib = 1000 }
 #define TG_COST_GUESS_DISK { .base = 8000000, .per_kib = 6000 }
 
 /**
- * struct tg_work - what a device was given of one kind over some time
- * @requests: those that pay the base
- * @kib: the length of all
+ * struct tg_work - the requests of one kind that a device was given over some time
+ * @requests: number of those that pay the base
+ * @kib: length of all
  */
 struct tg_work {
 	u64 requests;
@@ -56,11 +56,10 @@ struct tg_work {
 /**
  * tg_cost_of() - the cost of one request
  * @cost: of its kind
- * @bytes: its length; 0 for what moves no data
- * @pays_base: whether the device has to turn to it, which a disk that is asked for
- *	what comes next has not
+ * @bytes: its length; 0 if it moves no data
+ * @pays_base: the device has to turn to it; a disk need not for the next sector
  *
- * Return: ns, never 0, so that nobody is served for nothing.
+ * Return: ns, never 0, so that no request is free.
  */
 static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_base)
 {
@@ -82,14 +81,14 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
 /**
  * tg_cost_learn() - learn from a time through which the device was busy
  * @costs: estimates by enum tg_op, which are changed
- * @work: what it was given, by enum tg_op
+ * @work: requests that the device was given, by enum tg_op
  * @elapsed: the time it took, in ns
  *
- * Each of the four numbers is moved in proportion to itself and to its part in the
- * sum (exponentiated gradient descent), so those of a disk are learnt as soon as
- * those of flash, and what did not occur stays as it was. What is next to nothing
- * would stay so for ever, and so is moved like more: a base like 4 KiB, and a slope
- * like one by which 1 MiB takes as long as the base.
+ * Each of the four numbers moves in proportion to itself and to its part in the sum
+ * (exponentiated gradient descent). So a disk's numbers are learnt as soon as those of
+ * flash, and the cost of an operation that did not occur stays as it was. A number next to
+ * nothing would stay so for ever. So a base moves at least like 4 KiB, and a slope like one
+ * by which 1 MiB takes as long as the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)

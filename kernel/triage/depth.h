@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much bulk may sit in the device while somebody waits on latency.
+ * How much bulk may be in the device while somebody waits on latency.
  *
- * What is inside a device can no longer be overtaken. So what bulk holds in there is
- * limited by a budget of cost, and the budget is found by trying: it is right when
- * hardly any protected request takes longer than the target.
+ * A request in the device can no longer be overtaken. So bulk in the device is limited by
+ * a budget of cost. The budget is found by trying: it is right when hardly any urgent
+ * request takes longer than the target.
  *
- * The target is a multiple of what protected requests take when no bulk is in the
- * device. That depends on the device and on how many of themselves they meet, so it
- * is measured, by keeping bulk out for a moment now and then (a probe). A job that
- * queues behind itself is so never blamed on others.
+ * The target is a multiple of what urgent requests take when no bulk is in the device.
+ * That depends on the device, and on how many urgent requests meet there. So it is
+ * measured: now and then a probe keeps bulk out for a moment. Bulk is so never blamed for
+ * a job that queues behind itself.
  *
- * Pure functions that also compile in user space, where they are tested against
- * a model of a queue.
+ * Pure functions that also compile in user space, where they are tested against a model of
+ * a queue.
  */
 #ifndef TG_DEPTH_H
 #define TG_DEPTH_H
@@ -20,34 +20,33 @@
 #include "pure.h"
 
 /*
- * Which part of protected requests may take longer than the target: 1 in ... Fewer
- * than one in a hundred, so that the 99th percentile stays below it though the budget
- * is never at rest.
+ * One urgent request in so many may take longer than the target: fewer than one in a
+ * hundred, so that the 99th percentile stays below it though the budget is never at rest.
  */
 #define TG_DEPTH_RARE 150
 
 /*
- * A late request takes 1/16 of the budget, the others give it back:
- * from far too much to enough in some 50 late ones, and at rest within 6 %.
+ * A late request takes 1/16 of the budget away, the others give it back. So some 50 late
+ * requests lead from far too much to enough, and at rest the budget moves by 6 %.
  */
 #define TG_DEPTH_CUT_SHIFT 4
 
-/* What a probe takes, and how far the estimates follow it, up and down. */
+/* The samples of a probe, and how far the estimates follow them, up and down. */
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * Between probes, how many times as long as the last one took: at first few, as the
- * first may have been taken while jobs only began; then twice as many each time.
+ * The time between probes, as a multiple of what the last one took. It begins with few, as
+ * the first probe may have come while jobs only began, and is doubled each time.
  */
 #define TG_DEPTH_SPACING_FIRST 8
 #define TG_DEPTH_SPACING_LAST 256
 
 /*
- * What answers a quarter of its requests sooner than any device could, in ns, has no
- * queue inside: it does all on the CPU that asks. What is late there has waited for a
- * CPU. Only a quarter, as others wait for one too; and so many, as a device refuses a
- * request as soon.
+ * A device that answers a quarter of its requests sooner than this, in ns, has no queue
+ * inside: the CPU that asks does all the work, and a late request has waited for a CPU.
+ * Not all of them, as others wait for a CPU too; not a few, as a device refuses a request
+ * as soon.
  */
 #define TG_DEPTH_AT_ONCE 5000
 
@@ -58,14 +57,14 @@
 /**
  * struct tg_depth - the controller's state; all zero to begin with
  * @budget: cost that bulk may have in the device, in ns; 0 before the first use
- * @rest: what is still to be given back to it, in ns / (TG_DEPTH_RARE - 1)
- * @missed: whether a request was ever late
- * @known: whether the estimates are
- * @mean: what protected requests take without bulk in the device, in ns
+ * @rest: the remainder of what requests in time give back, in ns / (TG_DEPTH_RARE - 1)
+ * @missed: a request was late once
+ * @known: @mean and @spread have values
+ * @mean: what urgent requests take without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
- * @at_once: whether a quarter of the last probe's took less than TG_DEPTH_AT_ONCE
- * @spacing: from the last probe to the next, in times that the last one took
- * @sampled: how many of @samples there are
+ * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
+ * @spacing: from the last probe to the next, as a multiple of what the last one took
+ * @sampled: number of @samples
  * @samples: of this probe, in ns
  */
 struct tg_depth {
@@ -93,11 +92,10 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * @depth: the controller
  * @latency: from dispatch to completion, in ns
  *
- * Estimates follow soon what is quicker, and slowly what is slower: a device that
- * still does in the background what it said was done (a write buffer) must not
- * pass for a slow one.
+ * Estimates follow quicker samples soon and slower ones slowly: a device that still writes
+ * what it said was written (a write buffer) must not pass for a slow one.
  *
- * Return: whether that was the last of a probe
+ * Return: true if that was the last of a probe
  */
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 {
@@ -126,7 +124,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 	return true;
 }
 
-/* How many times as long as the probe that just ended took, the next has to wait. */
+/* Return how many times as long as the probe that just ended took the next has to wait. */
 static inline u32 tg_depth_spacing(struct tg_depth *depth)
 {
 	depth->spacing = clamp_t(u32, 2 * depth->spacing, TG_DEPTH_SPACING_FIRST,
@@ -135,7 +133,7 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth)
 }
 
 /**
- * tg_depth_target() - what few protected requests may exceed
+ * tg_depth_target() - the latency that few urgent requests may exceed
  * @depth: the controller, which knows what they take without bulk
  * @factor_pct: how many times as long they may take, in hundredths
  *
@@ -150,16 +148,16 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
 }
 
 /**
- * tg_depth_judge() - learn from a protected request
+ * tg_depth_judge() - learn from an urgent request
  * @depth: the controller
- * @late: whether it took longer than the target
- * @limited: whether bulk would have used more than the budget
+ * @late: it took longer than the target
+ * @limited: bulk would have used more than the budget
  * @least: the budget at which bulk just goes on, in ns
  *
- * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic
- * approximation of a quantile): also at a pace, where what one request gives back is
- * less than 1 ns. Until the first is late, it is as much as a late one takes. Where
- * there is no queue to hold bulk out of, it is not held.
+ * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic approximation of
+ * a quantile). At a pace too, where one request gives back less than 1 ns. Until the first
+ * request is late, each gives as much as a late one takes. A device without a queue has no
+ * limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -186,12 +184,12 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 /**
  * tg_depth_gap() - how long bulk has to pause after a request
  * @budget: in ns
- * @floor: the cost of one request of bulk, in ns: less in the device is none
+ * @floor: the cost of one request of bulk, in ns
  * @cost: of the request, in ns
  *
- * A write buffer completes early, and its programs are in the way of reads later:
- * limiting what is in flight does not reach them. Where a budget is less than one
- * request it is a pace instead: the part of the time that bulk may use.
+ * A write buffer completes early, and its programs are in the way of reads later: a limit
+ * for the device's queue does not reach them. So a budget below one request is a pace: the
+ * part of the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */
@@ -201,12 +199,12 @@ static inline u64 tg_depth_gap(u64 budget, u64 floor, u64 cost)
 }
 
 /**
- * tg_depth_lingering() - the budget when none that is protected was seen for a while
+ * tg_depth_lingering() - the budget when no urgent request was seen for a while
  * @budget: in ns
  * @quiet_ms: for how long, in ms
  *
- * The next one would meet a device full of bulk, so the limit goes slowly: it is
- * doubled every 16 ms.
+ * The next one must not meet a device full of bulk, so the limit goes slowly: it doubles
+ * every 16 ms.
  *
  * Return: ns
  */

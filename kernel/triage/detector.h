@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whether a flow is sequential.
+ * Tells a sequential flow from a random one.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -9,18 +9,15 @@
 
 #include "pure.h"
 
-/*
- * What readers skip, a file's metadata or a hole, is still one pass over the disk; so
- * is one that runs backwards.
- */
+/* A reader that skips so much, metadata or a hole, still reads on; also backwards. */
 #define TG_DETECTOR_GAP 512	/* sectors */
-/* So many requests change its mind. */
+/* So many requests turn the verdict. */
 #define TG_DETECTOR_SURE 4
-/* Who reads on for so long is a stream: a disk reads it in the time of a seek. */
+/* A flow that reads on for so long is a stream: a disk reads it in the time of a seek. */
 #define TG_DETECTOR_STREAM 2048	/* sectors */
 
 /**
- * struct tg_detector - what a flow's requests looked like; all zero to begin with
+ * struct tg_detector - the pattern of a flow's requests; all zero to begin with
  * @next: the sector after its latest request; 0 before the first
  * @run: sectors that followed each other without a pause; a jump takes away half
  * @score: above 0: sequential, below: random; within TG_DETECTOR_SURE of 0
@@ -31,14 +28,14 @@ struct tg_detector {
 	s8 score;
 };
 
-/* Whether a request at @sector is where the flow was, or just beside it. */
+/* Return whether a request at @sector is where the flow was, or just beside it. */
 static inline bool tg_detector_follows(const struct tg_detector *detector, u64 sector)
 {
 	return sector <= detector->next + TG_DETECTOR_GAP &&
 	       detector->next <= sector + TG_DETECTOR_GAP;
 }
 
-/* Take note of a request of @sectors at @sector. */
+/* Note a request of @sectors at @sector. */
 static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next)
@@ -50,7 +47,7 @@ static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32
 	detector->next = sector + sectors;
 }
 
-/* Take note of how far it goes on without a jump; before it is seen. */
+/* Note how far the flow goes on without a jump; call before tg_detector_see(). */
 static inline void tg_detector_measure(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next || !tg_detector_follows(detector, sector))
@@ -58,25 +55,25 @@ static inline void tg_detector_measure(struct tg_detector *detector, u64 sector,
 	detector->run = min_t(u64, (u64)detector->run + sectors, 2 * TG_DETECTOR_STREAM);
 }
 
-/* Take note that its submitter did something else than wait for the device. */
+/* Note that the submitter did something else than wait for the device. */
 static inline void tg_detector_pause(struct tg_detector *detector)
 {
 	detector->run = 0;
 }
 
-/* Whether it asks for one thing after another, for as long as it is let. */
+/* Return whether the flow reads on for as long as it is let. */
 static inline bool tg_detector_streams(const struct tg_detector *detector)
 {
 	return detector->run >= TG_DETECTOR_STREAM;
 }
 
-/* Not until it is known to be. */
+/* Return whether the flow is known to be sequential. */
 static inline bool tg_detector_sequential(const struct tg_detector *detector)
 {
 	return detector->score > 0;
 }
 
-/* Until it is known not to be. */
+/* Return whether the flow is not known to be random. */
 static inline bool tg_detector_maybe_sequential(const struct tg_detector *detector)
 {
 	return detector->score >= 0;

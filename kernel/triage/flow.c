@@ -1,97 +1,220 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which flow of a class is next: those that ask for little first, then each for as
+ * Which flow of a class is next: first the flows that ask for little, then each for as
  * much cost as its turn allows (deficit round robin).
- *
- * Flows are found by hash in a table of fixed size. A flow without requests can be
- * given to another submitter at any time, and if all that a submitter could have
- * are taken it shares one: it then shares a turn, nothing worse.
  */
+#include <linux/blk-cgroup.h>
+#include <linux/cgroup-defs.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
-#include <linux/jiffies.h>
 #include <linux/lockdep.h>
-#include <linux/sched.h>
+#include <linux/log2.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 
+#include "device.h"
 #include "triage.h"
 
-/* What sparse flows may have before the backlog gets a turn, in turns. */
+/* Turns that sparse flows may have before the backlog gets one. */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
-/* Who owes so many turns does not ask for little. */
+/* Bios are tried on queued requests for so long after a sequential flow had one. */
+#define TG_MERGES_JIFFIES msecs_to_jiffies(100)
+/* A flow that owes so many turns does not ask for little. */
 #define TG_SPARSE_DEBT 4
 
-/* The kernel's own threads write for others: go by the cgroup that pays for it. */
-static u32 tg_key(const struct request *rq)
-{
-	const u32 key = tg_tag((struct request *)rq)->key;
+/* An index in struct tg_tag holds these, and TG_FLOW_COMMON. */
+#define TG_FLOWS_MIN 64u
+#define TG_FLOWS_MAX 16384u
 
-#ifdef CONFIG_BLK_CGROUP
-	if (!key && rq->bio && rq->bio->bi_blkg)
-		return hash_ptr(rq->bio->bi_blkg, 32);
-#endif
-	return key;
-}
-
-/*
- * The flow of a submitter. Looks only: with none of its own, one that it may have,
- * whose key and class then are another's.
- */
-struct tg_flow *tg_flow_find(struct tg_shard *shard, u32 key, enum prio_class class)
-{
-	const u32 set = hash_32(key ^ (u32)class << 30, ilog2(TG_FLOW_SETS));
-	struct tg_flow *ways = &shard->flows[set * TG_FLOW_WAYS];
-	struct tg_flow *found = NULL;
-	int i;
-
-	lockdep_assert_held(&shard->lock);
-
-	for (i = 0; i < TG_FLOW_WAYS; i++) {
-		if (ways[i].key == key && ways[i].class == class)
-			return &ways[i];
-		if (!found && list_empty(&ways[i].fifo))
-			found = &ways[i];
-	}
-	return found ?: &ways[key % TG_FLOW_WAYS];
-}
+/* Cgroups have numbers of their own. */
+#define TG_OWNER_IS_CGROUP BIT_ULL(60)
 
 static s64 tg_quantum(const struct tg_shard *shard)
 {
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 }
 
-static struct tg_flow *tg_flow_get(struct tg_shard *shard, u32 key, enum prio_class class)
+static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key,
+					 enum prio_class class)
+{
+	return &flows->buckets[hash_64(key << 2 | class, flows->bits)];
+}
+
+static void tg_flow_init(struct tg_flow *flow, u16 index)
+{
+	flow->index = index;
+	INIT_LIST_HEAD(&flow->turn);
+	INIT_LIST_HEAD(&flow->fifo);
+	flow->sorted = RB_ROOT;
+}
+
+/* Give a shard's flows a table of @count entries, none of them with requests. */
+static int tg_flows_allocate(struct tg_flows *flows, unsigned int count, int node)
+{
+	struct hlist_head *buckets;
+	struct tg_flow *table;
+	unsigned int i;
+
+	table = kvcalloc_node(count, sizeof(*table), GFP_KERNEL, node);
+	buckets = kvcalloc_node(count, sizeof(*buckets), GFP_KERNEL, node);
+	if (!table || !buckets) {
+		kvfree(table);
+		kvfree(buckets);
+		return -ENOMEM;
+	}
+	INIT_LIST_HEAD(&flows->idle);
+	for (i = 0; i < count; i++) {
+		tg_flow_init(&table[i], i);
+		list_add_tail(&table[i].turn, &flows->idle);
+	}
+	flows->count = count;
+	flows->bits = ilog2(count);
+	flows->table = table;
+	flows->buckets = buckets;
+	return 0;
+}
+
+static unsigned int tg_flows_wanted(unsigned int tags)
+{
+	return roundup_pow_of_two(clamp(tags, TG_FLOWS_MIN, TG_FLOWS_MAX));
+}
+
+/**
+ * tg_flows_init() - set up a shard's flows and classes
+ * @shard: new
+ * @tags: as many requests as can be queued there at once
+ *
+ * Return: 0, or -ENOMEM and nothing is allocated
+ */
+int tg_flows_init(struct tg_shard *shard, unsigned int tags)
+{
+	int i;
+
+	for (i = PRIO_CLASS_HIGH; i < PRIO_CLASS_COUNT; i++) {
+		struct tg_class *class = &shard->classes[i];
+
+		INIT_LIST_HEAD(&class->sparse);
+		INIT_LIST_HEAD(&class->backlog);
+		tg_flow_init(&class->common, TG_FLOW_COMMON);
+		class->common.class = i;
+	}
+	return tg_flows_allocate(&shard->flows, tg_flows_wanted(tags),
+				 shard->tg->queue->node);
+}
+
+void tg_flows_exit(struct tg_shard *shard)
+{
+	kvfree(shard->flows.table);
+	kvfree(shard->flows.buckets);
+}
+
+/*
+ * Have a flow for each tag again after the number of tags grew. The queue is frozen: no
+ * request is queued. Without memory the old table stays; if it ever is too small,
+ * submitters of one class share that class's common flow, and with it a turn.
+ */
+void tg_flows_resize(struct tg_shard *shard)
+{
+	struct blk_mq_hw_ctx *hctx = READ_ONCE(shard->hctx);
+	const unsigned int queues = shard->tg->nr_shards == 1 ?
+				    shard->tg->queue->nr_hw_queues : 1;
+	const unsigned int wanted = tg_flows_wanted(hctx->sched_tags->nr_tags * queues);
+	struct tg_flows old, new;
+	unsigned int flags;
+	int ret;
+
+	if (wanted <= shard->flows.count)
+		return;
+	flags = memalloc_noio_save();
+	ret = tg_flows_allocate(&new, wanted, shard->tg->queue->node);
+	memalloc_noio_restore(flags);
+	if (ret)
+		return;
+	spin_lock(&shard->lock);
+	/* A stream's state is lost, and what a flow owes: the device was idle meanwhile. */
+	shard->head.awaited = NULL;
+	old = shard->flows;
+	shard->flows = new;
+	list_replace(&new.idle, &shard->flows.idle);
+	spin_unlock(&shard->lock);
+	kvfree(old.table);
+	kvfree(old.buckets);
+}
+
+/*
+ * Return the submitter's number by which a request is put into a flow. A worker of a
+ * workqueue writes for others: go by the cgroup that pays for it, by a number that no
+ * later cgroup gets.
+ */
+static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
+{
+	const struct tg_submitter *submitter = tg_tag(rq)->submitter;
+
+#ifdef CONFIG_BLK_CGROUP
+	if (submitter == &shard->tg->submitters.workers) {
+		const struct cgroup_subsys_state *css = bio_blkcg_css(rq->bio);
+
+		if (css)
+			return css->serial_nr | TG_OWNER_IS_CGROUP;
+	}
+#endif
+	return submitter->id;
+}
+
+/* Return the flow of @key in @class, NULL if it has none. */
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class class)
+{
+	struct tg_flow *flow;
+
+	lockdep_assert_held(&shard->lock);
+
+	hlist_for_each_entry(flow, tg_flow_bucket(&shard->flows, key, class), node)
+		if (flow->key == key && flow->class == class)
+			return flow;
+	return NULL;
+}
+
+/* Return the flow of @key in @class: its own, else the one that was idle for longest. */
+static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_class class)
 {
 	struct tg_flow *flow = tg_flow_find(shard, key, class);
 
-	if ((flow->key != key || flow->class != class) && list_empty(&flow->fifo)) {
-		flow->key = key;
-		flow->class = class;
-		flow->deficit = tg_quantum(shard);
-		flow->detector = (struct tg_detector){};
-		if (shard->awaited == flow)
-			shard->awaited = NULL;
-	}
+	if (flow)
+		return flow;
+	flow = list_first_entry_or_null(&shard->flows.idle, struct tg_flow, turn);
+	if (unlikely(!flow))
+		return &shard->classes[class].common;
+	if (shard->head.awaited == flow)
+		shard->head.awaited = NULL;
+	hlist_del_init(&flow->node);
+	hlist_add_head(&flow->node, tg_flow_bucket(&shard->flows, key, class));
+	flow->key = key;
+	flow->class = class;
+	flow->deficit = tg_quantum(shard);
+	flow->detector = (struct tg_detector){};
 	return flow;
 }
 
 /*
- * A flow that had nothing queued comes first if it asks for little: seldom, and not
- * for several turns at once, which it has to wait for like others. A disk that goes
- * back and forth between streams does nothing else, so there they take turns.
+ * Return whether a flow that has nothing queued comes first for @rq: its submitter asks
+ * for little, or somebody waits for this very request; and the flow does not owe several
+ * turns. A disk that goes back and forth between streams does nothing else, so there
+ * streams take turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
-			      const struct request *rq)
+			      struct request *rq)
 {
-	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard) ||
-	    !tg_tags_few(shard->tg, rq))
+	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
+		return false;
+	if (!tg_tag(rq)->hinted && !tg_is_waited_for(rq))
 		return false;
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
 
 /*
- * A flow that was empty gets no more than it had left of its turn, or still owes; one
- * that asks for little gets a turn.
+ * Put a flow that was empty on its class's list. It gets no more than it had left of its
+ * turn, or still owes; one that asks for little gets a turn.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
@@ -100,15 +223,15 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	flow->sparse = sparse;
 	if (sparse) {
 		flow->deficit = tg_quantum(shard);
-		list_add_tail(&flow->turn, &class->sparse);
-	} else if (shard->awaited == flow) {
-		list_add(&flow->turn, &class->backlog);
+		list_move_tail(&flow->turn, &class->sparse);
+	} else if (shard->head.awaited == flow) {
+		list_move(&flow->turn, &class->backlog);
 	} else {
-		list_add_tail(&flow->turn, &class->backlog);
+		list_move_tail(&flow->turn, &class->backlog);
 	}
 }
 
-/* None has no level: what a process that never asked gets is 4. */
+/* Return an I/O priority's level; that of a process that never asked for one is 4. */
 static u8 tg_level(struct request *rq)
 {
 	const unsigned short ioprio = req_get_ioprio(rq);
@@ -117,14 +240,31 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
-/* Whether somebody waits for what a flow has. */
+/* Return whether somebody waits for what a flow has. */
 static bool tg_flow_is_urgent(const struct tg_flow *flow)
 {
 	return flow->sparse || flow->class == PRIO_CLASS_HIGH;
 }
 
-/* Queue a new request. */
-void tg_flow_add(struct tg_shard *shard, struct request *rq)
+static void tg_arrivals_add(struct tg_arrivals *arrivals, struct request *rq)
+{
+	if (arrivals->last)
+		hlist_add_behind(&rq->hash, arrivals->last);
+	else
+		hlist_add_head(&rq->hash, &arrivals->first);
+	arrivals->last = &rq->hash;
+}
+
+static void tg_arrivals_del(struct tg_arrivals *arrivals, struct request *rq)
+{
+	if (arrivals->last == &rq->hash)
+		arrivals->last = rq->hash.pprev == &arrivals->first.first ?
+				 NULL : container_of(rq->hash.pprev, struct hlist_node, next);
+	hlist_del_init(&rq->hash);
+}
+
+/* Queue a new request. Return whether somebody waits for it. */
+bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_class *class;
@@ -136,46 +276,79 @@ void tg_flow_add(struct tg_shard *shard, struct request *rq)
 	/* Decided once, here: rq->bio may change after it. */
 	tag->class = tg_class_of(shard->tg, rq);
 	class = &shard->classes[tag->class];
-	flow = tg_flow_get(shard, tg_key(rq), tag->class);
+	flow = tg_flow_get(shard, tg_flow_key(tg_flow_owner(shard, rq), rq->cmd_flags),
+			   tag->class);
 	flow->level = tg_level(rq);
-	tag->flow = flow - shard->flows;
+	tag->flow = flow->index;
+	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) &&
+		      !tg_is_waited_for(rq);
 
 	tg_media_came(shard, flow, rq);
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
+	if (tg_detector_maybe_sequential(&flow->detector))
+		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, rq));
 	urgent = tg_flow_is_urgent(flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
+	tg_arrivals_add(&class->arrivals, rq);
 	tg_media_add(shard, flow, rq);
 	class->queued++;
 	class->inserted++;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 
-	if (urgent)
+	if (urgent && !tag->hinted)
 		tg_urgent_seen(shard->tg);
-	if (urgent || tg_media_awaited(shard, flow, rq) || test_bit(TG_LIMITED, &shard->state))
-		tg_unthrottle(shard);
+	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
-/* The backlog's flow whose turn it is; those that have had theirs go to its end. */
-static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
+/* Give each flow of a backlog so many turns more, as none has any of its own left. */
+static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 {
-	const s64 quantum = tg_quantum(shard);
+	s64 least = S64_MAX;
 	struct tg_flow *flow;
 
-	for (;;) {
-		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
-		if (flow->deficit > 0)
-			return flow;
-		flow->deficit = tg_share_turn(flow->deficit, quantum);
-		list_move_tail(&flow->turn, &class->backlog);
-	}
+	list_for_each_entry(flow, &class->backlog, turn)
+		least = min(least, tg_share_rounds(flow->deficit, quantum));
+	list_for_each_entry(flow, &class->backlog, turn)
+		flow->deficit += least * quantum;
 }
 
 /*
- * The next request of a class's backlog; NULL: it has none, or is to wait for a reader
- * of this class or a more urgent one.
+ * Return the backlog's flow whose turn it is. Each flow before it has had its turn: it
+ * gets the next and goes to the end. Looks at each flow three times at most.
+ */
+static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
+{
+	struct tg_flow *flow = list_first_entry(&class->backlog, struct tg_flow, turn);
+	const struct tg_flow *last = list_last_entry(&class->backlog, struct tg_flow, turn);
+	const s64 quantum = tg_quantum(shard);
+
+	if (likely(flow->deficit > 0))
+		return flow;
+	for (;;) {
+		const bool round_ends = flow == last;
+
+		flow->deficit = tg_share_turn(flow->deficit, quantum);
+		list_move_tail(&flow->turn, &class->backlog);
+		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
+		if (flow->deficit > 0)
+			return flow;
+		if (round_ends)
+			break;
+	}
+	tg_flow_rounds(class, quantum);
+	list_for_each_entry(flow, &class->backlog, turn)
+		if (flow->deficit > 0)
+			break;
+	list_rotate_to_front(&flow->turn, &class->backlog);
+	return flow;
+}
+
+/*
+ * Return the next request of a class's backlog; NULL: it has none, or the disk waits for a
+ * reader of this class or a more urgent one.
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason)
@@ -187,7 +360,8 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	if (list_empty(&class->backlog))
 		return NULL;
 	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
-	if (!flow && tg_media_wait(shard) && &shard->classes[shard->awaited->class] <= class)
+	if (!flow && tg_media_wait(shard) &&
+	    &shard->classes[shard->head.awaited->class] <= class)
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
@@ -198,8 +372,8 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 }
 
 /*
- * The next request of a class; NULL: none may go. @bulk: whether those of the backlog
- * may.
+ * Return the next request of a class; NULL: none may go. @bulk: requests of the backlog
+ * may go.
  */
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason)
@@ -225,24 +399,34 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		flow->deficit += quantum;
 		list_move_tail(&flow->turn, &class->backlog);
 	}
-	/* Only now: the backlog may just have got its first. */
+	/* Only now: the backlog may just have got its first flow. */
 	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
 }
 
+/* Note that a flow has no requests. */
+static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
+{
+	tg_media_emptied(shard, flow);
+	if (flow->index == TG_FLOW_COMMON)
+		list_del_init(&flow->turn);
+	else
+		list_move_tail(&flow->turn, &shard->flows.idle);
+}
+
 /*
- * Take a request that was chosen from its flow, which pays for it. Return: for how long it
+ * Take a request that was chosen from its flow, which is charged. Return for how long it
  * keeps the device from others, in ns.
  */
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 {
-	struct tg_flow *flow = &shard->flows[tg_tag(rq)->flow];
+	struct tg_flow *flow = tg_flow_of(shard, rq);
 	struct tg_class *class = &shard->classes[flow->class];
-	const u32 cost = tg_media_cost(shard, flow, rq);
+	const u32 cost = tg_costs_charge(shard, flow, rq);
 
 	lockdep_assert_held(&shard->lock);
 
 	tg_tag(rq)->cost = cost;
-	/* By now it may have turned out that its flow asks for more than little. */
+	/* By now the flow may have turned out to ask for more than little. */
 	tg_tag(rq)->urgent = tg_flow_is_urgent(flow);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
@@ -252,11 +436,10 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had = 0;
 
 	list_del_init(&rq->queuelist);
+	tg_arrivals_del(&class->arrivals, rq);
 	class->queued--;
 	WRITE_ONCE(shard->queued, shard->queued - 1);
-	if (list_empty(&flow->fifo)) {
-		list_del_init(&flow->turn);
-		tg_media_emptied(shard, flow);
-	}
+	if (list_empty(&flow->fifo))
+		tg_flow_emptied(shard, flow);
 	return cost + tg_media_take(shard, flow, rq);
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Seeing inside: debugfs in /sys/kernel/debug/block/DEV/sched/, and tracepoints. */
+#include <linux/kmemleak.h>
+#include <linux/mutex.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 
+#include "core.h"
+#include "device.h"
 #include "triage.h"
 
 #define CREATE_TRACE_POINTS
@@ -36,9 +41,10 @@ void tg_trace_dispatch(struct tg_shard *shard, struct request *rq, enum tg_reaso
 			      tg_tag(rq)->cost);
 }
 
-void tg_trace_hold(struct tg_shard *shard, u64 budget, u64 inside)
+void tg_trace_hold(struct tg_shard *shard)
 {
-	trace_triage_hold(tg_dev(shard->tg), shard->queued, budget, inside);
+	trace_triage_hold(tg_dev(shard->tg), shard->queued, tg_budget_now(shard->tg),
+			  tg_bulk_inside(shard->tg));
 }
 
 /* Count a time, in ns, in its bucket. */
@@ -49,29 +55,149 @@ void tg_measure(struct tg_histogram *histogram, u64 ns)
 	atomic_inc(&histogram->counts[us < 2 ? 0 : min(ilog2(us), TG_HISTOGRAM_BUCKETS - 1)]);
 }
 
+static unsigned int tg_count(const struct list_head *requests)
+{
+	const struct request *rq;
+	unsigned int count = 0;
+
+	list_for_each_entry(rq, requests, queuelist)
+		count++;
+	return count;
+}
+
+/* Count the requests of a class's flows on one of its lists. Return false if one is foreign. */
+static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows, int class,
+			   unsigned int *count)
+{
+	struct tg_flow *flow;
+	struct request *rq;
+
+	list_for_each_entry(flow, flows, turn) {
+		if (flow->class != class || list_empty(&flow->fifo))
+			return false;
+		list_for_each_entry(rq, &flow->fifo, queuelist)
+			if (tg_tag(rq)->class != class || tg_flow_of(shard, rq) != flow)
+				return false;
+		*count += tg_count(&flow->fifo);
+	}
+	return true;
+}
+
+/* Return the number of requests of a class that are in its lists; -1: a list is wrong. */
+static int tg_count_class(struct tg_shard *shard, int class)
+{
+	const struct tg_class *c = &shard->classes[class];
+	const struct hlist_node *node, *last = NULL;
+	unsigned int listed = 0, arrived = 0;
+
+	if (!tg_count_flows(shard, &c->sparse, class, &listed) ||
+	    !tg_count_flows(shard, &c->backlog, class, &listed))
+		return -1;
+	for (node = c->arrivals.first.first; node; node = node->next) {
+		arrived++;
+		last = node;
+	}
+	return arrived == listed && last == c->arrivals.last ? listed : -1;
+}
+
+/**
+ * tg_audit() - hold a shard's counts against its lists
+ * @shard: its lock is held, its inbox drained
+ *
+ * Return: what differs, or NULL
+ */
+const char *tg_audit(struct tg_shard *shard)
+{
+	unsigned int at_head[PRIO_CLASS_COUNT] = {}, queued = 0;
+	const struct tg_flow *flow;
+	struct request *rq;
+	int class;
+
+	lockdep_assert_held(&shard->lock);
+
+	list_for_each_entry(rq, &shard->at_head, queuelist) {
+		at_head[tg_tag(rq)->class]++;
+		queued++;
+	}
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		const struct tg_class *c = &shard->classes[class];
+		const int listed = tg_count_class(shard, class);
+
+		if (listed < 0)
+			return "a list of a class";
+		if (listed != c->queued)
+			return "the count of a class";
+		if (c->inserted - tg_class_dispatched(c) != listed + at_head[class])
+			return "inserted less dispatched";
+		queued += listed;
+	}
+	list_for_each_entry(flow, &shard->flows.idle, turn)
+		if (!list_empty(&flow->fifo))
+			return "an idle flow";
+	return queued == shard->queued ? NULL : "the count of the shard";
+}
+
+/* Schedulers that debugfs may show. A mutex, as to show one takes a while. */
+static LIST_HEAD(tg_alive);
+static DEFINE_MUTEX(tg_alive_lock);
+
+void tg_inspect_init(struct tg_data *tg)
+{
+	mutex_lock(&tg_alive_lock);
+	list_add(&tg->alive, &tg_alive);
+	mutex_unlock(&tg_alive_lock);
+}
+
+/* From the return on debugfs shows nothing of it, even if its files are still there. */
+void tg_inspect_exit(struct tg_data *tg)
+{
+	mutex_lock(&tg_alive_lock);
+	list_del(&tg->alive);
+	mutex_unlock(&tg_alive_lock);
+}
+
 #ifdef CONFIG_BLK_DEBUG_FS
 
-/* One count for each of HIGH, NORMAL and LOW, over all shards. */
-static int tg_show_counts(struct request_queue *q, struct seq_file *m,
-			  unsigned long (*count)(const struct tg_class *class))
+/*
+ * Show a scheduler, which cannot exit meanwhile. Since 6.16 debugfs files may be read after
+ * their scheduler has gone, and the queue may have another one by then.
+ */
+static int tg_show(struct request_queue *q, struct seq_file *m,
+		   void (*show)(struct tg_data *tg, struct seq_file *m))
 {
-	struct tg_data *tg = tg_of(q);
+	struct tg_data *tg;
+	int ret = -ENODEV;
+
+	mutex_lock(&tg_alive_lock);
+	list_for_each_entry(tg, &tg_alive, alive) {
+		if (tg->queue != q)
+			continue;
+		show(tg, m);
+		ret = 0;
+		break;
+	}
+	mutex_unlock(&tg_alive_lock);
+	return ret;
+}
+
+/* Show one count for each of HIGH, NORMAL and LOW, over all shards. */
+static void tg_show_counts(struct tg_data *tg, struct seq_file *m,
+			   unsigned long (*count)(const struct tg_class *class))
+{
 	unsigned long counts[PRIO_CLASS_COUNT] = {};
 	unsigned int i;
 	int class;
 
 	for (i = 0; i < tg->nr_shards; i++) {
-		struct tg_shard *shard = &tg->shards[i];
+		struct tg_shard *shard = tg->shards[i];
 
-		spin_lock(&shard->lock);
-		tg_drain(shard);
+		tg_shard_enter(shard);
 		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
 			counts[class] += count(&shard->classes[class]);
-		tg_leave(shard);
+		tg_shard_leave(shard);
 	}
 	seq_printf(m, "%lu %lu %lu\n", counts[PRIO_CLASS_HIGH],
 		   counts[PRIO_CLASS_NORMAL], counts[PRIO_CLASS_LOW]);
-	return 0;
 }
 
 static unsigned long tg_queued(const struct tg_class *class)
@@ -84,24 +210,40 @@ static unsigned long tg_aged(const struct tg_class *class)
 	return class->reasons[TG_AGED];
 }
 
-static int tg_queued_show(void *data, struct seq_file *m)
+static void tg_show_queued(struct tg_data *tg, struct seq_file *m)
 {
-	return tg_show_counts(data, m, tg_queued);
+	tg_show_counts(tg, m, tg_queued);
 }
 
-static int tg_dispatched_show(void *data, struct seq_file *m)
+static void tg_show_dispatched(struct tg_data *tg, struct seq_file *m)
 {
-	return tg_show_counts(data, m, tg_class_dispatched);
+	tg_show_counts(tg, m, tg_class_dispatched);
 }
 
-static int tg_aged_show(void *data, struct seq_file *m)
+static void tg_show_aged(struct tg_data *tg, struct seq_file *m)
 {
-	return tg_show_counts(data, m, tg_aged);
+	tg_show_counts(tg, m, tg_aged);
 }
 
-static int tg_reasons_show(void *data, struct seq_file *m)
+/* Show whether counts are those of the lists, of each shard at one moment. */
+static void tg_show_audit(struct tg_data *tg, struct seq_file *m)
 {
-	struct tg_data *tg = tg_of(data);
+	const char *differs = NULL;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards && !differs; i++) {
+		tg_shard_enter(tg->shards[i]);
+		differs = tg_audit(tg->shards[i]);
+		tg_shard_leave(tg->shards[i]);
+	}
+	if (differs)
+		seq_printf(m, "shard %u: %s is wrong\n", i - 1, differs);
+	else
+		seq_puts(m, "ok\n");
+}
+
+static void tg_show_reasons(struct tg_data *tg, struct seq_file *m)
+{
 	unsigned int i, reason;
 	int class;
 
@@ -110,14 +252,15 @@ static int tg_reasons_show(void *data, struct seq_file *m)
 		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 			unsigned long count = 0;
 
-			for (i = 0; i < tg->nr_shards; i++)
-				count += READ_ONCE(tg->shards[i].classes[class]
-						   .reasons[reason]);
+			for (i = 0; i < tg->nr_shards; i++) {
+				spin_lock(&tg->shards[i]->lock);
+				count += tg->shards[i]->classes[class].reasons[reason];
+				spin_unlock(&tg->shards[i]->lock);
+			}
 			seq_printf(m, " %lu", count);
 		}
 		seq_putc(m, '\n');
 	}
-	return 0;
 }
 
 struct tg_in_flight {
@@ -126,34 +269,33 @@ struct tg_in_flight {
 };
 
 /*
- * What it says may be changing, or be another's: tags are shared with other queues, and
- * some requests never come to a scheduler. This is a look, not an account.
+ * A request may change meanwhile, or be another queue's: tags are shared, and some requests
+ * never come to a scheduler. This is a look, not an account.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
 	struct tg_in_flight *found = data;
-	const unsigned int class = tg_tag(rq)->class;
+	/* A tag that changes meanwhile may count wrongly here, and does no harm. */
+	const struct tg_tag tag = data_race(*tg_tag(rq));
 
-	if (rq->q == found->queue && iosched_was_prepared(rq) && tg_tag(rq)->in_flight &&
-	    class < PRIO_CLASS_COUNT)
-		found->counts[class]++;
+	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.in_flight &&
+	    tag.class < PRIO_CLASS_COUNT)
+		found->counts[tag.class]++;
 	return true;
 }
 
-/* What the device has of each class. */
-static int tg_in_flight_show(void *data, struct seq_file *m)
+/* Show what the device has of each class. */
+static void tg_show_in_flight(struct tg_data *tg, struct seq_file *m)
 {
-	struct request_queue *q = data;
-	struct tg_in_flight found = { .queue = q };
+	struct tg_in_flight found = { .queue = tg->queue };
 
-	blk_mq_tagset_busy_iter(q->tag_set, tg_count_in_flight, &found);
+	blk_mq_tagset_busy_iter(tg->queue->tag_set, tg_count_in_flight, &found);
 	seq_printf(m, "%u %u %u\n", found.counts[PRIO_CLASS_HIGH],
 		   found.counts[PRIO_CLASS_NORMAL], found.counts[PRIO_CLASS_LOW]);
-	return 0;
 }
 
-/* A line for each bucket that has something: its least, in us, and a count a class. */
-static int tg_show_histograms(struct seq_file *m, const struct tg_histogram *classes)
+/* Show a line for each bucket that has any: its lower bound, in us, and a count a class. */
+static void tg_show_histograms(struct seq_file *m, const struct tg_histogram *classes)
 {
 	unsigned int counts[PRIO_CLASS_COUNT];
 	unsigned int bucket, any;
@@ -170,65 +312,99 @@ static int tg_show_histograms(struct seq_file *m, const struct tg_histogram *cla
 				   counts[PRIO_CLASS_HIGH], counts[PRIO_CLASS_NORMAL],
 				   counts[PRIO_CLASS_LOW]);
 	}
-	return 0;
 }
 
-static int tg_waits_show(void *data, struct seq_file *m)
+static void tg_show_waits(struct tg_data *tg, struct seq_file *m)
 {
-	return tg_show_histograms(m, tg_of(data)->waits);
+	tg_show_histograms(m, tg->waits);
 }
 
-static int tg_services_show(void *data, struct seq_file *m)
+static void tg_show_services(struct tg_data *tg, struct seq_file *m)
 {
-	return tg_show_histograms(m, tg_of(data)->services);
+	tg_show_histograms(m, tg->services);
 }
 
-static int tg_bios_merged_show(void *data, struct seq_file *m)
+static void tg_show_bios_merged(struct tg_data *tg, struct seq_file *m)
 {
-	struct tg_data *tg = tg_of(data);
 	u64 merged = 0;
 	unsigned int i;
 
 	for (i = 0; i < tg->nr_shards; i++)
-		merged += READ_ONCE(tg->shards[i].merged);
+		merged += READ_ONCE(tg->shards[i]->merged);
 	seq_printf(m, "%llu\n", merged);
-	return 0;
 }
 
-/* In ns, but for what is counted. */
-static int tg_depth_show(void *data, struct seq_file *m)
+/* Show the state of budget and controller; times and costs in ns. */
+static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 {
-	struct tg_data *tg = tg_of(data);
+	const struct tg_controller *controller = &tg->controller;
 	u64 bulk = 0, urgent = 0;
 	unsigned int i;
 
 	for (i = 0; i < tg->nr_shards; i++) {
-		bulk += tg_gauge_inside(&tg->shards[i].bulk) & TG_GAUGE_COST;
-		urgent += tg_gauge_inside(&tg->shards[i].urgent) & TG_GAUGE_COST;
+		bulk += tg_gauge_cost(&tg->shards[i]->device.bulk);
+		urgent += tg_gauge_cost(&tg->shards[i]->device.urgent);
 	}
 	seq_printf(m, "pressed %d\nprobing %d\nprobes %lu\nbudget %llu\nbulk %llu\nurgent %llu\n",
-		   tg_pressed(tg), READ_ONCE(tg->probing), READ_ONCE(tg->probes),
-		   READ_ONCE(tg->depth.budget), bulk, urgent);
-	seq_printf(m, "judged %lu\nlate %lu\n", READ_ONCE(tg->judged), READ_ONCE(tg->late));
-	seq_printf(m, "alone_mean %llu\nalone_spread %llu\nat_once %d\ntarget %llu\n",
-		   READ_ONCE(tg->depth.mean), READ_ONCE(tg->depth.spread),
-		   READ_ONCE(tg->depth.at_once), tg_target(tg));
-	return 0;
+		   tg_pressed(tg), READ_ONCE(controller->probing),
+		   READ_ONCE(controller->probes), READ_ONCE(controller->budget), bulk, urgent);
+	seq_printf(m, "judged %lu\nlate %lu\n", READ_ONCE(controller->judged),
+		   READ_ONCE(controller->late));
+	seq_printf(m, "alone_mean %llu\nalone_tail %llu\nat_once %d\ntarget %llu\n",
+		   READ_ONCE(controller->alone), READ_ONCE(controller->tail),
+		   READ_ONCE(controller->at_once), tg_target(tg));
+	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
 }
 
-/* For reads and writes: ns for each request, and for each KiB. */
-static int tg_costs_show(void *data, struct seq_file *m)
+/* Show, for reads and writes, the cost of each request and of each KiB, in ns. */
+static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 {
-	const struct tg_data *tg = tg_of(data);
+	const struct tg_cost *of = tg->costs.of;
 
 	seq_printf(m, "read %u %u\nwrite %u %u\n",
-		   READ_ONCE(tg->costs[TG_READ].base), READ_ONCE(tg->costs[TG_READ].per_kib),
-		   READ_ONCE(tg->costs[TG_WRITE].base),
-		   READ_ONCE(tg->costs[TG_WRITE].per_kib));
-	return 0;
+		   READ_ONCE(of[TG_READ].base), READ_ONCE(of[TG_READ].per_kib),
+		   READ_ONCE(of[TG_WRITE].base), READ_ONCE(of[TG_WRITE].per_kib));
 }
 
-const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
+/* Show how many submitters are known, hold many tags, and had no memory for an entry. */
+static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
+{
+	struct tg_submitters *submitters = &tg->submitters;
+	const struct tg_submitter *submitter;
+	unsigned long unknown;
+	unsigned int i, count = 0;
+
+	spin_lock(&submitters->lock);
+	unknown = submitters->unknown;
+	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++)
+		hlist_for_each_entry(submitter, &submitters->buckets[i], node)
+			count++;
+	spin_unlock(&submitters->lock);
+	seq_printf(m, "known %u\ngreedy %d\nunknown %lu\n", count,
+		   atomic_read(&submitters->nr_greedy), unknown);
+}
+
+#define TG_SHOW(name)							\
+static int tg_##name##_show(void *data, struct seq_file *m)		\
+{									\
+	return tg_show(data, m, tg_show_##name);			\
+}
+
+TG_SHOW(queued);
+TG_SHOW(dispatched);
+TG_SHOW(aged);
+TG_SHOW(audit);
+TG_SHOW(reasons);
+TG_SHOW(in_flight);
+TG_SHOW(waits);
+TG_SHOW(services);
+TG_SHOW(bios_merged);
+TG_SHOW(depth);
+TG_SHOW(costs);
+TG_SHOW(submitters);
+#undef TG_SHOW
+
+static const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 	{ "queued", 0400, tg_queued_show },
 	{ "dispatched", 0400, tg_dispatched_show },
 	{ "aged", 0400, tg_aged_show },
@@ -239,7 +415,24 @@ const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 	{ "bios_merged", 0400, tg_bios_merged_show },
 	{ "depth", 0400, tg_depth_show },
 	{ "costs", 0400, tg_costs_show },
+	{ "submitters", 0400, tg_submitters_show },
+	{ "audit", 0400, tg_audit_show },
 	{},
 };
+
+/*
+ * Return the table of debugfs files for the elevator's type; NULL: no memory, no files.
+ *
+ * The core looks into it when a file is closed, even after the module was unloaded
+ * (blk_mq_debugfs_release() of any kernel so far). So the table is no part of the module,
+ * and stays: a kilobyte for each time that the module is loaded.
+ */
+const struct blk_mq_debugfs_attr *tg_debugfs_table(void)
+{
+	void *table = kmemdup(tg_debugfs_attrs, sizeof(tg_debugfs_attrs), GFP_KERNEL);
+
+	kmemleak_not_leak(table);
+	return table;
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * No more than so much a second: a token bucket, kept as the one time at which it
- * would be full again (the generic cell rate algorithm, ITU-T I.371).
+ * A rate limit: a token bucket, kept as the one time at which it would be full again (the
+ * generic cell rate algorithm, ITU-T I.371).
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -10,12 +10,12 @@
 
 #include "pure.h"
 
-/* What the bucket holds, in ns of its rate: as long as two turns of a timer. */
+/* The bucket holds so many ns of its rate: two ticks of a slow timer. */
 #define TG_LIMIT_BURST_NS 10000000ull
 
 /**
- * tg_limit_opens() - when the next may go
- * @due: when what was sent would have been sent at exactly the rate, in ns
+ * tg_limit_opens() - when the next request may go
+ * @due: when all that was sent would have been sent at exactly the rate, in ns
  *
  * Return: ns
  */
@@ -25,13 +25,13 @@ static inline u64 tg_limit_opens(u64 due)
 }
 
 /**
- * tg_limit_charged() - note that something was sent
+ * tg_limit_charged() - charge what was sent
  * @due: as above
  * @now: ns
- * @units: what was sent: 1 request, or its KiB
+ * @units: 1 request, or its KiB
  * @rate: units a second; above 0
  *
- * What was not used before is lost, but for a burst: otherwise who was idle for an
+ * What was not used before is lost, but for a burst: else a class that was idle for an
  * hour might send an hour's worth at once.
  *
  * Return: the new @due, in ns

@@ -1,82 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * triage: whoever waits is served almost as on an idle device, nobody starves, and
- * the device stays busy. Classes say who matters, flows that ask for little go first
- * without being told, and the queue is kept here, not in the device.
- * docs/triage.md says how and why; triage.h, where.
+ * triage: a request that somebody waits for is served almost as on an idle device, no
+ * request starves, and the device stays busy. Classes say which processes matter, flows
+ * that ask for little go first without being told, and the queue is kept here, not in the
+ * device. docs/triage.md says how and why; triage.h says where.
  */
-#include <linux/jiffies.h>
-#include <linux/ktime.h>
 #include <linux/module.h>
-#include <linux/overflow.h>
 #include <linux/slab.h>
 
-#include "pressure.h"
+#include "core.h"
+#include "device.h"
 #include "triage.h"
 
-static void tg_shard_init(struct tg_shard *shard, struct tg_data *tg)
+static void tg_free(struct tg_data *tg)
 {
 	unsigned int i;
 
-	init_llist_head(&shard->inbox);
-	spin_lock_init(&shard->lock);
-	shard->tg = tg;
-	INIT_LIST_HEAD(&shard->at_head);
-	for (i = 0; i < PRIO_CLASS_COUNT; i++) {
-		INIT_LIST_HEAD(&shard->classes[i].sparse);
-		INIT_LIST_HEAD(&shard->classes[i].backlog);
+	for (i = 0; i < tg->nr_shards; i++) {
+		if (!tg->shards[i])
+			continue;
+		tg_flows_exit(tg->shards[i]);
+		kvfree(tg->shards[i]);
 	}
-	for (i = 0; i < TG_FLOWS; i++) {
-		INIT_LIST_HEAD(&shard->flows[i].turn);
-		INIT_LIST_HEAD(&shard->flows[i].fifo);
-		shard->flows[i].sorted = RB_ROOT;
+	kfree(tg->shards);
+	kvfree(tg);
+}
+
+static int tg_shard_make(struct tg_data *tg, unsigned int index, unsigned int tags)
+{
+	struct tg_shard *shard = kvzalloc_node(sizeof(*shard), GFP_KERNEL, tg->queue->node);
+
+	if (!shard)
+		return -ENOMEM;
+	tg_core_init(shard, tg);
+	tg_device_init(&shard->device);
+	tg->shards[index] = shard;
+	return tg_flows_init(shard, tags);
+}
+
+/* One head has one queue: a disk's requests are seen together. */
+static int tg_shards_make(struct tg_data *tg)
+{
+	struct request_queue *q = tg->queue;
+	unsigned int tags = q->nr_requests;
+	unsigned int i;
+	int ret = 0;
+
+	tg->nr_shards = tg->rotational ? 1 : q->nr_hw_queues;
+	if (tg->nr_shards == 1)
+		tags *= q->nr_hw_queues;
+	tg->shards = kcalloc_node(tg->nr_shards, sizeof(*tg->shards), GFP_KERNEL, q->node);
+	if (!tg->shards) {
+		tg->nr_shards = 0;
+		return -ENOMEM;
 	}
-	shard->young_until = jiffies;
-	tg_pressure_init(shard);
+	for (i = 0; i < tg->nr_shards && !ret; i++)
+		ret = tg_shard_make(tg, i, tags);
+	return ret;
 }
 
 static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct tg_data *tg;
 	bool whole_depth;
-	unsigned int i;
 
 	if (iosched_probe_shallow_depth(&whole_depth))
 		return -ENOMEM;
 	tg = kvzalloc_node(sizeof(*tg), GFP_KERNEL, q->node);
 	if (!tg)
 		return -ENOMEM;
-
 	tg->queue = q;
 	tg->whole_depth = whole_depth;
-	tg->rotational = !blk_queue_nonrot(q);
-	tg->tunables = tg->rotational ? tg_defaults_disk : tg_defaults_flash;
-	/* One head has one queue: all that a disk is asked for is seen together. */
-	tg->nr_shards = tg->rotational ? 1 : q->nr_hw_queues;
-	tg->shards = kvzalloc_node(array_size(tg->nr_shards, sizeof(*tg->shards)),
-				   GFP_KERNEL, q->node);
-	if (!tg->shards) {
-		kvfree(tg);
+	tg->rotational = blk_queue_rot(q);
+	if (tg_shards_make(tg)) {
+		tg_free(tg);
 		return -ENOMEM;
 	}
-	for (i = 0; i < tg->nr_shards; i++)
-		tg_shard_init(&tg->shards[i], tg);
-
-	for (i = 0; i < TG_OPS; i++)
-		tg->costs[i] = tg->rotational ? (struct tg_cost)TG_COST_GUESS_DISK :
-						(struct tg_cost)TG_COST_GUESS_FLASH;
-	tg->bulk_cost = tg->costs[TG_READ].base;
-	for (i = 0; i < ARRAY_SIZE(tg->slots); i++)
-		tg->slots[i].several_at = jiffies - HZ;
-	spin_lock_init(&tg->control);
-	tg->depth.budget = TG_DEPTH_FIRST;
-	tg->probe_began = jiffies;
-	tg->probe_next = jiffies;
-	tg->bulk_at = jiffies - HZ;
-	tg->written_at = jiffies - HZ;
-	tg->shared_at = jiffies - HZ;
-	tg->window_until = jiffies;
-	tg->window_began = ktime_get_ns();
+	tg->tunables = tg->rotational ? tg_defaults_disk : tg_defaults_flash;
+	tg_costs_init(tg);
+	tg_budget_init(tg);
+	tg_controller_init(tg);
+	tg_submitters_init(tg);
 
 	/*
 	 * With one shard any hardware queue may be given any request, with several each
@@ -87,6 +91,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	else
 		blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
 	eq->elevator_data = tg;
+	tg_inspect_init(tg);
 	return 0;
 }
 
@@ -97,39 +102,32 @@ static void tg_exit_sched(struct elevator_queue *eq)
 {
 	struct tg_data *tg = eq->elevator_data;
 	unsigned int i;
-	int class;
 
+	tg_inspect_exit(tg);
 	for (i = 0; i < tg->nr_shards; i++) {
-		struct tg_shard *shard = &tg->shards[i];
+		struct tg_shard *shard = tg->shards[i];
+		const char *differs;
 
-		tg_pressure_exit(shard);
-		WARN_ON_ONCE(!llist_empty(&shard->inbox));
-		WARN_ON_ONCE(!list_empty(&shard->at_head));
-		WARN_ON_ONCE(shard->queued);
-		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
-			const struct tg_class *c = &shard->classes[class];
-
-			WARN_ON_ONCE(!list_empty(&c->sparse));
-			WARN_ON_ONCE(!list_empty(&c->backlog));
-			WARN_ONCE(c->inserted != tg_class_dispatched(c),
-				  "triage: class %d: %lu inserted, %lu dispatched\n",
-				  class, c->inserted, tg_class_dispatched(c));
-		}
+		tg_core_exit(shard);
+		tg_device_exit(&shard->device);
+		spin_lock(&shard->lock);
+		differs = tg_audit(shard);
+		spin_unlock(&shard->lock);
+		WARN_ONCE(differs, "triage: at exit %s is wrong\n", differs);
 	}
-	for (i = 0; i < ARRAY_SIZE(tg->slots); i++)
-		WARN_ON_ONCE(atomic_read(&tg->slots[i].held));
-	kvfree(tg->shards);
-	kvfree(tg);
+	tg_submitters_exit(tg);
+	WARN_ON_ONCE(atomic_read(&tg->nr_held) > (int)tg->nr_shards);
+	tg_free(tg);
 }
 
 static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
 	struct tg_data *tg = tg_of(hctx->queue);
-	struct tg_shard *shard = &tg->shards[tg->nr_shards == 1 ? 0 : index];
+	struct tg_shard *shard = tg->shards[tg->nr_shards == 1 ? 0 : index];
 
 	hctx->sched_data = shard;
 	if (!shard->hctx)
-		shard->hctx = hctx;
+		WRITE_ONCE(shard->hctx, hctx);
 	tg_tags_resized(hctx);
 	return 0;
 }
@@ -146,17 +144,18 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
- * The last that is heard of a request. The core calls this right behind
- * completed_request(), which would be one call more.
+ * The last call for a request. The core makes it right behind completed_request(), which
+ * would be one call more.
  */
 static void tg_finish_request(struct request *rq)
 {
 	struct tg_shard *shard = rq->mq_hctx->sched_data;
 	const struct tg_tag *tag = tg_tag(rq);
 
-	tg_tags_put(shard->tg, tag);
 	if (likely(tag->in_flight))
 		tg_back(shard, rq, true);
+	if (likely(tag->held))
+		tg_submitter_put(&shard->tg->submitters, tag->submitter);
 }
 
 static struct elevator_type triage = {
@@ -176,15 +175,15 @@ static struct elevator_type triage = {
 		.finish_request		= tg_finish_request,
 	},
 	.elevator_attrs		= tg_attrs,
-#ifdef CONFIG_BLK_DEBUG_FS
-	.queue_debugfs_attrs	= tg_debugfs_attrs,
-#endif
 	.elevator_name		= "triage",
 	.elevator_owner		= THIS_MODULE,
 };
 
 static int __init tg_module_init(void)
 {
+#ifdef CONFIG_BLK_DEBUG_FS
+	triage.queue_debugfs_attrs = tg_debugfs_table();
+#endif
 	return elv_register(&triage);
 }
 

@@ -1,54 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which request of a flow is next. On flash the oldest. On a disk the one that its
- * head comes to next, unless the oldest has waited for too long; and for a moment
- * the disk stays with a sequential reader that is about to ask for more, or whose small
- * request is about to grow, but for what others want right there: several may read one
- * thing together.
+ * Which request of a flow is next. On flash it is the oldest. On a disk it is the one that
+ * the head comes to next, unless the oldest has waited for too long. For a moment the disk
+ * stays with a sequential reader that is about to ask for more, or whose small request is
+ * about to grow. Requests of others right there go meanwhile: several submitters may read
+ * one thing together.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
 
+#include "device.h"
 #include "triage.h"
 
-/* A stream's request waits for what it merges with until it is so long, in sectors, */
+/* A stream's request waits for bios to merge with until it is so long, in sectors, */
 #define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
 /* until the disk has fewer than these to go on with, */
 #define TG_GATHER_BEHIND 2
 /* or for so long, whatever the disk does. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* Right there: so many sectors on are sooner passed by than gone to, or just were. */
+/* Right there: it is sooner to pass by so many sectors, or turn back, than to seek. */
 #define TG_NEAR_SECTORS 2048
-/* Looked for in so many flows. */
+/* A request right there is looked for in so many flows. */
 #define TG_NEAR_FLOWS 8
-/* Who owes so many turns waits for his. */
+/* A flow that owes so many turns waits for its turn. */
 #define TG_NEAR_DEBT 6
 /* A disk that has not answered for so long has other troubles than going to and fro. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
-/* Nor is one awaited for longer, whatever the disk does for others meanwhile. */
+/* No request is awaited for longer, whatever the disk does for others meanwhile. */
 #define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
-/* Who had nothing with the kernel for a moment did something else than read on. */
+/*
+ * Note that a request has come. A submitter that had nothing with the kernel for a moment
+ * did something else than read on.
+ */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
 	const u64 patience = (u64)READ_ONCE(shard->tg->tunables.anticipation) * NSEC_PER_USEC;
+	const struct tg_submitter *submitter = tg_tag(rq)->submitter;
 
-	tg_tag(rq)->on_disk = true;
-	if (tg_tags_one(shard->tg, rq) && ktime_get_ns() > READ_ONCE(flow->back_at) + patience)
+	if (atomic_read(&submitter->held) <= 1 &&
+	    ktime_get_ns() > READ_ONCE(submitter->back_at) + patience)
 		tg_detector_pause(&flow->detector);
 	tg_detector_measure(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
 }
 
-void tg_disk_add(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
+void tg_disk_add(struct tg_flow *flow, struct request *rq)
 {
 	elv_rb_add(&flow->sorted, rq);
 }
 
+/* Note that the disk answered. Called in any context, without a lock. */
+void tg_disk_back(struct tg_shard *shard, struct request *rq)
+{
+	const u64 now = ktime_get_ns();
+
+	WRITE_ONCE(shard->head.back_at, now);
+	if (tg_tag(rq)->held)
+		WRITE_ONCE(tg_tag(rq)->submitter->back_at, now);
+}
+
 /*
- * Take a request out, to which the head goes. Return: what that takes beyond its cost, in
- * ns: a stream does not pay for the way back to where others sent the arm away.
+ * Take a request out, to which the head goes. Return the time that this takes beyond the
+ * request's cost, in ns: a stream does not pay for the way back to where it was.
  */
 u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -56,18 +71,19 @@ u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *r
 
 	elv_rb_del(&flow->sorted, rq);
 	flow->position = blk_rq_pos(rq) + blk_rq_sectors(rq);
-	shard->head = flow->position;
-	return back ? shard->tg->costs[tg_op(rq)].base : 0;
+	shard->head.position = flow->position;
+	return back ? tg_costs_base(&shard->tg->costs, tg_op(rq)) : 0;
 }
 
+/* Return whether a request is right where the head is. */
 bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 {
-	return blk_rq_pos(rq) + TG_NEAR_SECTORS - shard->head <= 2 * TG_NEAR_SECTORS;
+	return blk_rq_pos(rq) + TG_NEAR_SECTORS - shard->head.position <= 2 * TG_NEAR_SECTORS;
 }
 
 /*
- * A flow of the backlog that wants what is next under the head; NULL: none does. Not
- * at the expense of others: where nobody else waits its turns cost nobody anything.
+ * Return a flow of the backlog whose next request is right under the head; NULL: there is
+ * none, or it owes too much while others wait.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -92,7 +108,7 @@ struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 	return indebted;
 }
 
-/* The first request at or after a sector, else the first of all. */
+/* Return the first request at or after a sector, else the first of all. */
 static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sector)
 {
 	struct rb_node *node = sorted->rb_node;
@@ -111,6 +127,7 @@ static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sect
 	return found ?: rb_entry(rb_first(sorted), struct request, rb_node);
 }
 
+/* Return the next request of a flow that has some. */
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			     enum tg_reason *reason)
 {
@@ -125,24 +142,20 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_disk_after(&flow->sorted, flow->position);
 }
 
+/* Stay with a flow that ran empty, if it reads in sequence and has some of its turn left. */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))
 		return;
-	shard->awaited = flow;
-	shard->awaited_at = ktime_get_ns();
-}
-
-static u32 tg_disk_has(const struct tg_shard *shard)
-{
-	return tg_gauge_count(&shard->bulk) + tg_gauge_count(&shard->urgent);
+	shard->head.awaited = flow;
+	shard->head.awaited_at = ktime_get_ns();
 }
 
 /*
- * Whether a flow's latest request is to wait for what merges with it. It begins where
- * the one before ended, of who asks for several at once, so more comes; and the disk
- * goes on meanwhile with what it has, so that costs nobody anything. Not of HIGH, by
- * whose requests the turns of the arm are measured.
+ * Return whether a flow's only request waits for bios that merge with it. It begins where
+ * the one before ended, and its submitter has several with the kernel, so more comes; and
+ * the disk goes on meanwhile with what it has, so the wait costs nobody anything. Requests
+ * of HIGH do not wait: the turns of the arm are measured by them.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
@@ -150,27 +163,27 @@ static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *
 	struct request *rq;
 
 	if (flow->class == PRIO_CLASS_HIGH || !READ_ONCE(tg->tunables.anticipation) ||
-	    !list_is_singular(&flow->fifo) || tg_disk_has(shard) < TG_GATHER_BEHIND)
+	    !list_is_singular(&flow->fifo) || tg_device_has(&shard->device) < TG_GATHER_BEHIND)
 		return false;
 	rq = list_first_entry(&flow->fifo, struct request, queuelist);
 	return blk_rq_pos(rq) == flow->position && blk_rq_sectors(rq) < TG_GATHERED &&
-	       tg_merges(tg, rq) && tg_tags_held(tg, rq) > TG_GATHER_BEHIND &&
+	       tg_merges(tg, rq) && atomic_read(&tg_tag(rq)->submitter->held) > TG_GATHER_BEHIND &&
 	       time_before(jiffies, (unsigned long)rq->fifo_time + TG_GATHER_JIFFIES);
 }
 
-/* Whether a flow whose turn it is waits for what merges; the disk then stays with it. */
+/* Return whether a flow whose turn it is waits for bios; then the disk stays with it. */
 bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (!tg_disk_gathers(shard, flow))
 		return false;
-	shard->awaited = flow;
-	shard->awaited_at = ktime_get_ns();
+	shard->head.awaited = flow;
+	shard->head.awaited_at = ktime_get_ns();
 	return true;
 }
 
 /*
- * For how long the disk should stay where it is until the reader's next request comes,
- * in ns; 0: it should not. He has nothing to ask for before the disk has answered.
+ * Return for how long the disk should stay where it is for the awaited flow's next request,
+ * in ns; 0: it should not. A reader has nothing to ask for before the disk has answered.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {
@@ -178,14 +191,14 @@ u64 tg_disk_wait(struct tg_shard *shard)
 	const u64 now = ktime_get_ns();
 	u64 until;
 
-	if (patience && (list_empty(&shard->awaited->fifo) ||
-			 tg_disk_gathers(shard, shard->awaited))) {
-		until = max(shard->awaited_at, READ_ONCE(shard->tg->disk_back_at)) +
-			(tg_disk_has(shard) ? TG_BUSY_NS : patience);
-		until = min(until, shard->awaited_at + TG_STAY_NS);
+	if (patience && (list_empty(&shard->head.awaited->fifo) ||
+			 tg_disk_gathers(shard, shard->head.awaited))) {
+		until = max(shard->head.awaited_at, READ_ONCE(shard->head.back_at)) +
+			(tg_device_has(&shard->device) ? TG_BUSY_NS : patience);
+		until = min(until, shard->head.awaited_at + TG_STAY_NS);
 		if (now < until)
 			return until - now;
 	}
-	shard->awaited = NULL;
+	shard->head.awaited = NULL;
 	return 0;
 }

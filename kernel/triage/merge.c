@@ -1,49 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What belongs together becomes one request: inside a flow, so inside a class.
+ * Bios that join queued requests of their flow, and so of their class.
  *
- * A submitter's plug has merged what came at once. Here a sequential flow's bio is
- * tried on what of the flow still waits, which is something only if the device is
- * busy; looking there then costs nobody's time.
+ * A submitter's plug has merged the bios that came at once. Here a sequential flow's bio
+ * is tried on the requests of its flow that are queued. There are some only if the device
+ * is busy, and then looking at them costs nobody's time.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
 
+#include "core.h"
+#include "device.h"
 #include "triage.h"
 
-/* What requests may grow to while somebody waits on latency, in sectors. */
+/* Requests grow no longer while somebody waits on latency, in sectors. */
 #define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
-/* Whether a bio might be merged with a request that waits. */
+/* Return whether a bio might be merged with a queued request. */
 bool tg_merges(const struct tg_data *tg, struct request *rq)
 {
-	return READ_ONCE(tg->tunables.merge) && tg_tag(rq)->key &&
+	return READ_ONCE(tg->tunables.merge) && tg_tag(rq)->held &&
 	       tg_moves_data(rq) && !(rq->cmd_flags & REQ_NOMERGE_FLAGS);
 }
 
 static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_queue *q,
 					 struct bio *bio, unsigned int nr_segs)
 {
-	const enum prio_class class = prio_classify(&shard->tg->tunables.bounds,
-						    bio->bi_ioprio);
-	const u32 key = tg_key_of_current();
+	const u64 id = tg_submitter_id_of_current(shard->tg);
 	struct tg_flow *flow;
+	enum prio_class class;
 	bool merged = false;
 
-	if (!key || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
+	/* A merge is not worth a wait. */
+	if (!id || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
 		return false;
 	tg_drain(shard);
-	flow = tg_flow_find(shard, key, class);
-	if (flow->key == key && flow->class == class && !list_empty(&flow->fifo) &&
-	    tg_detector_maybe_sequential(&flow->detector))
+	class = prio_classify(&shard->tg->tunables.bounds, bio->bi_ioprio);
+	flow = tg_flow_find(shard, tg_flow_key(id, bio->bi_opf), class);
+	if (flow && !list_empty(&flow->fifo) && tg_detector_maybe_sequential(&flow->detector))
 		merged = blk_bio_list_merge(q, &flow->fifo, bio, nr_segs);
 	if (merged) {
 		tg_detector_measure(&flow->detector, bio->bi_iter.bi_sector,
 				    bio_sectors(bio));
 		tg_detector_see(&flow->detector, bio->bi_iter.bi_sector, bio_sectors(bio));
-		shard->merged++;
+		WRITE_ONCE(shard->merged, shard->merged + 1);
 	}
-	tg_leave(shard);
+	tg_shard_leave(shard);
 	return merged;
 }
 
@@ -55,14 +57,15 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 								 HCTX_TYPE_DEFAULT;
 	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
 
-	return (READ_ONCE(shard->queued) || !llist_empty(&shard->inbox)) &&
+	return (!llist_empty(&shard->inbox) || READ_ONCE(shard->queued)) &&
+	       time_before_eq(jiffies, READ_ONCE(shard->merges_until)) &&
 	       tg_bio_merge_queued(shard, q, bio, nr_segs);
 }
 
 /*
- * On a disk requests are sorted by where they begin, so only their end may grow. On
- * flash nothing is won by length while somebody waits on latency, and a long request
- * is in the way for long.
+ * On a disk requests are sorted by their first sector, so only their end may grow. On
+ * flash length wins nothing while somebody waits on latency, and a long request is in the
+ * way for long.
  */
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {

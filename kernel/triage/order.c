@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which class is next. In strict order, but for two guarantees: no request waits
- * longer than its class may, and a class that waits is given its share. A class that
- * has sent what its limits allow is as if it had nothing.
+ * Which class is next. Classes go in strict order, but for two guarantees: no request
+ * waits longer than its class may, and a class that waits gets its share. A class that has
+ * reached its limit is passed over.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
 
+#include "device.h"
 #include "triage.h"
 
+/* Return how long a request of NORMAL or LOW may wait, in jiffies. */
 static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class class)
 {
 	return msecs_to_jiffies(class == PRIO_CLASS_NORMAL ?
@@ -16,50 +18,34 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 				READ_ONCE(tg->tunables.aging_expire_low));
 }
 
-/* The request that is overdue by most, of flows on one list; else @found. */
-static struct request *tg_most_overdue(struct list_head *flows,
-				       unsigned long expire, struct request *found,
-				       unsigned long *found_due)
-{
-	struct tg_flow *flow;
-
-	list_for_each_entry(flow, flows, turn) {
-		struct request *rq = tg_first(&flow->fifo);
-		unsigned long due = (unsigned long)rq->fifo_time + expire;
-
-		if (time_before(due, *found_due)) {
-			*found_due = due;
-			found = rq;
-		}
-	}
-	return found;
-}
-
-/* What has waited as long as it may. Looks at every flow, so once a tick is enough. */
+/* Return the request that has waited beyond its class's bound for longest; NULL: none has. */
 static struct request *tg_next_aged(struct tg_shard *shard)
 {
 	struct request *found = NULL;
 	unsigned long due = jiffies;
 	int class;
 
-	if (time_before(jiffies, shard->young_until))
+	if (time_before(due, shard->young_until))
 		return NULL;
-
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		struct tg_class *c = &shard->classes[class];
-		const unsigned long expire = tg_aging_expire(shard->tg, class);
+		struct request *rq = tg_oldest(&shard->classes[class]);
+		unsigned long at;
 
-		if (tg_limit_holds(shard->tg, class))
+		if (!rq)
 			continue;
-		found = tg_most_overdue(&c->sparse, expire, found, &due);
-		found = tg_most_overdue(&c->backlog, expire, found, &due);
+		at = (unsigned long)rq->fifo_time + tg_aging_expire(shard->tg, class);
+		if (time_before(at, due) && !tg_limit_holds(shard, class)) {
+			due = at;
+			found = rq;
+		}
 	}
+	/* None ages before the next tick. */
 	if (!found)
 		shard->young_until = jiffies + 1;
 	return found;
 }
 
-/* Of a class that is owed a whole turn. */
+/* Return a request of a class that lacks a whole turn of its guaranteed share. */
 static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
 {
 	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
@@ -69,7 +55,7 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (!c->queued || c->owed <= turn || tg_limit_holds(shard->tg, class))
+		if (!c->queued || c->owed <= turn || tg_limit_holds(shard, class))
 			continue;
 		rq = tg_flow_next(shard, c, true, reason);
 		if (rq)
@@ -78,7 +64,7 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	return NULL;
 }
 
-/* Keep the account of what classes are owed: of the device's time, @time of it was used. */
+/* Charge the class that was @served for @time ns of the device; credit those that wait. */
 static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
@@ -87,7 +73,7 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (!c->queued || tg_limit_holds(shard->tg, class))
+		if (!c->queued || tg_limit_holds(shard, class))
 			c->owed = 0;
 		else if (class == served)
 			c->owed -= min(c->owed, time);
@@ -98,18 +84,19 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 	}
 }
 
+/* Return whether bulk is queued that limits let go. */
 static bool tg_bulk_waits(const struct tg_shard *shard)
 {
 	int class;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++)
 		if (!list_empty(&shard->classes[class].backlog) &&
-		    !tg_limit_holds(shard->tg, class))
+		    !tg_limit_holds(shard, class))
 			return true;
 	return false;
 }
 
-/* Of bulk, while it has its turn of a disk's arm. */
+/* Return a request of bulk, which has its turn of a disk's arm. */
 static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
@@ -118,7 +105,7 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 	if (!tg_bulk_may_go(shard->tg))
 		return NULL;
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		if (tg_limit_holds(shard->tg, class))
+		if (tg_limit_holds(shard, class))
 			continue;
 		rq = tg_flow_next_bulk(shard, &shard->classes[class], reason);
 		if (rq)
@@ -127,7 +114,7 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 	return NULL;
 }
 
-/* In strict order. */
+/* Return a request of the most urgent class that may send one. */
 static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
@@ -137,7 +124,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 
-		if (!c->queued || tg_limit_holds(shard->tg, class))
+		if (!c->queued || tg_limit_holds(shard, class))
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
 			bulk = tg_bulk_may_go(shard->tg);
@@ -148,7 +135,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 	return NULL;
 }
 
-/* The whole policy. */
+/* Return the next request by the whole policy; NULL: none may go. It stays queued. */
 static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;
@@ -173,7 +160,7 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 	return tg_next_strict(shard, reason);
 }
 
-/* Take what is next from where it was queued; NULL: nothing may go. */
+/* Take the next request from its queue; NULL: none may go. */
 struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_first(&shard->at_head);
@@ -186,8 +173,8 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		*reason = TG_RETURNED;
 		list_del_init(&rq->queuelist);
 		WRITE_ONCE(shard->queued, shard->queued - 1);
-		tg_tag(rq)->cost = tg_media_cost(shard, NULL, rq);
-		shard->head = blk_rq_pos(rq) + blk_rq_sectors(rq);
+		tg_tag(rq)->cost = tg_costs_charge(shard, NULL, rq);
+		shard->head.position = blk_rq_pos(rq) + blk_rq_sectors(rq);
 	} else {
 		rq = tg_choose(shard, reason);
 		if (!rq)

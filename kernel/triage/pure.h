@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the pure parts need, in the kernel and in user space. */
+/* The types and helpers of the parts that also compile in user space. */
 #ifndef TG_PURE_H
 #define TG_PURE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who has had how much: the arithmetic of turns and of guaranteed shares.
+ * The arithmetic of turns and of guaranteed shares.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -10,16 +10,18 @@
 #include "pure.h"
 
 #define TG_LEVELS 8
-/* What a flow may owe, in quanta: one huge request is not held against it for ever. */
+/* A flow owes no more quanta: one huge request does not count against it for ever. */
 #define TG_DEBT_MAX 64
 
 /**
- * tg_share_charge() - take from a flow's deficit what it was given
- * @deficit: what it has left of its turn, in ns of cost
+ * tg_share_charge() - charge a flow for a request
+ * @deficit: what the flow has left of its turn, in ns of cost
  * @cost: of the request, in ns
- * @level: its I/O priority level, 0 to 7: the weight is 8 - level, so 4, which is
- *	what a process has that never asked, pays the cost itself
+ * @level: I/O priority level, 0 to 7. The weight is 8 - level, so level 4, which a process
+ *	has that never asked for one, pays the cost itself
  * @quantum: a turn, in ns
+ *
+ * Return: the new deficit
  */
 static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 {
@@ -30,7 +32,7 @@ static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 
 /**
  * tg_share_turn() - give a flow its next turn
- * @deficit: what it has left, or owes, in ns of cost; its debt may be of longer turns
+ * @deficit: what the flow has left, or owes, in ns of cost; it may owe turns of a longer quantum
  * @quantum: a turn, in ns
  *
  * Return: above 0 after at most TG_DEBT_MAX turns
@@ -41,11 +43,21 @@ static inline s64 tg_share_turn(s64 deficit, u32 quantum)
 }
 
 /**
- * tg_share_due() - what a waiting class is owed for what went to others
- * @time: of the device that went to others, in ns
- * @percent: of everything, that the class is guaranteed; below 100
+ * tg_share_rounds() - how many turns a flow has to get until it may send
+ * @deficit: what it has left, or owes, in ns of cost
+ * @quantum: a turn, in ns
+ */
+static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
+{
+	return deficit > 0 ? 0 : (s64)div64_u64(-deficit, quantum) + 1;
+}
+
+/**
+ * tg_share_due() - the device time that a waiting class lacks after others were served
+ * @time: device time that others had, in ns
+ * @percent: the share of all device time that the class is guaranteed; below 100
  *
- * Of others and itself together it then has @percent.
+ * Return: ns. With it the class has @percent of its own and the others' time together.
  */
 static inline u64 tg_share_due(u64 time, u32 percent)
 {

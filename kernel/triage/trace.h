@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tracepoints: why a request was next, and why none was. */
+/* Tracepoints: why a request was dispatched, and that none may be. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM triage
 

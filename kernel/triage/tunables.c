@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to what comes after
+ * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to requests that come after
  * it. One that is out of bounds is refused.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>
 
+#include "core.h"
 #include "triage.h"
 
-/* One tunable may bound another: classes want both thresholds, shares leave some. */
+/* Some tunables bound another: guaranteed shares leave the rest to HIGH. */
 #define TG_SHARES_MAX 90
 
 const struct tg_tunables tg_defaults_flash = {
@@ -49,15 +50,26 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 
 	if (kstrtouint(page, 10, &value) || value < bounds->least || value > bounds->most)
 		return -EINVAL;
-	if (other && value + READ_ONCE(*other) > TG_SHARES_MAX)
+	if (other && value + *other > TG_SHARES_MAX)
 		return -EINVAL;
 	WRITE_ONCE(*tunable, value);
 	return count;
 }
 
+/* Sort all requests that have come so far by the thresholds as they are. */
+static void tg_drain_all(struct tg_data *tg)
+{
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++) {
+		tg_shard_enter(tg->shards[i]);
+		tg_shard_leave(tg->shards[i]);
+	}
+}
+
 /*
- * The classes' two thresholds are judged together. What came before a change keeps its
- * class.
+ * Set the classes' two thresholds, which are judged together. Requests that came before
+ * keep their class.
  */
 static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_t count)
 {
@@ -69,16 +81,13 @@ static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_
 	return count;
 }
 
-/*
- * The core calls these one at a time for a device. What is shown is what a field of
- * struct tg_tunables is.
- */
+/* The core calls these one at a time for a device. Each shows a field of struct tg_tunables. */
 #define TG_SHOW(name, field)					\
 static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 {									\
 	struct tg_data *tg = eq->elevator_data;				\
 									\
-	return sysfs_emit(page, "%u\n", READ_ONCE(tg->tunables.field));	\
+	return sysfs_emit(page, "%u\n", tg->tunables.field);	\
 }
 
 TG_SHOW(latency_factor, latency_factor);
@@ -141,7 +150,7 @@ TG_THRESHOLD(be_high_max);
 TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
-/* Any limit at all is one word to ask for, as each request does. */
+/* Set a class's limit. Requests ask for one word whether there is any limit at all. */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)
 {

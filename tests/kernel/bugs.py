@@ -32,12 +32,12 @@ class Bug:
 def seeded() -> Iterable[Bug]:
     for patch in sorted(SEEDED.glob("*.patch")):
         text = patch.read_text()
-        caught = re.search(r"^Caught-by: (\S+) (debug )?(sim|vm)(\d)$", text, re.M)
+        caught = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan) )?(sim|vm)(\d)$", text, re.M)
         says = re.search(r"^Says: (.+)$", text, re.M)
         touched = set(re.findall(r"^\+\+\+ b/kernel/([^/]+)/", text, re.M))
         assert caught and says and len(touched) == 1, patch
-        check, debug, machine, cpus = caught.groups()
-        series = kernels.DEFAULT_SERIES + (kernels.DEBUG if debug else "")
+        check, variant, machine, cpus = caught.groups()
+        series = f"{kernels.DEFAULT_SERIES}-{variant}" if variant else kernels.DEFAULT_SERIES
         place = verify.Place(machine, int(cpus))
         yield Bug(patch, touched.pop(), check, says[1], series, place)
 

@@ -50,7 +50,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             start_new_session=True,
         )
         for series in named
-        if series.endswith(kernels.DEBUG)
+        if kernels.looks_for_bugs(series)
     ]
 
 

@@ -11,9 +11,14 @@ TEST_TMP=$(mktemp -d)
 NULL_BLK=/sys/kernel/config/nullb/nullb0
 MODELDISK=/sys/kernel/config/modeldisk/md0
 
-# What looks for bugs makes everything slower: there, loads and waits are longer.
+# A debug kernel makes everything slower: there, loads and waits are longer.
 SLOW=1
-[ ! -e /proc/lockdep ] || SLOW=3
+[ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || SLOW=3
+
+# A computer that is busy with much else lets few of the guest's CPUs run at once, and then
+# KCSAN's delays are too short for another CPU to come by: make them longer.
+_kcsan=/sys/module/kcsan/parameters
+[ ! -e $_kcsan ] || echo 500 > $_kcsan/udelay_task
 
 # What a healthy kernel never says.
 BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
@@ -61,7 +66,7 @@ _finish() {
 	if [ $_status = 0 ] || [ $_status = 77 ]; then
 		( _clean_up ) || _status=1
 	fi
-	if _kernel_log | grep -m 20 -E "$BAD_LOG${IO_ERRORS:+|$IO_ERRORS}"; then
+	if _kernel_log | _without_others_races | grep -m 20 -E "$BAD_LOG${IO_ERRORS:+|$IO_ERRORS}"; then
 		echo "FAIL: the kernel complains, see above"
 		_status=1
 	fi
@@ -84,7 +89,7 @@ _clean_up() {
 	for _folder in "$NULL_BLK" "$MODELDISK"; do
 		[ ! -d "$_folder" ] || rmdir "$_folder" || fail "$DEV is in use"
 	done
-	for _module in gatedisk null_blk modeldisk $(scheduler_module); do
+	for _module in gatedisk null_blk modeldisk $(scheduler_module) storm; do
 		[ ! -e "/sys/module/$_module/refcnt" ] || rmmod "$_module" ||
 			fail "$_module cannot be unloaded"
 	done
@@ -101,9 +106,17 @@ nothing_outstanding() {
 	[ "$(outstanding)" = 0 ]
 }
 
+# audit: a scheduler may offer to compare its lists with its counts. It takes its locks
+# for that, so this can be asked at any time; the answer is `ok` or the difference.
+audit() {
+	_audit=/sys/kernel/debug/block/${DEV:-}/sched/audit
+	[ ! -e "$_audit" ] || expect "what $SCHEDULER finds in its lists" ok "$(cat "$_audit")"
+}
+
 # counts_balance: with nothing submitted, nothing may be with the device or queued.
 counts_balance() {
 	wait_until 10 "no request is outstanding" nothing_outstanding
+	audit
 	_queued=/sys/kernel/debug/block/$DEV/sched/queued
 	[ ! -e "$_queued" ] ||
 		expect "requests that $SCHEDULER counts as queued" '' "$(tr -d '0 \n' < "$_queued")"
@@ -118,6 +131,19 @@ _kernel_log() {
 		{ line[NR] = $0 }
 		END { for (i = begins + 1; i <= NR; i++) print line[i] }
 	' "$TEST_TMP/dmesg"
+}
+
+# Of a kernel that reports data races, only those matter here whose title names a
+# function of the scheduler that is tested, or of a device of ours. Reports about two
+# functions of the kernel's own are noise: the kernel has hundreds. Their traces go too,
+# because a function's name may look like a complaint (is_softlockup).
+_without_others_races() {
+	_ours=$(echo "$SCHEDULER" | tr - _)
+	awk -v ours="[[]($_ours|${_ours}_iosched|gatedisk|modeldisk)[]]" '
+		/BUG: KCSAN:/ { others = $0 !~ ours; if (others) next }
+		/={60}|Reported by Kernel Concurrency Sanitizer/ { others = 0 }
+		others && /\]  ?[[:alnum:]_.]+\+0x[0-9a-f]+\/0x/ { next }
+		{ print }'
 }
 
 seconds_up() {
@@ -198,6 +224,16 @@ use_modeldisk() {
 	done
 	echo 1 > $MODELDISK/power || fail "modeldisk does not start"
 	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
+	choose_scheduler "$SCHEDULER"
+}
+
+# use_null_disk PARAMETER...: null_blk that keeps no data, set by its module's parameters,
+# under the scheduler: flash with any number of queues, tags and requests at once.
+use_null_disk() {
+	modprobe null_blk nr_devices=1 "$@" || skip "the kernel has no such null_blk: $*"
+	DEV=nullb0
+	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
+	echo 0 > /sys/block/$DEV/queue/rotational || fail "$DEV is no flash"
 	choose_scheduler "$SCHEDULER"
 }
 
@@ -282,8 +318,9 @@ start_verified_load() {
 	} >> "$TEST_TMP/load.done" 2>&1 &
 }
 
-# Whether the load still runs, so that what is done is done under load.
+# Tell whether the load still runs, so that what follows is done under load.
 load_runs() {
+	audit
 	! grep -q "^status" "$TEST_TMP/load.done"
 }
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel modules' source: what is free of kernel calls is tested here, all of it is checked."""
 
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -28,6 +30,27 @@ def test_each_seeded_bug_applies(tmp_path: Path) -> None:
     tools.require([bugs.PATCH])
     for bug in bugs.seeded():
         bugs.put(bug, tmp_path / str(bug))
+
+
+def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    without = tmp_path / "kernel"
+    for name in ("compat", "include", "triage"):
+        shutil.copytree(modules.SOURCE / name, without / name)
+    for name in ("Kbuild", "Makefile"):
+        shutil.copy(modules.SOURCE / name, without / name)
+    places = 0
+    for path in (without / "triage").glob("*.[ch]"):
+        # Lines keep their numbers: warnings have them.
+        text, count = re.subn(r"\byield_point\(\);", ";", path.read_text())
+        path.write_text(text.replace('#include "yield.h"', ""))
+        places += count
+    assert places > 5
+    module = "triage-iosched.ko"
+    product = (modules.build(kernel) / module).read_bytes()
+    assert (modules.build(kernel, without, tmp_path / "out") / module).read_bytes() == product
+    assert b"storm_yield" not in product
+    assert b"storm_yield" in (modules.build(kernel, storm=True) / module).read_bytes()
 
 
 def test_a_kernel_without_headers_is_told_what_to_install(tmp_path: Path) -> None:

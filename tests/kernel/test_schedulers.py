@@ -31,7 +31,7 @@ class Case:
 #: tests a selection that takes minutes.
 FAULTS = "15"
 #: In real time, on 6.12: those that are about several CPUs.
-IN_REAL_TIME = ("08", "14", "17", "21", "30", "32")
+IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
 #: On the debug kernel, by whom: in real time, and one on sim, which saves what it boots there.
@@ -41,6 +41,8 @@ UNDER_DEBUG_ON_SIM = ("04",)
 DEBUGGED_ON_SIM = ("triage",)
 #: The kernel's own that show what is general; `./triage verify` takes every one.
 OTHERS = ("none", "mq-deadline")
+#: The longest of all, of accounts and budgets that one scheduler has.
+BY_TRIAGE = ("36", "40")
 #: Left to real time.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
@@ -53,7 +55,8 @@ def cases() -> Iterator[Case]:
         for place in check.places:
             wanted: list[tuple[str, Iterable[str]]] = []
             if place.machine == "sim" and number not in NOT_ON_SIM:
-                wanted.append((default, (*ours, *(OTHERS if number < FAULTS else ()))))
+                several = (*ours, *(OTHERS if number < FAULTS else ()))
+                wanted.append((default, ("triage",) if number in BY_TRIAGE else several))
                 if number in OTHER_SERIES:
                     wanted += [(series, ours) for series in kernels.SERIES if series != default]
             if place.machine == "vm" and number in IN_REAL_TIME:
@@ -80,7 +83,7 @@ def results(
     guests = {}
     # Those of a debug kernel last: it is being built meanwhile.
     for debug in (False, True):
-        those = [key for key in selected if key[2].endswith(kernels.DEBUG) == debug]
+        those = [key for key in selected if kernels.looks_for_bugs(key[2]) == debug]
         for scheduler, place, series in those:
             kernel = kernels.find(series)
             files = tuple(sorted(modules.build(kernel).glob("*.ko")))

@@ -17,7 +17,9 @@ from triagelab import kernels, modules, tools, verify
 from tests.kernel import bugs
 
 
-def build(kernel: kernels.Kernel, wanted: Iterable[bugs.Bug], folder: Path) -> dict[bugs.Bug, Path]:
+def build(
+    kernel: kernels.Kernel, wanted: Iterable[bugs.Bug], folder: Path, storm: bool = False
+) -> dict[bugs.Bug, Path]:
     """The modules with a bug, each under its scheduler's own file name."""
     source = folder / "kernel"
     for name in ("Kbuild", "Makefile", "compat", "include"):
@@ -32,7 +34,9 @@ def build(kernel: kernels.Kernel, wanted: Iterable[bugs.Bug], folder: Path) -> d
         kbuild = (made / "Kbuild").read_text()
         (made / "Kbuild").write_text(kbuild.replace(bug.scheduler + "-iosched", bug.patch.stem))
         shutil.rmtree(stage)
-    built = modules.build(kernel, source, folder / "out")
+    if storm:  # the yield points that they have are its
+        shutil.copytree(modules.SOURCE / "storm", source / "storm")
+    built = modules.build(kernel, source, folder / "out", storm)
     found = {}
     for bug in wanted:
         found[bug] = folder / bug.patch.stem / f"{bug.scheduler}-iosched.ko"

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* High resolution timers, for each kernel that the modules build for */
+#ifndef TIMERS_H
+#define TIMERS_H
+
+#include <linux/hrtimer.h>
+
+#include "features.h"
+
+/* hrtimer_setup() replaced hrtimer_init() and setting .function in 6.13 to 6.15. */
+#ifndef IOSCHED_HAS_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
+#endif
+
+#endif

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where a seed delays CPUs: at yield points that a scheduler was built with
+ * (kernel/include/yield.h), and at any function that a kprobe can be put on.
+ *
+ * A delay is a number of cpu_relax(). QEMU with one thread for all virtual CPUs lets
+ * another CPU go on at each of these; else a CPU runs until the next timer is due. So
+ * which CPU passes a yield point first is decided by random numbers, and these by the
+ * seed.
+ */
+#include <linux/kprobes.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/panic_notifier.h>
+#include <linux/percpu.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "storm.h"
+
+/* How many of its last points are known of a CPU; a power of two. */
+#define STORM_POINTS 64
+/* How many of all CPUs are printed when the kernel panics. */
+#define STORM_POINTS_TOLD 48
+
+struct storm_point {
+	u64 time_ns;
+	unsigned long ip;
+	unsigned int pauses;
+};
+
+/* Changed by its CPU, in any context; an interrupt in between changes only the numbers. */
+struct storm_cpu {
+	u64 random;
+	u64 fingerprint;	/* of all points so far and when they were passed */
+	unsigned long passed;
+	struct storm_point last[STORM_POINTS];
+};
+
+static DEFINE_PER_CPU(struct storm_cpu, storm_cpus);
+static unsigned int storm_chance;	/* of a delay, in 1024 */
+static unsigned int storm_longest;	/* in pauses */
+
+static unsigned int storm_draw(struct storm_cpu *cpu)
+{
+	u64 random;
+
+	cpu->random += STORM_STEP;
+	random = storm_mix(cpu->random);
+	if ((random & 1023) >= storm_chance)
+		return 0;
+	/* Short delays are as frequent as long ones: the scale is drawn first. */
+	return 1 + (random >> 32) % max(storm_longest >> (random >> 10 & 7), 1U);
+}
+
+static void storm_pass(unsigned long ip)
+{
+	struct storm_cpu *cpu = get_cpu_ptr(&storm_cpus);
+	struct storm_point *point = &cpu->last[cpu->passed++ % STORM_POINTS];
+	unsigned int pauses = storm_draw(cpu);
+
+	*point = (struct storm_point){
+		.time_ns = ktime_get_mono_fast_ns(), .ip = ip, .pauses = pauses,
+	};
+	cpu->fingerprint = storm_mix(cpu->fingerprint ^ point->time_ns) + ip;
+	put_cpu_ptr(&storm_cpus);
+
+	while (pauses--)
+		cpu_relax();
+}
+
+/* Called in any context: where a scheduler's CPUs may meet. */
+void storm_yield(void)
+{
+	storm_pass(_RET_IP_);
+}
+EXPORT_SYMBOL_GPL(storm_yield);
+
+/* What all CPUs passed until now, and when. */
+u64 storm_fingerprint(void)
+{
+	u64 all = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		all = storm_mix(all ^ per_cpu(storm_cpus, cpu).fingerprint);
+	return all;
+}
+
+/* The latest point of any CPU before the first @told[] of each; NULL: there is none. */
+static const struct storm_point *storm_point_before(unsigned int told[], int *at)
+{
+	const struct storm_point *found = NULL;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct storm_cpu *c = per_cpu_ptr(&storm_cpus, cpu);
+		const struct storm_point *point;
+
+		if (told[cpu] >= min_t(unsigned long, c->passed, STORM_POINTS))
+			continue;
+		point = &c->last[(c->passed - 1 - told[cpu]) % STORM_POINTS];
+		if (!found || point->time_ns > found->time_ns) {
+			found = point;
+			*at = cpu;
+		}
+	}
+	if (found)
+		told[*at]++;
+	return found;
+}
+
+/* Not on a stack, and of one reader at a time: the control files' or a panic's. */
+static unsigned int storm_told[NR_CPUS];
+static DEFINE_MUTEX(storm_telling);
+
+/* One a line, the latest first: time in ns, CPU, pauses, place. */
+void storm_points_show(struct seq_file *m)
+{
+	const struct storm_point *point;
+	int cpu = 0;
+
+	mutex_lock(&storm_telling);
+	memset(storm_told, 0, sizeof(storm_told));
+	while ((point = storm_point_before(storm_told, &cpu)))
+		seq_printf(m, "%llu cpu%d %u %pS\n", point->time_ns, cpu, point->pauses,
+			   (void *)point->ip);
+	mutex_unlock(&storm_telling);
+}
+
+static int storm_panicked(struct notifier_block *block, unsigned long event, void *data)
+{
+	const struct storm_point *point;
+	int cpu = 0, i;
+
+	pr_emerg("storm: fingerprint %016llx\n", storm_fingerprint());
+	memset(storm_told, 0, sizeof(storm_told));
+	for (i = 0; i < STORM_POINTS_TOLD; i++) {
+		point = storm_point_before(storm_told, &cpu);
+		if (!point)
+			break;
+		pr_emerg("storm: %llu cpu%d %u %pS\n", point->time_ns, cpu, point->pauses,
+			 (void *)point->ip);
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block storm_panic = { .notifier_call = storm_panicked };
+
+#ifdef CONFIG_KPROBES
+
+struct storm_kprobe {
+	struct list_head list;
+	struct kprobe kprobe;
+	char symbol[];
+};
+
+static LIST_HEAD(storm_probes);
+static DEFINE_MUTEX(storm_probing);	/* guards the list */
+
+static int storm_probed(struct kprobe *kprobe, struct pt_regs *regs)
+{
+	storm_pass((unsigned long)kprobe->addr);
+	return 0;
+}
+
+/* Have CPUs pass a yield point wherever a function begins. */
+int storm_probe(const char *symbol)
+{
+	struct storm_kprobe *probe;
+	int ret;
+
+	probe = kzalloc(sizeof(*probe) + strlen(symbol) + 1, GFP_KERNEL);
+	if (!probe)
+		return -ENOMEM;
+	memcpy(probe->symbol, symbol, strlen(symbol));
+	probe->kprobe.symbol_name = probe->symbol;
+	probe->kprobe.pre_handler = storm_probed;
+	ret = register_kprobe(&probe->kprobe);
+	if (ret) {
+		kfree(probe);
+		return ret;
+	}
+	mutex_lock(&storm_probing);
+	list_add(&probe->list, &storm_probes);
+	mutex_unlock(&storm_probing);
+	return 0;
+}
+
+static void storm_probes_exit(void)
+{
+	struct storm_kprobe *probe, *next;
+
+	list_for_each_entry_safe(probe, next, &storm_probes, list) {
+		unregister_kprobe(&probe->kprobe);
+		kfree(probe);
+	}
+}
+
+#else
+
+int storm_probe(const char *symbol)
+{
+	return -EOPNOTSUPP;
+}
+
+static void storm_probes_exit(void)
+{
+}
+
+#endif
+
+void storm_yield_init(u64 seed, unsigned int chance, unsigned int longest)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		per_cpu(storm_cpus, cpu).random = storm_mix(seed + cpu);
+	storm_longest = longest;
+	storm_chance = chance;
+	atomic_notifier_chain_register(&panic_notifier_list, &storm_panic);
+}
+
+void storm_yield_exit(void)
+{
+	atomic_notifier_chain_unregister(&panic_notifier_list, &storm_panic);
+	storm_probes_exit();
+}

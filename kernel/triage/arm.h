@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The turns of a disk's arm, while somebody waits on latency. */
+#ifndef TG_ARM_H
+#define TG_ARM_H
+
+#include <linux/types.h>
+
+struct tg_data;
+
+/**
+ * struct tg_arm - bulk's turns of a disk's arm
+ * @left: cost that bulk may still have in its turn, in ns; above 0: it has a turn
+ * @until: when bulk's turn ends, in ns
+ * @next_at: when bulk's next turn is due, in ns
+ *
+ * A disk has one shard. Its dispatcher writes, under the shard's lock; completions and
+ * timers read.
+ */
+struct tg_arm {
+	s64 left;
+	u64 until;
+	u64 next_at;
+};
+
+bool tg_arm_is_held(const struct tg_data *tg);
+bool tg_arm_is_free(const struct tg_data *tg);
+u64 tg_arm_changes_at(const struct tg_data *tg);
+void tg_arm_charge(struct tg_data *tg, u32 cost);
+void tg_arm_yield(struct tg_data *tg);
+
+#endif

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How much bulk may be in the device.
+ *
+ * Somebody waits on latency if an urgent request was seen in the last second. Meanwhile
+ * bulk in the device is limited by a budget, which the controller finds; else by nothing,
+ * unless several submitters want more than there is.
+ */
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+
+#include "device.h"
+#include "triage.h"
+
+/* Nobody waits on latency when no urgent request was seen for this long. */
+#define TG_QUIET_JIFFIES HZ
+/* Bulk that could not go for so long is let in: the device may never answer. */
+#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
+#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
+
+void tg_budget_init(struct tg_data *tg)
+{
+	struct tg_budget *budget = &tg->budget;
+
+	budget->bulk_cost = tg_costs_base(&tg->costs, TG_READ);
+	budget->bulk_at = jiffies - HZ;
+	budget->written_at = jiffies - HZ;
+	budget->shared_at = jiffies - HZ;
+}
+
+/* Return the cost of bulk that is in the device, in ns. */
+u64 tg_bulk_inside(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_gauge_cost(&tg->shards[i]->device.bulk);
+	return sum;
+}
+
+/* Return the number of urgent requests in the device. */
+u32 tg_urgent_inside(const struct tg_data *tg)
+{
+	u32 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_gauge_count(&tg->shards[i]->device.urgent);
+	return sum;
+}
+
+/* Return whether somebody waits on latency. */
+bool tg_pressed(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->budget.pressed) &&
+	       time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_QUIET_JIFFIES);
+}
+
+/* Return whether a budget is less than one request: bulk then goes at a pace. */
+static bool tg_paced(const struct tg_data *tg, u64 budget)
+{
+	return budget < READ_ONCE(tg->budget.bulk_cost);
+}
+
+/*
+ * Return when bulk may go on though no urgent request made way for it; ns. An urgent
+ * request in the device is waited for; one that just came back may be followed by another.
+ */
+static u64 tg_gate_opens_at(const struct tg_data *tg)
+{
+	const u64 alone = READ_ONCE(tg->controller.alone);
+
+	return tg_urgent_inside(tg) ? READ_ONCE(tg->budget.granted_at) + 4 * alone :
+				      READ_ONCE(tg->budget.urgent_back_at) + alone / 2;
+}
+
+/*
+ * Let bulk in behind an urgent request. There it cannot be in that request's way, and it
+ * is out of the next one's way as soon as can be. Bulk gets as much as its budget has room
+ * for, less what it sent beyond the last grant: so a budget below one request means one
+ * now and then.
+ */
+void tg_grant(struct tg_data *tg, u64 budget, u64 now)
+{
+	const u64 inside = tg_bulk_inside(tg);
+	const s64 left = READ_ONCE(tg->budget.granted);
+
+	WRITE_ONCE(tg->budget.granted, min_t(s64, left, 0) +
+				       (s64)(budget - min_t(u64, budget, inside)));
+	WRITE_ONCE(tg->budget.granted_at, now);
+}
+
+static unsigned long tg_patience(const struct tg_data *tg)
+{
+	return tg->rotational ? TG_PATIENCE_DISK : TG_PATIENCE_FLASH;
+}
+
+static bool tg_bulk_fits(const struct tg_data *tg)
+{
+	const u64 inside = tg_bulk_inside(tg);
+	const u64 budget = tg_budget_now(tg);
+
+	if (tg_probe_holds(tg))
+		return false;
+	if (time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + tg_patience(tg)))
+		return true;
+	if (tg->rotational)
+		return tg_arm_is_free(tg);
+	if (tg_gated(tg, budget)) {
+		if (READ_ONCE(tg->budget.granted) > 0)
+			return true;
+		if (ktime_get_ns() < tg_gate_opens_at(tg))
+			return false;
+	}
+	/* One at a time is always let in, so that the device goes on. */
+	if (!inside)
+		return !tg_paced(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
+	return inside + READ_ONCE(tg->budget.bulk_cost) <= budget;
+}
+
+/* Return whether bulk may go while somebody may wait on latency. */
+bool tg_bulk_may_go_pressed(struct tg_data *tg)
+{
+	if (!tg_pressed(tg)) {
+		WRITE_ONCE(tg->budget.pressed, false);
+		return true;
+	}
+	if (tg_bulk_fits(tg))
+		return true;
+	if (!READ_ONCE(tg->budget.limited))
+		WRITE_ONCE(tg->budget.limited, true);
+	return false;
+}
+
+/*
+ * Return whether bulk may go while several submitters want more than there is. A device
+ * that takes everything is shared by who asks for most. So that turns decide, it gets no
+ * more than keeps it busy. A disk takes little anyway.
+ */
+bool tg_bulk_may_share(struct tg_data *tg)
+{
+	const unsigned long now = jiffies;
+	const unsigned long last = READ_ONCE(tg->budget.shared_at);
+
+	if (!tg->rotational && tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) &&
+	    time_before(now, last + TG_PATIENCE_FLASH))
+		return false;
+	if (last != now)
+		WRITE_ONCE(tg->budget.shared_at, now);
+	return true;
+}
+
+/* Return whether bulk that is held may go, and is not soon held again. */
+bool tg_bulk_is_worth_waking(struct tg_data *tg)
+{
+	/* A shard that is woken sends several requests. */
+	if (!tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1 &&
+	    tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
+		return false;
+	return tg_bulk_may_go(tg);
+}
+
+/* Charge bulk that is dispatched while somebody waits on latency. */
+void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
+{
+	struct tg_budget *budget = &tg->budget;
+	const u32 average = READ_ONCE(budget->bulk_cost);
+	const u64 may_have = tg_budget_now(tg);
+	const unsigned long now = jiffies;
+
+	if (tg->rotational) {
+		tg_arm_charge(tg, tag->cost);
+	} else {
+		/* A debt is of grants: where bulk needs none, it owes nothing either. */
+		WRITE_ONCE(budget->granted, tg_gated(tg, may_have) ?
+					    READ_ONCE(budget->granted) - tag->cost : 0);
+		if (tg_paced(tg, may_have))
+			WRITE_ONCE(budget->next_at, ktime_get_ns() +
+				   tg_depth_gap(may_have, average, tag->cost));
+	}
+	WRITE_ONCE(budget->bulk_cost, average - average / 16 + tag->cost / 16);
+	if (READ_ONCE(budget->bulk_at) != now)
+		WRITE_ONCE(budget->bulk_at, now);
+	if (!READ_ONCE(budget->bulk_seen))
+		WRITE_ONCE(budget->bulk_seen, true);
+	if (write && READ_ONCE(budget->written_at) != now)
+		WRITE_ONCE(budget->written_at, now);
+}
+
+/* Return when bulk that may not go may go though nothing else happens; ns; 0: never. */
+u64 tg_bulk_opens_at(const struct tg_data *tg)
+{
+	const u64 budget = tg_budget_now(tg);
+	u64 at = 0;
+
+	if (tg->rotational)
+		return tg_arm_changes_at(tg);
+	if (tg_gated(tg, budget))
+		at = tg_gate_opens_at(tg);
+	if (tg_paced(tg, budget) && !tg_bulk_inside(tg))
+		at = max(at, READ_ONCE(tg->budget.next_at));
+	return at;
+}

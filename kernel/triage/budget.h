@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* How much bulk may be in the device. */
+#ifndef TG_BUDGET_H
+#define TG_BUDGET_H
+
+#include <linux/types.h>
+
+struct tg_data;
+struct tg_shard;
+struct tg_tag;
+
+/**
+ * struct tg_budget - how bulk uses the device while somebody waits on latency
+ * @urgent_at: jiffies when somebody last waited on latency
+ * @pressed: @urgent_at has a meaning
+ * @bulk_at: jiffies when bulk was last dispatched
+ * @bulk_seen: @bulk_at has a meaning
+ * @written_at: jiffies when bulk was last written
+ * @shared_at: jiffies when bulk that several submitters share room with was last let in
+ * @limited: bulk would have used more than it may; until the controller has read it
+ * @bulk_cost: of a request, a moving average, in ns
+ * @next_at: at a pace, no bulk before this time; ns
+ * @granted: cost that bulk may still send behind the last urgent request, in ns
+ * @granted_at: when an urgent request last made way for bulk; ns
+ * @urgent_back_at: when an urgent request last came back; ns
+ * @high_back_at: the same, of class HIGH
+ *
+ * Each is one word that dispatchers and completions of all shards write and read without
+ * a lock, with WRITE_ONCE() and READ_ONCE(). A write that is lost makes the budget wrong
+ * by one request, for one request; none of them decides whether a held shard is woken
+ * (that is the gauges' part, see tg_set_held()).
+ */
+struct tg_budget {
+	unsigned long urgent_at;
+	unsigned long bulk_at;
+	unsigned long written_at;
+	unsigned long shared_at;
+	bool pressed;
+	bool bulk_seen;
+	bool limited;
+	u32 bulk_cost;
+	u64 next_at;
+	s64 granted;
+	u64 granted_at;
+	u64 urgent_back_at;
+	u64 high_back_at;
+};
+
+void tg_budget_init(struct tg_data *tg);
+u64 tg_bulk_inside(const struct tg_data *tg);
+u32 tg_urgent_inside(const struct tg_data *tg);
+bool tg_pressed(const struct tg_data *tg);
+void tg_grant(struct tg_data *tg, u64 budget, u64 now);
+bool tg_bulk_may_go_pressed(struct tg_data *tg);
+bool tg_bulk_may_share(struct tg_data *tg);
+bool tg_bulk_is_worth_waking(struct tg_data *tg);
+void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write);
+u64 tg_bulk_opens_at(const struct tg_data *tg);
+
+#endif

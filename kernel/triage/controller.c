@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Learns bulk's budget from the latency of urgent requests.
+ *
+ * Now and then a probe keeps bulk out of the device, to learn what urgent requests take
+ * alone. Between probes a request that takes longer than the target lowers the budget,
+ * the others raise it.
+ */
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+
+#include "device.h"
+#include "triage.h"
+
+/* A probe that is not answered ends; a disk first has to finish what it has. */
+#define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
+#define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
+/* A submitter that waits on latency, and has asked for nothing since this, has paused. */
+#define TG_PAUSE_JIFFIES 2
+/* A write buffer goes on with what it holds for so long after the last write. */
+#define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
+/* Bulk that was dispatched this long ago may still be felt. */
+#define TG_FELT_JIFFIES msecs_to_jiffies(100)
+/*
+ * The room that several submitters share keeps a device busy: by Little's law the costs
+ * of what is in a busy device add up to the time that a request takes there. So there is
+ * room for twice the shortest such time that was seen; with a gain below one the room
+ * would make requests wait less, and so make itself smaller. Ten times what flash takes
+ * for a read is always room.
+ */
+#define TG_ROOM_GAIN 2
+#define TG_ROOM_LEAST NSEC_PER_MSEC
+/*
+ * A device's shortest service is looked for again so often, as paths and devices change;
+ * for so many times as long as it takes, bulk then has less room, or it would see no less
+ * than what requests take behind each other.
+ */
+#define TG_LEAST_JIFFIES (10 * HZ)
+#define TG_LEAST_DRAIN 8
+/* The room is then so many times smaller: below the shortest service, at a gain of two. */
+#define TG_ROOM_DRAINED 4
+
+void tg_controller_init(struct tg_data *tg)
+{
+	struct tg_controller *controller = &tg->controller;
+
+	spin_lock_init(&controller->lock);
+	controller->depth.budget = TG_DEPTH_FIRST;
+	controller->budget = TG_DEPTH_FIRST;
+	controller->probe_began = jiffies;
+	controller->probe_next = jiffies;
+	controller->drain_until = jiffies;
+	controller->room = TG_ROOM_LEAST;
+	controller->least_until = jiffies + TG_LEAST_JIFFIES;
+}
+
+/* Return what urgent requests may take, in ns; 0: not known yet. */
+u64 tg_target(const struct tg_data *tg)
+{
+	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
+
+	if (target_us)
+		return (u64)target_us * NSEC_PER_USEC;
+	return div64_u64(READ_ONCE(tg->controller.tail) *
+			 READ_ONCE(tg->tunables.latency_factor), 100);
+}
+
+/* Return whether a probe keeps bulk out: not while the requests it waits for pause. */
+bool tg_probe_holds(const struct tg_data *tg)
+{
+	const struct tg_controller *controller = &tg->controller;
+
+	return READ_ONCE(controller->probing) &&
+	       time_before(jiffies, READ_ONCE(controller->probe_until)) &&
+	       (tg_urgent_inside(tg) ||
+		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_PAUSE_JIFFIES));
+}
+
+/* Let others see what urgent requests take alone. */
+static void tg_publish_alone(struct tg_controller *controller)
+{
+	const struct tg_depth *depth = &controller->depth;
+
+	lockdep_assert_held(&controller->lock);
+
+	WRITE_ONCE(controller->alone, depth->mean);
+	WRITE_ONCE(controller->tail, tg_depth_target(depth, 100));
+	WRITE_ONCE(controller->at_once, depth->at_once);
+}
+
+static void tg_probe_begin(struct tg_data *tg)
+{
+	struct tg_controller *controller = &tg->controller;
+
+	lockdep_assert_held(&controller->lock);
+
+	controller->depth.sampled = 0;
+	controller->probe_began = jiffies;
+	if (time_before(jiffies, READ_ONCE(tg->budget.written_at) + TG_SETTLE_JIFFIES))
+		controller->probe_began += TG_SETTLE_JIFFIES;
+	WRITE_ONCE(controller->probe_until,
+		   controller->probe_began + (tg->rotational ? TG_PROBE_JIFFIES_DISK :
+							       TG_PROBE_JIFFIES_FLASH));
+	WRITE_ONCE(controller->probing, true);
+}
+
+/*
+ * End a probe. The next is due by how long this one kept bulk out; a pause of the requests
+ * that it timed does not count.
+ */
+static void tg_probe_end(struct tg_controller *controller)
+{
+	const unsigned long until = controller->probe_until;
+	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
+
+	lockdep_assert_held(&controller->lock);
+
+	WRITE_ONCE(controller->probes, controller->probes + 1);
+	WRITE_ONCE(controller->probing, false);
+	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
+					   tg_depth_spacing(&controller->depth);
+}
+
+/* Learn what urgent requests take alone, from one that met no bulk if it is @clean. */
+static void tg_learn_alone(struct tg_controller *controller, bool clean, u64 latency)
+{
+	lockdep_assert_held(&controller->lock);
+
+	if (clean && time_after_eq(jiffies, controller->probe_began) &&
+	    tg_depth_alone(&controller->depth, latency)) {
+		tg_publish_alone(controller);
+		if (controller->probing)
+			tg_probe_end(controller);
+	} else if (controller->probing && time_after(jiffies, controller->probe_until)) {
+		tg_probe_end(controller);
+	}
+}
+
+/* Learn whether bulk is in the way. */
+static void tg_learn_budget(struct tg_data *tg, u64 latency)
+{
+	struct tg_controller *controller = &tg->controller;
+	const u64 target = tg_target(tg);
+	const u64 least = (u64)READ_ONCE(tg->budget.bulk_cost) *
+			  max(READ_ONCE(tg->tunables.share_low), 1u) / 100;
+
+	lockdep_assert_held(&controller->lock);
+
+	if (!target) {
+		tg_probe_begin(tg);
+		return;
+	}
+	WRITE_ONCE(controller->judged, controller->judged + 1);
+	if (latency > target)
+		WRITE_ONCE(controller->late, controller->late + 1);
+	tg_depth_judge(&controller->depth, latency > target, READ_ONCE(tg->budget.limited),
+		       least);
+	WRITE_ONCE(controller->budget, controller->depth.budget);
+	WRITE_ONCE(tg->budget.limited, false);
+	if (time_after(jiffies, controller->probe_next))
+		tg_probe_begin(tg);
+}
+
+/* Learn from an urgent request that took @latency ns; @clean: it met no bulk. */
+void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
+{
+	const bool felt = time_before(jiffies,
+				      READ_ONCE(tg->budget.bulk_at) + TG_FELT_JIFFIES);
+	struct tg_controller *controller = &tg->controller;
+	unsigned long flags;
+
+	if (!spin_trylock_irqsave(&controller->lock, flags))
+		return;
+	tg_urgent_seen(tg);
+	if (controller->probing || !felt)
+		tg_learn_alone(controller, clean, latency);
+	else
+		tg_learn_budget(tg, latency);
+	spin_unlock_irqrestore(&controller->lock, flags);
+}
+
+/* Make room for what keeps the device busy. */
+static void tg_make_room(struct tg_controller *controller)
+{
+	const u64 room = TG_ROOM_GAIN * controller->least;
+	const bool drains = time_before(jiffies, controller->drain_until);
+
+	lockdep_assert_held(&controller->lock);
+
+	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, drains ? room / TG_ROOM_DRAINED : room));
+}
+
+/* Learn from a request of bulk that took @latency ns. */
+void tg_learn_bulk(struct tg_data *tg, u64 latency)
+{
+	struct tg_controller *controller = &tg->controller;
+	unsigned long flags;
+
+	if (!spin_trylock_irqsave(&controller->lock, flags))
+		return;
+	controller->least_now = min(controller->least_now ?: latency, latency);
+	if (!controller->least || latency < controller->least)
+		controller->least = latency;
+	if (time_after(jiffies, controller->least_until)) {
+		controller->least = controller->least_now;
+		controller->least_now = 0;
+		controller->least_until = jiffies + TG_LEAST_JIFFIES;
+		controller->drain_until = jiffies +
+					  nsecs_to_jiffies(TG_LEAST_DRAIN * controller->least);
+	}
+	tg_make_room(controller);
+	spin_unlock_irqrestore(&controller->lock, flags);
+}

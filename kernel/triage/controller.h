@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Learns bulk's budget from the latency of urgent requests; the arithmetic is depth.h's. */
+#ifndef TG_CONTROLLER_H
+#define TG_CONTROLLER_H
+
+#include <linux/cache.h>
+#include <linux/spinlock.h>
+
+#include "depth.h"
+
+struct tg_data;
+
+/**
+ * struct tg_controller - what is learnt of urgent requests, and of bulk among itself
+ * @budget: what bulk may have in the device, in ns of cost
+ * @alone: what urgent requests take without bulk, a mean, in ns
+ * @tail: the 99th percentile of the same
+ * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
+ * @probing: bulk is kept out
+ * @probe_until: jiffies when a probe ends that is not answered
+ * @room: what bulk of several submitters may have in the device, in ns of cost
+ * @lock: guards all below, and writes of all above, which anybody reads. Taken with a try
+ *	only, also in interrupts: whoever finds it taken leaves a sample out.
+ * @depth: the controller's state
+ * @probe_began: jiffies; samples count from then on
+ * @probe_next: jiffies when the next is due
+ * @probes: how many there were
+ * @judged: urgent requests that taught the controller
+ * @late: those of them that took longer than the target
+ * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
+ * @least_now: the same, since @least_until was set
+ * @drain_until: jiffies; until then there is less room, so that @least can be seen
+ * @least_until: jiffies when @least is measured anew
+ */
+struct tg_controller {
+	u64 budget;
+	u64 alone;
+	u64 tail;
+	bool at_once;
+	bool probing;
+	unsigned long probe_until;
+	u64 room;
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	struct tg_depth depth;
+	unsigned long probe_began;
+	unsigned long probe_next;
+	unsigned long probes;
+	unsigned long judged;
+	unsigned long late;
+	u64 least;
+	u64 least_now;
+	unsigned long drain_until;
+	unsigned long least_until;
+};
+
+void tg_controller_init(struct tg_data *tg);
+u64 tg_target(const struct tg_data *tg);
+bool tg_probe_holds(const struct tg_data *tg);
+void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency);
+void tg_learn_bulk(struct tg_data *tg, u64 latency);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The core: takes requests in, hands them out, holds them, and wakes whoever has to run.
+ * Its rules are core.c's; the rest of triage is called by it and answers one question.
+ */
+#ifndef TG_CORE_H
+#define TG_CORE_H
+
+#include <linux/blk-mq.h>
+
+#include "iosched.h"
+
+struct tg_data;
+struct tg_shard;
+
+/* elevator operations */
+void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+			blk_insert_t flags);
+struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
+bool tg_has_work(struct blk_mq_hw_ctx *hctx);
+
+/* For holders of a shard's lock that do not dispatch. */
+void tg_drain(struct tg_shard *shard);
+void tg_shard_enter(struct tg_shard *shard) __acquires(&shard->lock);
+void tg_shard_leave(struct tg_shard *shard) __releases(&shard->lock);
+
+void tg_wake(struct tg_data *tg);
+void tg_core_init(struct tg_shard *shard, struct tg_data *tg);
+void tg_core_exit(struct tg_shard *shard);
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Charges requests, and learns from a busy device what they cost. */
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+
+#include "triage.h"
+
+/* Costs are learnt over windows of this length, */
+#define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
+/* in which the device always had so much to do: a disk has one arm, flash many dies. */
+#define TG_BUSY_FLASH 8
+#define TG_BUSY_DISK 1
+
+void tg_costs_init(struct tg_data *tg)
+{
+	struct tg_costs *costs = &tg->costs;
+	int op;
+
+	spin_lock_init(&costs->lock);
+	for (op = TG_READ; op < TG_OPS; op++)
+		costs->of[op] = tg->rotational ? (struct tg_cost)TG_COST_GUESS_DISK :
+						 (struct tg_cost)TG_COST_GUESS_FLASH;
+	costs->window_until = jiffies;
+	costs->window_began = ktime_get_ns();
+}
+
+/* Sum up what shards were given. Return the fewest requests that the device had. */
+static u64 tg_costs_sum(struct tg_data *tg, struct tg_work sum[TG_OPS])
+{
+	u64 fewest = 0;
+	unsigned int i;
+	int op;
+
+	for (i = 0; i < tg->nr_shards; i++) {
+		struct tg_device *device = &tg->shards[i]->device;
+
+		for (op = TG_READ; op < TG_OPS; op++) {
+			sum[op].requests += READ_ONCE(device->work[op].requests);
+			sum[op].kib += READ_ONCE(device->work[op].kib);
+		}
+		if (READ_ONCE(device->fewest) != U32_MAX)
+			fewest += READ_ONCE(device->fewest);
+		/* A shard may be lowering it: then its window begins a request later. */
+		WRITE_ONCE(device->fewest, U32_MAX);
+	}
+	return fewest;
+}
+
+static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt[TG_OPS])
+{
+	int op;
+
+	lockdep_assert_held(&costs->lock);
+
+	for (op = TG_READ; op < TG_OPS; op++) {
+		WRITE_ONCE(costs->of[op].base, learnt[op].base);
+		WRITE_ONCE(costs->of[op].per_kib, learnt[op].per_kib);
+	}
+}
+
+/* Learn what requests cost, if a window is over and the device was busy throughout. */
+noinline void tg_costs_learn(struct tg_data *tg)
+{
+	struct tg_work work[TG_OPS], now[TG_OPS] = {};
+	struct tg_costs *costs = &tg->costs;
+	struct tg_cost learnt[TG_OPS];
+	u64 time, fewest;
+	int op;
+
+	if (!spin_trylock(&costs->lock))
+		return;
+	/* Another shard may have been quicker. */
+	if (!time_after(jiffies, costs->window_until))
+		goto unlock;
+	time = ktime_get_ns();
+	fewest = tg_costs_sum(tg, now);
+	for (op = TG_READ; op < TG_OPS; op++) {
+		learnt[op] = costs->of[op];
+		work[op].requests = now[op].requests - costs->window_work[op].requests;
+		work[op].kib = now[op].kib - costs->window_work[op].kib;
+		costs->window_work[op] = now[op];
+	}
+	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH)) {
+		tg_cost_learn(learnt, work, time - costs->window_began);
+		tg_costs_publish(costs, learnt);
+	}
+	costs->window_began = time;
+	WRITE_ONCE(costs->window_until, jiffies + TG_WINDOW_JIFFIES);
+unlock:
+	spin_unlock(&costs->lock);
+}

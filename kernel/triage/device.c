@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What is done for some requests on their way to the device and back. */
+#include <linux/ktime.h>
+
+#include "core.h"
+#include "device.h"
+#include "triage.h"
+
+/* Beside bulk urgent requests are timed, at most so many a tick. */
+#define TG_SAMPLES_BULK 64
+/* One request of so many is measured for the histograms. */
+#define TG_MEASURED 16
+
+/* Do what is done once a tick, before the first request in it is sent. */
+static void tg_tick(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+
+	shard->device.tick = jiffies;
+	shard->device.samples = 0;
+	if (READ_ONCE(tg->budget.bulk_seen) &&
+	    time_after_eq(jiffies, READ_ONCE(tg->budget.bulk_at) + HZ))
+		WRITE_ONCE(tg->budget.bulk_seen, false);
+	if (time_after(jiffies, READ_ONCE(tg->costs.window_until)))
+		tg_costs_learn(tg);
+}
+
+/* Time an urgent request, with which the first of every tick begins: the controller learns. */
+static void tg_time(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	tg_urgent_seen(shard->tg);
+	shard->device.samples++;
+	tag->timed = true;
+	tag->clean = !tg_bulk_inside(shard->tg);
+	rq->fifo_time = ktime_get_ns();
+}
+
+/* Time an urgent request while there is bulk, and let bulk in behind it. */
+static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_data *tg = shard->tg;
+	const u64 budget = tg_budget_now(tg);
+	const bool gated = tg_gated(tg, budget);
+
+	if (shard->device.samples >= TG_SAMPLES_BULK && !gated)
+		return;
+	tg_time(shard, rq);
+	if (gated)
+		tg_grant(tg, budget, rq->fifo_time);
+}
+
+/* Count how long a request has waited, and have its service time counted. */
+static void tg_send_measured(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	shard->device.unmeasured = TG_MEASURED;
+	tag->measured = true;
+	rq->fifo_time = ktime_get_ns();
+	tg_measure(&shard->tg->waits[tag->class],
+		   rq->fifo_time - min_t(u64, rq->fifo_time, rq->start_time_ns));
+}
+
+/* Note a request for which there is something to do as it is sent. */
+void tg_send_noticed(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_device *device = &shard->device;
+	struct tg_data *tg = shard->tg;
+	struct tg_tag *tag = tg_tag(rq);
+	const unsigned long now = jiffies;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (device->tick != now)
+		tg_tick(shard);
+	if (!device->unmeasured)
+		tg_send_measured(shard, rq);
+	if (!tag->urgent) {
+		if (READ_ONCE(tg->budget.pressed))
+			tg_bulk_charge(tg, tag, tg_op(rq) == TG_WRITE);
+	} else if (tag->hinted) {
+		return;
+	} else if (READ_ONCE(tg->budget.bulk_seen)) {
+		tg_send_before_bulk(shard, rq);
+	} else if (device->samples < TG_SAMPLES_ALONE) {
+		tg_time(shard, rq);
+	}
+}
+
+/* Learn from a request that was timed or measured, unless it was sent back. */
+static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
+{
+	struct tg_tag *tag = tg_tag(rq);
+	const u64 now = ktime_get_ns();
+	const u64 took = now - min_t(u64, now, rq->fifo_time);
+
+	if (tag->measured && done) {
+		tg_measure(&tg->services[tag->class], took);
+		if (!tag->urgent && !tg->rotational)
+			tg_learn_bulk(tg, took);
+	}
+	if (tag->timed && done) {
+		WRITE_ONCE(tg->budget.urgent_back_at, now);
+		if (tag->class == PRIO_CLASS_HIGH)
+			WRITE_ONCE(tg->budget.high_back_at, now);
+		tg_learn_urgent(tg, tag->clean && !tg_bulk_inside(tg), took);
+	}
+	tag->measured = false;
+	tag->timed = false;
+}
+
+/* Note a request that came back and teaches something, or may let others go. */
+void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
+{
+	const struct tg_tag *tag = tg_tag(rq);
+	struct tg_data *tg = shard->tg;
+
+	if (tag->timed || tag->measured)
+		tg_learn_back(tg, rq, done);
+	if (tg->rotational)
+		tg_disk_back(shard, rq);
+	if (atomic_read(&tg->nr_held))
+		tg_wake(tg);
+}
+
+void tg_device_init(struct tg_device *device)
+{
+	device->fewest = U32_MAX;
+	device->unmeasured = 1;
+}
+
+void tg_device_exit(struct tg_device *device)
+{
+	WARN_ON_ONCE(tg_gauge_inside(&device->bulk));
+	WARN_ON_ONCE(tg_gauge_inside(&device->urgent));
+}

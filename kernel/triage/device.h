@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The part of each path that every request takes, on its way to the device and back.
+ * What concerns only some requests is in device.c and in the parts.
+ */
+#ifndef TG_DEVICE_H
+#define TG_DEVICE_H
+
+#include <linux/jiffies.h>
+#include <linux/lockdep.h>
+
+#include "triage.h"
+
+/* Urgent requests that are timed in a tick while there is no bulk: they are alike. */
+#define TG_SAMPLES_ALONE 4
+
+/* Bulk waits for a gap behind an urgent request if the budget holds fewer than this. */
+#define TG_GATED_REQUESTS 2
+
+void tg_device_init(struct tg_device *device);
+void tg_device_exit(struct tg_device *device);
+void tg_send_noticed(struct tg_shard *shard, struct request *rq);
+void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
+
+/* Note that a request goes to the device; @urgent: it goes outside bulk's budget. */
+static inline void tg_send(struct tg_shard *shard, struct request *rq, bool urgent)
+{
+	struct tg_data *tg = shard->tg;
+	struct tg_device *device = &shard->device;
+	struct tg_gauge *gauge = urgent ? &device->urgent : &device->bulk;
+	struct tg_tag *tag = tg_tag(rq);
+	const unsigned long now = jiffies;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (READ_ONCE(device->fewest))
+		WRITE_ONCE(device->fewest, min(READ_ONCE(device->fewest),
+					       tg_device_has(device)));
+	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
+	tag->urgent = urgent;
+	tag->in_flight = true;
+	device->unmeasured--;
+	if (!device->unmeasured || device->tick != now ||
+	    (urgent ? READ_ONCE(tg->budget.bulk_seen) || device->samples < TG_SAMPLES_ALONE :
+		      READ_ONCE(tg->budget.pressed)))
+		tg_send_noticed(shard, rq);
+}
+
+/*
+ * Note that a request is no longer in the device: it is @done, or the driver sent it
+ * back. Called in any context, without a lock.
+ */
+static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
+{
+	struct tg_tag *tag = tg_tag(rq);
+	struct tg_data *tg = shard->tg;
+
+	tag->in_flight = false;
+	atomic64_add(TG_GAUGE_ONE + tag->cost, tag->urgent ? &shard->device.urgent.back :
+							     &shard->device.bulk.back);
+	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
+	smp_mb__after_atomic();
+	if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured ||
+	    tg->rotational)
+		tg_back_noticed(shard, rq, done);
+}
+
+/* Call when a request has come, before the flow's detector has seen it. */
+static inline void tg_media_came(struct tg_shard *shard, struct tg_flow *flow,
+				 struct request *rq)
+{
+	if (shard->tg->rotational)
+		tg_disk_came(shard, flow, rq);
+}
+
+static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
+				struct request *rq)
+{
+	if (shard->tg->rotational)
+		tg_disk_add(flow, rq);
+}
+
+/* Take a request out of its flow. Return the time beyond its cost that it takes, in ns. */
+static inline u64 tg_media_take(struct tg_shard *shard, struct tg_flow *flow,
+				struct request *rq)
+{
+	return shard->tg->rotational ? tg_disk_take(shard, flow, rq) : 0;
+}
+
+/* Return the next request of a flow that has some. */
+static inline struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
+					    enum tg_reason *reason)
+{
+	if (shard->tg->rotational)
+		return tg_disk_next(shard, flow, reason);
+	return tg_first(&flow->fifo);
+}
+
+/* Call when a flow's last request has been taken. */
+static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow)
+{
+	if (shard->tg->rotational)
+		tg_disk_emptied(shard, flow);
+}
+
+/* Return whether a new request is one that the disk stays where it is for. */
+static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
+				    const struct request *rq)
+{
+	return shard->head.awaited &&
+	       (shard->head.awaited == flow || tg_disk_is_near(shard, rq));
+}
+
+/* Return whether a flow whose turn it is waits for requests to merge. */
+static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
+{
+	return shard->tg->rotational && tg_disk_stays(shard, flow);
+}
+
+/* Return how long the device should wait for a flow's next request, in ns; 0: not. */
+static inline u64 tg_media_wait(struct tg_shard *shard)
+{
+	return shard->head.awaited ? tg_disk_wait(shard) : 0;
+}
+
+/* Return what bulk may have in the device now, in ns of cost. */
+static inline u64 tg_budget_now(const struct tg_data *tg)
+{
+	const unsigned int fixed = READ_ONCE(tg->tunables.budget_fixed);
+	const unsigned long quiet = jiffies - READ_ONCE(tg->budget.urgent_at);
+	const u64 found = READ_ONCE(tg->controller.budget);
+
+	if (unlikely(fixed))
+		return (u64)fixed * NSEC_PER_USEC;
+	return likely(!quiet) ? found : tg_depth_lingering(found, jiffies_to_msecs(quiet));
+}
+
+/*
+ * Return whether bulk has to wait until an urgent request makes way for it. Where there is
+ * room for several requests of bulk that would only keep the device idle. A disk chooses
+ * by itself which request it serves first.
+ */
+static inline bool tg_gated(const struct tg_data *tg, u64 budget)
+{
+	return !tg->rotational &&
+	       budget < TG_GATED_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost);
+}
+
+/* Note that somebody waits on latency now. Written once a tick: many CPUs read it. */
+static inline void tg_urgent_seen(struct tg_data *tg)
+{
+	const unsigned long now = jiffies;
+
+	if (likely(READ_ONCE(tg->budget.urgent_at) == now))
+		return;
+	WRITE_ONCE(tg->budget.urgent_at, now);
+	if (!READ_ONCE(tg->budget.pressed))
+		WRITE_ONCE(tg->budget.pressed, true);
+}
+
+/* Return whether a request of the backlog may be dispatched. */
+static inline bool tg_bulk_may_go(struct tg_data *tg)
+{
+	if (unlikely(READ_ONCE(tg->budget.pressed)) && !tg_bulk_may_go_pressed(tg))
+		return false;
+	return likely(atomic_read(&tg->submitters.nr_greedy) < 2) || tg_bulk_may_share(tg);
+}
+
+/*
+ * Charge a request that is taken from @flow, NULL: from none, and note what the device is
+ * given. Return its cost, in ns.
+ */
+static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *flow,
+				  const struct request *rq)
+{
+	const struct tg_cost *of = &shard->tg->costs.of[tg_op(rq)];
+	const struct tg_cost cost = {
+		.base = READ_ONCE(of->base),
+		.per_kib = READ_ONCE(of->per_kib),
+	};
+	struct tg_work *work = &shard->device.work[tg_op(rq)];
+	const bool moves = !shard->tg->rotational || !tg_disk_is_near(shard, rq);
+	const bool pays_base = moves && (!shard->tg->rotational || !flow ||
+					 blk_rq_pos(rq) != flow->position);
+	const u32 bytes = tg_moves_data(rq) ? blk_rq_bytes(rq) : 0;
+
+	lockdep_assert_held(&shard->lock);
+
+	WRITE_ONCE(work->requests, work->requests + moves);
+	WRITE_ONCE(work->kib, work->kib + (bytes >> 10));
+	return tg_cost_of(&cost, bytes, pays_base);
+}
+
+/* Return the flow of a queued request. */
+static inline struct tg_flow *tg_flow_of(struct tg_shard *shard, struct request *rq)
+{
+	const struct tg_tag *tag = tg_tag(rq);
+
+	lockdep_assert_held(&shard->lock);
+
+	return likely(tag->flow != TG_FLOW_COMMON) ? &shard->flows.table[tag->flow] :
+						     &shard->classes[tag->class].common;
+}
+
+#endif

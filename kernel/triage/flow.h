@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Flows: the queued requests of one submitter in one class; and the classes. */
+#ifndef TG_FLOW_H
+#define TG_FLOW_H
+
+#include <linux/blk-mq.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+
+#include "detector.h"
+#include "share.h"
+#include "submitter.h"
+
+struct tg_shard;
+
+/* The index of a class's common flow. */
+#define TG_FLOW_COMMON U16_MAX
+
+/**
+ * struct tg_flow - queued requests of one submitter, class and kind on one shard
+ * @turn: on a list of its class while it has requests, else on tg_flows.idle
+ * @node: in its bucket, while it belongs to somebody
+ * @key: see tg_flow_key(); unique
+ * @fifo: requests, oldest first
+ * @sorted: the same by sector, on rotational devices
+ * @deficit: the rest of its turn, in ns of cost
+ * @position: the sector where its last request ended
+ * @index: in tg_flows.table, or TG_FLOW_COMMON; set once
+ * @class: enum prio_class; that of all its requests
+ * @level: I/O priority level, 0 to 7, of its latest request
+ * @sparse: it is on its class's list of flows that ask for little
+ *
+ * Guarded by the shard's lock.
+ */
+struct tg_flow {
+	struct list_head turn;
+	struct hlist_node node;
+	u64 key;
+	struct list_head fifo;
+	struct rb_root sorted;
+	s64 deficit;
+	sector_t position;
+	struct tg_detector detector;
+	u16 index;
+	u8 class;
+	u8 level;
+	bool sparse;
+};
+
+/**
+ * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters
+ *	ever have to share one
+ * @count: of @table and @buckets, 2 to the power of @bits
+ * @table: all of them
+ * @buckets: by hash of key and class
+ * @idle: flows without requests, the one that has been so for longest first
+ *
+ * A flow keeps its submitter's state until another submitter needs the flow. Guarded by
+ * the shard's lock; resized with the queue frozen.
+ */
+struct tg_flows {
+	unsigned int count;
+	unsigned int bits;
+	struct tg_flow *table;
+	struct hlist_head *buckets;
+	struct list_head idle;
+};
+
+/*
+ * The requests of a class in the order in which they came, linked through rq->hash, which
+ * only schedulers use that merge by it. An hlist with its last node.
+ */
+struct tg_arrivals {
+	struct hlist_head first;
+	struct hlist_node *last;
+};
+
+/**
+ * struct tg_class - queued requests of one class on one shard
+ * @sparse: flows that ask for little, in the order in which they came
+ * @backlog: the other flows, in the order of their turns
+ * @arrivals: all its requests in @sparse and @backlog
+ * @common: the flow of requests for which no flow was free; see tg_flows_resize()
+ * @queued: number of requests in @sparse and @backlog
+ * @owed: what it lacks of its guaranteed share, in ns of the device's time
+ * @sparse_had: cost of sparse requests since the backlog's last turn, in ns
+ * @inserted: requests that came, in all
+ * @reasons: requests dispatched, by reason
+ *
+ * Requests in its lists, and at the shard's head, number @inserted less the sum of
+ * @reasons. Guarded by the shard's lock.
+ */
+struct tg_class {
+	struct list_head sparse;
+	struct list_head backlog;
+	struct tg_arrivals arrivals;
+	struct tg_flow common;
+	unsigned int queued;
+	u64 owed;
+	u64 sparse_had;
+	unsigned long inserted;
+	unsigned long reasons[TG_REASONS];
+};
+
+int tg_flows_init(struct tg_shard *shard, unsigned int count);
+void tg_flows_resize(struct tg_shard *shard);
+void tg_flows_exit(struct tg_shard *shard);
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class class);
+bool tg_flow_add(struct tg_shard *shard, struct request *rq);
+struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
+			     bool bulk, enum tg_reason *reason);
+struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
+				  enum tg_reason *reason);
+u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
+
+/*
+ * Return the key of the flow for requests of @owner with @flags: what somebody waits for
+ * by its flags does not queue behind its submitter's bulk.
+ */
+static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
+{
+	return owner << 1 | tg_flags_hint(flags);
+}
+
+static inline unsigned long tg_class_dispatched(const struct tg_class *class)
+{
+	unsigned long sum = 0;
+	int reason;
+
+	for (reason = 0; reason < TG_REASONS; reason++)
+		sum += class->reasons[reason];
+	return sum;
+}
+
+static inline struct request *tg_first(struct list_head *list)
+{
+	return list_first_entry_or_null(list, struct request, queuelist);
+}
+
+/* Return the request of a class that came first of those queued, NULL if there is none. */
+static inline struct request *tg_oldest(const struct tg_class *class)
+{
+	return hlist_entry_safe(class->arrivals.first.first, struct request, hash);
+}
+
+#endif

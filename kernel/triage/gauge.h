@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the device has of a shard: counted as it goes, and as it comes back. */
+#ifndef TG_GAUGE_H
+#define TG_GAUGE_H
+
+#include <linux/atomic.h>
+#include <linux/bits.h>
+
+#include "costs.h"
+
+/*
+ * The requests in the device are those sent less those that came back. Each side is the
+ * sum of TG_GAUGE_ONE + cost over requests, so one addition counts both number and cost.
+ */
+struct tg_gauge {
+	u64 sent;			/* guarded by the shard's lock; read by anybody */
+	atomic64_t back;		/* added to by completions */
+};
+
+#define TG_GAUGE_SHIFT 40
+#define TG_GAUGE_ONE BIT_ULL(TG_GAUGE_SHIFT)
+#define TG_GAUGE_COST (TG_GAUGE_ONE - 1)
+
+static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
+{
+	const u64 back = atomic64_read(&gauge->back);
+
+	/* A request comes back after it was sent: in this order the sum is never negative. */
+	smp_rmb();
+	return READ_ONCE(gauge->sent) - back;
+}
+
+static inline u32 tg_gauge_count(const struct tg_gauge *gauge)
+{
+	return tg_gauge_inside(gauge) >> TG_GAUGE_SHIFT;
+}
+
+/* Return the cost of what is inside, in ns. */
+static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
+{
+	return tg_gauge_inside(gauge) & TG_GAUGE_COST;
+}
+
+/**
+ * struct tg_device - the device, as one shard uses it
+ * @bulk: bulk in the device
+ * @urgent: urgent requests in the device
+ * @work: all that the device was given, by enum tg_op; also read without the lock
+ * @fewest: least number of requests in the device since costs were learnt last; ditto
+ * @tick: jiffies when the last request was sent
+ * @samples: urgent requests that were timed in that tick
+ * @unmeasured: requests until the next one is measured
+ *
+ * Guarded by the shard's lock, but for the gauges' completions.
+ */
+struct tg_device {
+	struct tg_gauge bulk;
+	struct tg_gauge urgent;
+	struct tg_work work[TG_OPS];
+	u32 fewest;
+	unsigned long tick;
+	unsigned int samples;
+	unsigned int unmeasured;
+};
+
+static inline u32 tg_device_has(const struct tg_device *device)
+{
+	return tg_gauge_count(&device->bulk) + tg_gauge_count(&device->urgent);
+}
+
+#endif

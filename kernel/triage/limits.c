@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The rate that the administrator sets for a class. It holds against guaranteed shares and
+ * aging too, but not for a request that the driver sent back.
+ *
+ * A limit gives way to a task that waits until requests are gone: one that freezes the
+ * queue, and one that takes a CPU off and waits for the requests of its hardware queue.
+ */
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+#include <linux/math.h>
+#include <linux/sizes.h>
+
+#include "triage.h"
+
+/* Return when a class may send again; ns, 0: at any time. */
+static u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class)
+{
+	const struct tg_limit *limit = &tg->limits.of[class];
+	u64 at = 0;
+
+	if (READ_ONCE(tg->tunables.limit_iops[class]))
+		at = tg_limit_opens(atomic64_read(&limit->requests_due));
+	if (READ_ONCE(tg->tunables.limit_kib[class]))
+		at = max_t(u64, at, tg_limit_opens(atomic64_read(&limit->kib_due)));
+	return at;
+}
+
+/* Return whether a class has sent what it may, for now. Needs no lock. */
+bool tg_limit_is_reached(const struct tg_data *tg, enum prio_class class)
+{
+	return unlikely(READ_ONCE(tg->tunables.limited)) &&
+	       ktime_get_ns() < tg_limit_opens_at(tg, class);
+}
+
+static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
+{
+	return test_bit(BLK_MQ_S_INACTIVE, &hctx->state);
+}
+
+/*
+ * Return whether a class has a request of a hardware queue whose last CPU goes off. Looks
+ * at each only while some hardware queue has no CPU.
+ */
+static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
+{
+	const struct blk_mq_hw_ctx *hctx;
+	bool any = false;
+	struct request *rq;
+	unsigned long i;
+
+	lockdep_assert_held(&shard->lock);
+
+	queue_for_each_hw_ctx(shard->tg->queue, hctx, i)
+		any |= tg_hctx_is_inactive(hctx);
+	if (likely(!any))
+		return false;
+	hlist_for_each_entry(rq, &shard->classes[class].arrivals.first, hash)
+		if (tg_hctx_is_inactive(rq->mq_hctx))
+			return true;
+	return false;
+}
+
+/* Return whether a class's limit is all that holds its requests. */
+bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
+{
+	const struct tg_data *tg = shard->tg;
+
+	return tg_limit_is_reached(tg, class) && !READ_ONCE(tg->queue->mq_freeze_depth) &&
+	       !tg_class_must_drain(shard, class);
+}
+
+static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
+{
+	s64 old = atomic64_read(due);
+
+	while (!atomic64_try_cmpxchg(due, &old, tg_limit_charged(old, now, units, rate)))
+		;
+}
+
+/* Charge a request that is dispatched to the limits of its class. */
+void tg_limit_charge(struct tg_data *tg, struct request *rq)
+{
+	const enum prio_class class = tg_tag(rq)->class;
+	const unsigned int iops = READ_ONCE(tg->tunables.limit_iops[class]);
+	const unsigned int kib = READ_ONCE(tg->tunables.limit_kib[class]);
+	struct tg_limit *limit = &tg->limits.of[class];
+	const u64 now = ktime_get_ns();
+
+	if (iops)
+		tg_limit_take(&limit->requests_due, now, 1, iops);
+	if (kib && tg_moves_data(rq))
+		tg_limit_take(&limit->kib_due, now, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), kib);
+}
+
+/* Forget the charges under a class's old limits: they do not count under new ones. */
+void tg_limit_forget(struct tg_data *tg, enum prio_class class)
+{
+	atomic64_set(&tg->limits.of[class].requests_due, 0);
+	atomic64_set(&tg->limits.of[class].kib_due, 0);
+}
+
+/*
+ * Return for how long a shard has to wait if limits are all that holds its requests, in
+ * ns; 0: something else does.
+ */
+u64 tg_limit_wait(const struct tg_shard *shard)
+{
+	const u64 now = ktime_get_ns();
+	u64 first = U64_MAX;
+	int class;
+
+	lockdep_assert_held(&shard->lock);
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		u64 at;
+
+		if (!shard->classes[class].queued)
+			continue;
+		at = tg_limit_opens_at(shard->tg, class);
+		if (at <= now || !tg_limit_holds(shard, class))
+			return 0;
+		first = min(first, at);
+	}
+	return first == U64_MAX ? 0 : first - now;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The rate that the administrator sets for a class. */
+#ifndef TG_LIMITS_H
+#define TG_LIMITS_H
+
+#include <linux/atomic.h>
+
+#include "limit.h"
+#include "prio-class.h"
+
+struct request;
+struct tg_data;
+struct tg_shard;
+
+/* Times in ns, as limit.h has them; any CPU changes them. */
+struct tg_limit {
+	atomic64_t requests_due;
+	atomic64_t kib_due;
+};
+
+struct tg_limits {
+	struct tg_limit of[PRIO_CLASS_COUNT];
+};
+
+bool tg_limit_is_reached(const struct tg_data *tg, enum prio_class class);
+bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class);
+u64 tg_limit_wait(const struct tg_shard *shard);
+void tg_limit_charge(struct tg_data *tg, struct request *rq);
+void tg_limit_forget(struct tg_data *tg, enum prio_class class);
+
+#endif

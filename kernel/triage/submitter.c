@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Finds the submitter of a request, and keeps scheduler tags free for submitters that
+ * hold few.
+ *
+ * A request needs a scheduler tag before any scheduler sees it, and waits for one in no
+ * order of ours. So a submitter that holds many may not take the last ones.
+ */
+#include <linux/hash.h>
+#include <linux/ioprio.h>
+#include <linux/pid.h>
+#include <linux/rculist.h>
+#include <linux/sbitmap.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "triage.h"
+
+/* Tags of each 64 for submitters that hold many: always, and while somebody waits. */
+#define TG_TAGS_FULL 62
+#define TG_TAGS_PRESSED 48
+
+/* Added to an entry's held tags as it leaves the table: it is negative from then on. */
+#define TG_GONE INT_MIN
+/* An entry stays this long after its last request: longer than any state in it matters. */
+#define TG_SUBMITTER_JIFFIES (10 * HZ)
+
+/* Return the identity of the current task; NULL: it is a worker of a workqueue. */
+static struct pid *tg_current_pid(void)
+{
+	return unlikely(current->flags & PF_WQ_WORKER) ? NULL : task_tgid(current);
+}
+
+static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const struct pid *pid)
+{
+	return &submitters->buckets[hash_ptr(pid, TG_SUBMITTER_BITS)];
+}
+
+/*
+ * Return the entry of a process, NULL if it has none. Each request asks several times, so
+ * readers turn preemption off, which RCU waits for too and which costs two instructions.
+ */
+static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
+					      const struct hlist_head *bucket,
+					      const struct pid *pid)
+{
+	struct tg_submitter *submitter;
+
+	hlist_for_each_entry_rcu(submitter, bucket, node,
+				 rcu_read_lock_sched_held() ||
+				 lockdep_is_held(&submitters->lock))
+		if (submitter->pid == pid)
+			return submitter;
+	return NULL;
+}
+
+/* Remove entries that nobody has used for a while. One that a request holds stays. */
+static void tg_bucket_sweep(struct hlist_head *bucket)
+{
+	struct tg_submitter *submitter;
+	struct hlist_node *next;
+
+	hlist_for_each_entry_safe(submitter, next, bucket, node) {
+		if (time_before(jiffies, READ_ONCE(submitter->used_at) + TG_SUBMITTER_JIFFIES) ||
+		    time_before(jiffies, READ_ONCE(submitter->several_at) + TG_SUBMITTER_JIFFIES))
+			continue;
+		/* From here on nobody gets a tag in its name: tg_submitter_hold(). */
+		if (atomic_cmpxchg(&submitter->held, 0, TG_GONE) != 0)
+			continue;
+		hlist_del_rcu(&submitter->node);
+		put_pid(submitter->pid);
+		kfree_rcu(submitter, rcu);
+	}
+}
+
+static void tg_submitter_init(struct tg_submitter *submitter, struct pid *pid, u64 id)
+{
+	submitter->pid = pid;
+	submitter->id = id;
+	submitter->several_at = jiffies - HZ;
+	submitter->used_at = jiffies;
+}
+
+/* Return the entry of the current task, for a look only; as long as preemption is off. */
+static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_data *tg)
+{
+	const struct pid *pid = tg_current_pid();
+
+	return pid ? tg_submitter_find(&tg->submitters, tg_bucket(&tg->submitters, pid), pid) :
+		     &tg->submitters.workers;
+}
+
+/* Return the number of the current task's submitter; 0: it has none of its own. */
+u64 tg_submitter_id_of_current(struct tg_data *tg)
+{
+	const struct tg_submitter *submitter;
+	u64 id = 0;
+
+	rcu_read_lock_sched();
+	submitter = tg_submitter_of_current(tg);
+	if (submitter && submitter->pid)
+		id = submitter->id;
+	rcu_read_unlock_sched();
+	return id;
+}
+
+/* Count one more tag. Return how many are held with it; 0: the entry is gone. */
+static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
+{
+	int held = atomic_read(&submitter->held);
+
+	do {
+		if (unlikely(held < 0))
+			return 0;
+	} while (!atomic_try_cmpxchg(&submitter->held, &held, held + 1));
+	return held + 1;
+}
+
+/* An entry, and how many tags it holds; in two registers. */
+struct tg_holder {
+	struct tg_submitter *submitter;
+	int held;
+};
+
+/*
+ * Count a tag in the name of a process that had no entry. Return its new entry, or the
+ * common one if there is no memory.
+ */
+static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pid *pid)
+{
+	struct tg_submitters *submitters = &tg->submitters;
+	struct hlist_head *bucket = tg_bucket(submitters, pid);
+	struct tg_submitter *submitter, *new;
+	int held;
+
+	/* In a queue's way there is no waiting for memory that may need the queue. */
+	new = kzalloc_node(sizeof(*new), GFP_NOWAIT | __GFP_NOWARN, tg->queue->node);
+	spin_lock(&submitters->lock);
+	tg_bucket_sweep(bucket);
+	submitter = tg_submitter_find(submitters, bucket, pid);
+	if (!submitter && new) {
+		submitter = new;
+		tg_submitter_init(new, get_pid(pid), ++submitters->last_id);
+		hlist_add_head_rcu(&new->node, bucket);
+		new = NULL;
+	} else if (!submitter) {
+		/* Another thread of the process has not made one either. */
+		submitter = &submitters->others;
+		submitters->unknown++;
+	}
+	/* Under the lock no sweep can come before. */
+	held = tg_submitter_hold(submitter);
+	spin_unlock(&submitters->lock);
+	kfree(new);
+	return (struct tg_holder){ submitter, held };
+}
+
+/*
+ * Called for each request that is about to be inserted, as it gets its tag; from a task,
+ * with no lock of ours.
+ */
+void tg_prepare_request(struct request *rq)
+{
+	struct tg_data *tg = tg_of(rq->q);
+	const unsigned long now = jiffies;
+	struct tg_submitter *submitter;
+	int held = 0;
+
+	rcu_read_lock_sched();
+	submitter = tg_submitter_of_current(tg);
+	if (likely(submitter))
+		held = tg_submitter_hold(submitter);
+	rcu_read_unlock_sched();
+	if (unlikely(!held)) {
+		const struct tg_holder made = tg_submitter_make(tg, task_tgid(current));
+
+		submitter = made.submitter;
+		held = made.held;
+	}
+	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter, .held = true };
+	if (held == 1)
+		WRITE_ONCE(submitter->used_at, now);
+	else if (held > TG_SPARSE_TAGS && READ_ONCE(submitter->several_at) != now)
+		/* Once a tick: threads on other CPUs read it. */
+		WRITE_ONCE(submitter->several_at, now);
+	if (held == TG_TAGS_FEW + 1)
+		atomic_inc(&tg->submitters.nr_greedy);
+}
+
+static bool tg_current_is_high(const struct tg_data *tg)
+{
+	return prio_classify(&tg->tunables.bounds, get_current_ioprio()) ==
+	       PRIO_CLASS_HIGH;
+}
+
+/* Called before a request gets its tag. Only the task tells for whom it is. */
+void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct tg_data *tg = tg_of(data->q);
+	const struct tg_submitter *submitter;
+	bool few;
+
+	if (likely(!atomic_read(&tg->submitters.nr_greedy)))
+		return;
+	rcu_read_lock_sched();
+	submitter = tg_submitter_of_current(tg);
+	few = !submitter || atomic_read(&submitter->held) <= TG_TAGS_FEW;
+	rcu_read_unlock_sched();
+	if (likely(few) || tg_current_is_high(tg))
+		return;
+	/* All hardware queues have the same number of tags, or share them. */
+	data->shallow_depth = iosched_shallow_depth(READ_ONCE(tg->shards[0]->hctx)->sched_tags,
+						    READ_ONCE(tg->budget.pressed) ?
+						    TG_TAGS_PRESSED : TG_TAGS_FULL,
+						    tg->whole_depth);
+}
+
+/* Called when the number of a hardware queue's tags was set, with the queue frozen. */
+void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
+{
+	/*
+	 * Each tag that becomes free wakes one waiter, not every eighth tag eight of them:
+	 * eight tasks that wake together keep the CPU from one that waits for an answer.
+	 */
+	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
+	tg_flows_resize(hctx->sched_data);
+}
+
+void tg_submitters_init(struct tg_data *tg)
+{
+	struct tg_submitters *submitters = &tg->submitters;
+	unsigned int i;
+
+	spin_lock_init(&submitters->lock);
+	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++)
+		INIT_HLIST_HEAD(&submitters->buckets[i]);
+	tg_submitter_init(&submitters->workers, NULL, ++submitters->last_id);
+	tg_submitter_init(&submitters->others, NULL, ++submitters->last_id);
+}
+
+/* Called with the queue frozen: no request is left, and nobody looks for an entry. */
+void tg_submitters_exit(struct tg_data *tg)
+{
+	struct tg_submitters *submitters = &tg->submitters;
+	struct tg_submitter *submitter;
+	struct hlist_node *next;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++) {
+		hlist_for_each_entry_safe(submitter, next, &submitters->buckets[i], node) {
+			WARN_ON_ONCE(atomic_read(&submitter->held));
+			put_pid(submitter->pid);
+			kfree(submitter);
+		}
+	}
+	WARN_ON_ONCE(atomic_read(&submitters->workers.held));
+	WARN_ON_ONCE(atomic_read(&submitters->others.held));
+	WARN_ON_ONCE(atomic_read(&submitters->nr_greedy));
+}

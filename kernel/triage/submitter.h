@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The processes that submit requests, and the scheduler tags that each of them holds.
+ *
+ * A submitter is a thread group, by its struct pid, to which its entry holds a reference:
+ * no two processes share an entry, and a number that somebody chooses means nothing. A
+ * kernel thread is a submitter too. Only the workers of workqueues, each of which works
+ * for anybody, are one; flow.c tells their requests apart by cgroup.
+ */
+#ifndef TG_SUBMITTER_H
+#define TG_SUBMITTER_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/cache.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+
+struct pid;
+struct tg_data;
+
+/**
+ * struct tg_submitter - one submitter on one device
+ * @node: in its bucket; written under tg_submitters.lock, read with preemption off
+ * @pid: of the thread group, with a reference; NULL for the two common entries
+ * @id: never given to another submitter of this device
+ * @held: requests with a tag; TG_GONE is added when the entry leaves its table
+ * @several_at: jiffies when it last held several; one word, any value is safe
+ * @used_at: jiffies when it last took a tag and had none; ditto
+ * @back_at: when a disk last answered it, in ns; ditto
+ * @rcu: frees it
+ *
+ * Its own lines: processes run on CPUs of their own.
+ */
+struct tg_submitter {
+	struct hlist_node node;
+	struct pid *pid;
+	u64 id;
+	atomic_t held;
+	unsigned long several_at;
+	unsigned long used_at;
+	u64 back_at;
+	struct rcu_head rcu;
+} ____cacheline_aligned_in_smp;
+
+/* Ten thousand processes make chains of ten. */
+#define TG_SUBMITTER_BITS 10
+
+/**
+ * struct tg_submitters - all submitters of one device
+ * @lock: guards membership; taken for a process's first request, never in an interrupt
+ * @buckets: by hash of the struct pid's address
+ * @last_id: guarded by @lock
+ * @unknown: how often there was no memory for an entry; guarded by @lock
+ * @nr_greedy: submitters that hold more than TG_TAGS_FEW tags; atomic
+ * @workers: the entry of all workqueue workers
+ * @others: the entry of processes for which there was no memory
+ */
+struct tg_submitters {
+	spinlock_t lock; /* guards membership and numbers */
+	u64 last_id;
+	unsigned long unknown;
+	atomic_t nr_greedy;
+	struct tg_submitter workers;
+	struct tg_submitter others;
+	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
+};
+
+/* A submitter that holds no more tags than this may take any of those left. */
+#define TG_TAGS_FEW 8
+/* One that holds no more than this, and has not for a while, waits for each answer. */
+#define TG_SPARSE_TAGS 2
+#define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
+
+void tg_submitters_init(struct tg_data *tg);
+void tg_submitters_exit(struct tg_data *tg);
+void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
+void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
+void tg_prepare_request(struct request *rq);
+u64 tg_submitter_id_of_current(struct tg_data *tg);
+
+/* Note that a request's tag is free again. The entry may be gone afterwards. */
+static inline void tg_submitter_put(struct tg_submitters *submitters,
+				    struct tg_submitter *submitter)
+{
+	if (atomic_dec_return(&submitter->held) == TG_TAGS_FEW)
+		atomic_dec(&submitters->nr_greedy);
+}
+
+/* Return whether a submitter, by all that it has with the kernel, asks for little. */
+static inline bool tg_asks_little(const struct tg_submitter *submitter)
+{
+	return atomic_read(&submitter->held) <= TG_SPARSE_TAGS &&
+	       time_after(jiffies, READ_ONCE(submitter->several_at) + TG_SPARSE_JIFFIES);
+}
+
+/*
+ * Return whether the flags of a request say that somebody waits for it, however much its
+ * submitter has: metadata, swap, and writes of fsync() and of a journal. Direct writes are
+ * REQ_SYNC too, but REQ_IDLE: their submitter goes on by itself.
+ */
+static inline bool tg_flags_hint(blk_opf_t flags)
+{
+	if (flags & (REQ_META | REQ_PRIO | REQ_SWAP))
+		return !(flags & (REQ_RAHEAD | REQ_BACKGROUND));
+	return op_is_write(flags) && (flags & (REQ_SYNC | REQ_IDLE)) == REQ_SYNC;
+}
+
+#endif

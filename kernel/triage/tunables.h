@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Tunables: /sys/block/DEV/queue/iosched/. docs/triage.md has units, bounds and reasons. */
+#ifndef TG_TUNABLES_H
+#define TG_TUNABLES_H
+
+#include <linux/types.h>
+
+#include "iosched.h"
+#include "prio-class.h"
+
+/*
+ * Written by sysfs, one store at a time for a device (elevator_queue.sysfs_lock), with
+ * WRITE_ONCE(); read by anybody, without a lock. Each is one word, and any combination of
+ * values is safe.
+ */
+struct tg_tunables {
+	struct prio_bounds bounds;
+	bool limited;				/* any limit is set */
+	unsigned int limit_iops[PRIO_CLASS_COUNT];	/* 0: none */
+	unsigned int limit_kib[PRIO_CLASS_COUNT];	/* KiB/s; 0: none */
+	unsigned int latency_factor;		/* hundredths */
+	unsigned int latency_target_us;		/* 0: by factor */
+	unsigned int budget_fixed;		/* us of cost; 0: by the controller */
+	unsigned int quantum;			/* us of cost */
+	unsigned int share_normal;		/* % */
+	unsigned int share_low;			/* % */
+	unsigned int aging_expire_normal;	/* ms */
+	unsigned int aging_expire_low;		/* ms */
+	unsigned int fifo_expire;		/* ms, rotational */
+	unsigned int anticipation;		/* us, rotational */
+	unsigned int merge;			/* 0, 1 */
+};
+
+extern const struct tg_tunables tg_defaults_flash, tg_defaults_disk;
+extern struct elv_fs_entry tg_attrs[];
+
+#endif

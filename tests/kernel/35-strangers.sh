@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: processes whose ids somebody has chosen do not disturb each other: each gets
+#         served, and so is a lone request of the highest class that comes after them.
+#         The ids here met in one set of a hash table, which then mixed up the classes
+#         that their requests were counted in.
+# Needs: gatedisk, ns_last_pid
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+LAST_PID=/proc/sys/kernel/ns_last_pid
+
+[ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
+[ -e $LAST_PID ] || skip "the kernel does not let ids be chosen"
+echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is told
+use_gatedisk depth=1
+
+# ask PID SECTOR CLASS LEVEL: a read by the process PID, which stays until it is served.
+ask() {
+	echo "read $2 4096 $3 $4" > "$TEST_TMP/asked"
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		: > "$TEST_TMP/$1.out"
+		echo $(($1 - 1)) > $LAST_PID
+		"$SUBMIT" /dev/$DEV < "$TEST_TMP/asked" > "$TEST_TMP/$1.out" 2>&1 &
+		if [ $! = "$1" ]; then
+			wait_until 5 "$SCHEDULER takes the read of $1" \
+				grep -q '^submitted' "$TEST_TMP/$1.out"
+			return
+		fi
+		# Another process was faster; what this one reads is read and forgotten.
+	done
+	fail "no process has the id $1"
+}
+
+# served PID...: whether the reads of all of them are done.
+served() {
+	for pid in "$@"; do
+		grep -q '^done' "$TEST_TMP/$pid.out" || return 1
+	done
+}
+
+alone=5000
+for pids in '3032 3049 3104 3193 3140' '3140 3193 3104 3049 3032'; do
+	set -- $pids
+	gate shut
+	ask $1 1000 be 0
+	ask $2 2000 idle 0
+	ask $3 3000 idle 0
+	ask $4 4000 idle 0
+	ask $5 5000 be 4
+	gate open
+	wait_until 10 "$pids are served" served $pids
+
+	gate shut
+	ask $alone 6000 be 0
+	ask $((alone + 1)) 7000 idle 0
+	gate open
+	wait_until 10 "reads that come after $pids are served" served $alone $((alone + 1))
+	alone=$((alone + 100))
+done

@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: a CPU goes off at once while a limit holds back what its hardware queue has:
+#         that is let go, and the limit holds again for what comes later.
+# Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+CPU=/sys/devices/system/cpu/cpu1/online
+HELD=40		# requests, let go at one a second
+
+[ -e $CPU ] || skip "no CPU can go off"
+use_null_disk submit_queues="$(nproc)" irqmode=2 completion_nsec=100000 hw_queue_depth=64
+[ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
+
+# turn CPU1 on or off (1, 0), saying how long that takes, in ms.
+turn() {
+	_before=$(cut -d ' ' -f 1 /proc/uptime | tr -d .)
+	echo "$1" > $CPU || fail "the CPU does not go $1"
+	echo $((($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - _before) * 10))
+}
+
+# put_from_cpu1 NAME: requests of the lowest class.
+put_from_cpu1() {
+	for n in $(seq $HELD); do
+		echo "read $((n * 1000)) 4096 idle 0"
+	done > "$TEST_TMP/asked"
+	: > "$TEST_TMP/$1.done"
+	{
+		_status=0
+		taskset 2 "$SUBMIT" /dev/$DEV < "$TEST_TMP/asked" || _status=$?
+		echo "status $_status"
+	} >> "$TEST_TMP/$1.done" 2>&1 &
+	wait_until 10 "$SCHEDULER takes the requests" grep -q '^submitted' "$TEST_TMP/$1.done"
+}
+
+idle=$(turn 0)
+turn 1 > /dev/null
+
+echo 1 > "$(tunable limit_iops_low)"
+put_from_cpu1 held
+off=$(turn 0)
+echo "measured: the CPU went off in $off ms, with nothing held back in $idle"
+[ "$off" -le $(((idle + 1000) * SLOW)) ] || fail "the CPU went off after $off ms"
+LONGEST_WAIT=5 wait_requests
+
+# Requests from the other CPU, and from this one when it is back, are limited as before.
+turn 1 > /dev/null
+put_from_cpu1 later
+sleep 2
+left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
+[ "$left" -ge $((HELD / 2)) ] || fail "the limit was forgotten: after 2 s $left of $HELD are left"
+echo 0 > "$(tunable limit_iops_low)"
+wait_requests

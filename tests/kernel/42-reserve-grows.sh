@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: a scheduler that keeps tags free, so that a greedy process cannot take the last
+#         ones, does so where hardware queues share all tags, and after nr_requests grew:
+#         it keeps as great a part, and lets a greedy process have as great a one.
+# Needs: null_blk
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+[ "$SCHEDULER" != none ] || skip "without a scheduler nothing keeps tags free"
+use_null_disk submit_queues=1 shared_tag_bitmap=1 irqmode=2 completion_nsec=50000000 \
+	hw_queue_depth=16
+
+# The greatest number of tags that a process has which asks for more than there are.
+most_taken() {
+	room=$(cat /sys/block/$DEV/queue/nr_requests)
+	for n in $(seq $((room * 2))); do
+		echo "read $((n * 1000)) 4096 be 4"
+	done > "$TEST_TMP/asked"
+	: > "$TEST_TMP/greedy.done"
+	{
+		_status=0
+		"$SUBMIT" /dev/$DEV < "$TEST_TMP/asked" || _status=$?
+		echo "status $_status"
+	} >> "$TEST_TMP/greedy.done" 2>&1 &
+	most=0
+	until grep -q '^submitted' "$TEST_TMP/greedy.done"; do
+		taken=$(awk -F = '$1 == "busy" { print $2 }' \
+			/sys/kernel/debug/block/$DEV/hctx0/sched_tags)
+		[ "${taken:-0}" -le $most ] || most=$taken
+		sleep 0.01
+	done
+	wait_requests
+}
+
+most_taken
+echo "measured: of $room tags a greedy process has $most at most"
+[ "$most" -lt "$room" ] || skip "$SCHEDULER lets one process have all tags"
+part=$((most * 100 / room))
+for more in 64 512; do
+	echo $more > /sys/block/$DEV/queue/nr_requests
+	most_taken
+	echo "measured: of $room tags a greedy process has $most at most"
+	[ $((most * 100)) -le $(((part + 5) * room)) ] &&
+		[ $((most * 100)) -ge $(((part - 10) * room)) ] ||
+		fail "a greedy process has $most of $room tags, of fewer $part per cent"
+done

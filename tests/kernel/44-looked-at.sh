@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: every file of the scheduler in debugfs and sysfs can be read at any time, under
+#         load: while schedulers are exchanged, and when the device is removed. Files held
+#         open across that do no harm either.
+# Needs: modeldisk, fio
+# Machine: vm 4
+. "${0%/*}/lib.sh"
+
+IO_ERRORS=
+[ "$SCHEDULER" != none ] || skip "without a scheduler there are no files"
+use_modeldisk timeout_ms=500 memory_backed=0
+# The module is not unloaded here: of any scheduler's file that is still open then, Linux
+# 6.12 reads the description in the module's memory (blk_mq_debugfs_release()).
+
+# look NAME: read what there is again and again, until told to stop. One file is kept open.
+look() {
+	while [ -e "$TEST_TMP/look" ]; do
+		for file in /sys/kernel/debug/block/$1/sched/* \
+				/sys/kernel/debug/block/$1/hctx*/sched/* \
+				/sys/kernel/debug/block/$1/hctx0/* \
+				/sys/block/$1/queue/iosched/*; do
+			[ -f "$file" ] && cat "$file" > /dev/null 2>&1 || :
+		done
+	done
+}
+
+keep_open() {
+	while [ -e "$TEST_TMP/look" ]; do
+		for file in /sys/kernel/debug/block/$1/sched/* /sys/block/$1/queue/iosched/*; do
+			[ -f "$file" ] && { sleep 0.2; cat; } < "$file" > /dev/null 2>&1 || :
+		done
+	done
+}
+
+# It ends with its device, not by its time.
+load() {
+	: > "$TEST_TMP/load.done"
+	{
+		fio --filename=/dev/$DEV --direct=1 --time_based --runtime=600 --minimal \
+			--output="$TEST_TMP/report" --rw=randrw --bsrange=4k-64k \
+			--ioengine=io_uring --iodepth=16 \
+			--name=high --prioclass=1 --name=low --prioclass=3 > /dev/null 2>&1 || :
+		echo "status 0"
+	} >> "$TEST_TMP/load.done" &
+}
+
+touch "$TEST_TMP/look"
+look $DEV &
+lookers=$!
+look $DEV &
+lookers="$lookers $!"
+keep_open $DEV &
+lookers="$lookers $!"
+load
+for round in 1 2 3 4 5; do
+	for other in none mq-deadline; do
+		choose_scheduler $other
+		choose_scheduler "$SCHEDULER"
+		sleep 0.1
+	done
+done
+audit
+load_runs || fail "the load ended before the switches"
+echo 0 > $MODELDISK/power || fail "the device does not go off"
+wait_requests
+rm "$TEST_TMP/look"
+wait $lookers
+rmdir $MODELDISK || fail "the device cannot be removed"
+DEV=

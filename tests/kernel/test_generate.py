@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What compat/generate.py makes of a kernel's types: offsets, shapes, and what it refuses."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+from triagelab import modules
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """The program as a module."""
+    folder = modules.SOURCE / "compat"
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location("generate", folder / "generate.py")
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+    finally:
+        sys.path.remove(str(folder))
+    return made
+
+
+STRUCT = """\
+struct thing {
+	struct queue *             q;                    /*     0     8 */
+	unsigned int               bit:1;                /*     8: 0  4 */
+
+	/* XXX 31 bits hole, try to pack */
+
+	int                        (*call)(struct queue *, int); /*    16     8 */
+	union {
+		struct list_head   list;                 /*    24    16 */
+		struct thing *     next;                 /*    24     8 */
+	};                                               /*    24    16 */
+	/* --- cacheline 1 boundary (64 bytes) was 16 bytes ago --- */
+	struct {
+		void *             priv[2];              /*    40    16 */
+	} elv;                                           /*    40    16 */
+	struct {
+		int                inner;                /*    56     4 */
+	} many[2];                                       /*    56     8 */
+	struct {
+		spinlock_t         lock;                 /*    64     4 */
+	} __attribute__((__aligned__(64)));              /*    64    64 */
+	char                       name[22];             /*   128    22 */
+
+	/* size: 192, cachelines: 3, members: 8 */
+};"""
+
+
+def test_each_member_that_offsetof_takes_has_an_offset(generate: ModuleType) -> None:
+    assert generate.offsets(STRUCT) == {
+        "q": 0,
+        "call": 16,
+        "list": 24,
+        "next": 24,
+        "elv": 40,
+        "elv.priv": 40,
+        "many": 56,
+        "lock": 64,
+        "name": 128,
+    }
+
+
+def operations(generate: ModuleType, **changed: str) -> str:
+    """The struct of a scheduler's operations in the newest shapes, but those that are given."""
+    lines = ["struct elevator_mq_ops {"]
+    for name, shapes in generate.OPERATIONS.items():
+        shape = changed.get(name, next(iter(shapes)))
+        if shape:
+            result, _, arguments = shape.partition(" (")
+            lines.append(f"\t{result}      (*{name})({arguments}; /*  0  8 */")
+    return "\n".join([*lines, "};"])
+
+
+def test_shapes_that_are_known_have_their_features(generate: ModuleType) -> None:
+    older = operations(generate, init_sched="int (struct request_queue *, struct elevator_type *)")
+    assert "MUST_ALLOC" not in generate.features_header(
+        {"elevator_mq_ops": operations(generate)}, set()
+    )
+    made = generate.features_header({"elevator_mq_ops": older}, {"hrtimer_setup"})
+    assert "#define IOSCHED_MUST_ALLOC 1" in made
+    assert "#define IOSCHED_HAS_HRTIMER_SETUP 1" in made
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ("bool (struct blk_mq_hw_ctx *, int)", r"has has_work as bool \(struct blk_mq_hw_ctx"),
+        ("", "has has_work as no function at all"),
+    ],
+)
+def test_a_shape_that_nobody_knows_is_named_in_one_line(
+    generate: ModuleType, shape: str, said: str
+) -> None:
+    newer = operations(generate, has_work=shape)
+    with pytest.raises(generate.MissingError, match=said) as error:
+        generate.features_header({"elevator_mq_ops": newer}, set())
+    assert "\n" not in str(error.value)

@@ -2,8 +2,9 @@
 /*
  * modeldisk: block devices whose service times follow a model of a device.
  *
- * A device is a folder of configfs, as with null_blk: make it, write a profile
- * and then whatever is to differ from it, write 1 to power; rmdir ends it.
+ * A device is a folder of configfs, as with null_blk. Make the folder, write a
+ * profile, then the settings that differ from it, then 1 to power. rmdir removes
+ * the device.
  *
  *   mkdir /sys/kernel/config/modeldisk/md0
  *   echo flash > /sys/kernel/config/modeldisk/md0/profile
@@ -73,7 +74,7 @@ static ssize_t setting_show(struct config_item *item, enum mdk_setting_id id,
 	return sysfs_emit(page, "%u\n", READ_ONCE(*value));
 }
 
-/* Say in the log which setting was refused, and what would do. */
+/* Log the refused setting and its bounds. */
 static int setting_refuse(struct mdk_config *c, const struct mdk_setting *s,
 			  const char *page)
 {
@@ -121,7 +122,7 @@ static ssize_t setting_store(struct config_item *item, enum mdk_setting_id id,
 	return ret ?: count;
 }
 
-/* configfs does not tell which file it calls for: each has its own functions. */
+/* configfs does not name the file in a call, so each file has its own functions. */
 #define MDK_SETTING_FILE(name)						\
 static ssize_t mdk_##name##_show(struct config_item *item, char *page);	\
 static ssize_t mdk_##name##_store(struct config_item *item,		\
@@ -295,7 +296,7 @@ static struct config_item *mdk_make_item(struct config_group *group,
 		return ERR_PTR(-ENOMEM);
 	profile_apply(&c->set, &model_profiles[0]);
 	c->set.block_size = SECTOR_SIZE;
-	c->set.timeout_ms = 30000;	/* the block layer's own default */
+	c->set.timeout_ms = 30000;	/* the block layer's default */
 	c->set.seed = 1;
 	config_item_init_type_name(&c->item, name, &mdk_type);
 	return &c->item;

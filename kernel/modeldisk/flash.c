@@ -7,33 +7,38 @@
  *   arrivals -> controller -> buffer -> bus -> done        a write
  *                                \-> programs on the dies, later
  *
- * Commands are fetched in the order they arrive, as long as one of a limited
- * number of slots is free, and hold the slot until they complete. So a device
- * whose slots are all taken by writes that wait for room in the buffer serves
- * no read either.
+ * The controller fetches commands in order of arrival while one of a limited
+ * number of slots is free. A command holds its slot until it completes. So a
+ * device serves no reads while writes that wait for room hold all its slots.
  *
- * The bus serves transfers in the order in which their data is ready, so when
- * one is queued its end is already known. That makes it cheap: it has no event
- * of its own but the completion of a command.
+ * The bus serves transfers in the order in which their data is ready, so the
+ * end of a transfer is known when it is queued. The bus is cheap to simulate:
+ * it has no events of its own but completions of commands.
  *
- * Writes are programmed on the dies in turn, wherever they are addressed to, as
- * a translation layer does. Reads look for their data where the address says.
+ * Writes are programmed on the dies in turn, whatever their address, as by a
+ * translation layer. Reads find their data by address.
  */
 #include "model.h"
 
 #define FLASH_MAX_DIES	128
 
+/* A page is as fast as most, faster or slower, by its place in a cell's levels. */
+#define FLASH_PAGE_KINDS	3
+
+/* A read of more sectors than this is a long one: 4 KiB. */
+#define FLASH_SHORT_SECTORS	8
+
 enum die_work {
 	DIE_IDLE,
 	DIE_READ,
-	DIE_PROGRAM,	/* data of the host's, out of the write buffer */
+	DIE_PROGRAM,	/* the host's data, from the write buffer */
 	DIE_COPY,	/* garbage collection */
 	DIE_NR_WORKS,
 };
 
 /*
- * Programs are too many for a queue of them, and all alike: a die counts them.
- * The one in progress, or paused, counts until it has ended.
+ * Programs are alike, so a die counts them in place of a queue. A program in
+ * progress, or paused, counts until it ends.
  */
 struct flash_die {
 	enum die_work work;
@@ -41,11 +46,11 @@ struct flash_die {
 	u64 start_ns;
 	u64 finish_ns;		/* U64_MAX: idle */
 	u64 data_ns;		/* no data before this; U64_MAX: none expected */
-	u64 left_ns;		/* what remains of the paused program */
+	u64 left_ns;		/* of the paused program */
 	u32 programs;
 	u32 copies;
-	u32 overtaken;		/* reads that went before the next program */
-	u64 programmed;		/* programs ever ended here */
+	u32 overtaken;		/* reads served before the next program */
+	u64 programmed;		/* programs that have ended here */
 	struct model_part *reading;
 	struct model_part *head;	/* reads that wait */
 	struct model_part **tail;
@@ -54,6 +59,11 @@ struct flash_die {
 struct flash {
 	struct model_params p;
 	u32 page_shift;		/* of sectors */
+	/* of short and long reads, and of pages of three kinds */
+	u32 read_ns[2][FLASH_PAGE_KINDS];
+	u32 read_mbps[2];
+	bool pages_differ;
+	u64 protect_ns;		/* U64_MAX: never */
 	u32 map_shift;		/* of sectors */
 	u32 program_bytes;
 	u64 buffer_bytes;
@@ -62,23 +72,28 @@ struct flash {
 
 	struct io_fifo arrivals;	/* not fetched yet */
 	struct io_fifo decoding;	/* fetched, by event_ns */
-	struct io_fifo waiting;		/* writes that want room in the buffer */
-	struct io_fifo flushing;	/* wait for programs to end */
+	struct io_fifo waiting;		/* writes, for room in the buffer */
+	struct io_fifo flushing;	/* for programs to end */
 	struct io_fifo leaving;		/* on the bus, by event_ns */
+	u32 nr_waiting;
+	u32 nr_parked;		/* the first of these, which hold no slot */
+	u64 waiting_since_ns;	/* without a break, if any wait */
 	u32 slots_used;
 	u32 decoding_others;	/* commands being decoded that are not reads */
-	u32 decoding_least;	/* the least that one of them transfers, sectors */
+	u64 decoding_bus_ns;	/* the least time of the bus for one */
+	u32 decoding_read_ns;	/* the least time of a die for a read */
 	u64 ctrl_free_ns;
 	u64 bus_free_ns;
 
-	u64 buffered;		/* bytes of the buffer that are taken */
-	u64 unprogrammed;	/* of those, moved here and given to no die yet */
+	u64 buffered;		/* bytes of the buffer in use */
+	u64 unprogrammed;	/* of these, not yet given to a die */
 	u64 last_end;		/* the sector after the last write */
 	u64 programs_issued;
 	u64 programs_done;
 
-	u64 clean;		/* bytes that can be written without copying */
-	u32 copy_debt_pct;	/* copies owed for programs, percent of one */
+	u64 clean;		/* bytes to write before copies begin */
+	u32 copy_debt_pct;	/* copies due for programs, percent of one */
+	u32 copies_saved;	/* due copies that wait for a burst */
 	u32 next_copy_die;
 
 	u64 busy_ns[DIE_NR_WORKS];
@@ -87,7 +102,7 @@ struct flash {
 	u64 copies_done;
 	u64 pauses;
 
-	/* The least of all dies: kept by die_changed(), renewed by dies_finish(). */
+	/* The least of all dies: die_changed() lowers, dies_finish() renews it. */
 	u64 first_ns;		/* finish_ns; U64_MAX: all are idle */
 	u64 first_data_ns;	/* data_ns */
 
@@ -97,13 +112,11 @@ struct flash {
 /* --- the bus --- */
 
 /*
- * Put @bytes of @io on the bus; the last of a command's transfers makes it
- * leave. The bus keeps order, so @leaving is sorted.
+ * Put a transfer of @io on the bus, which takes @ns; the last of a command's
+ * transfers makes it leave. The bus keeps order, so @leaving is sorted.
  */
-static void bus_move(struct flash *f, struct model_io *io, u32 bytes, u64 t)
+static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 {
-	u64 ns = transfer_ns(bytes, f->p.bus_mbps);
-
 	f->bus_free_ns = max(f->bus_free_ns, t) + ns;
 	f->bus_busy_ns += ns;
 	if (--io->pending)
@@ -112,7 +125,7 @@ static void bus_move(struct flash *f, struct model_io *io, u32 bytes, u64 t)
 	io_fifo_push(&f->leaving, io);
 }
 
-/* Let a command leave that has nothing (more) to transfer. */
+/* Complete a command that has nothing (more) to transfer, in its turn. */
 static void bus_skip(struct flash *f, struct model_io *io, u64 t)
 {
 	io->pending = 1;
@@ -121,19 +134,55 @@ static void bus_skip(struct flash *f, struct model_io *io, u64 t)
 
 /* --- the dies --- */
 
+static bool is_long(const struct model_io *io)
+{
+	return io->sectors > FLASH_SHORT_SECTORS;
+}
+
+/* The time that a die takes to read from @page. A page is always as fast. */
+static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
+{
+	u64 hash;
+	u32 kind, slow_ns;
+
+	if (!f->pages_differ)
+		return f->read_ns[whole][0];
+	hash = page * 0xd1342543de82ef95ULL;
+	kind = ((hash >> 32) * FLASH_PAGE_KINDS) >> 32;
+	slow_ns = (((hash & U32_MAX) * 1000) >> 32) < f->p.read_slow_permille ?
+		  f->p.read_slow_ns : 0;
+	return f->read_ns[whole][kind] + slow_ns;
+}
+
+/* The least time that a read needs a die. */
+static u32 least_read_ns(const struct flash *f, const struct model_io *io)
+{
+	u64 page = io->sector >> f->page_shift;
+	u64 last = (io->sector + io->sectors - 1) >> f->page_shift;
+
+	if (page == last)
+		return page_read_ns(f, page, is_long(io));
+	return f->read_ns[is_long(io)][0];
+}
+
+/* The bus's time for a part of a read. */
+static u64 part_bus_ns(const struct flash *f, const struct model_part *part)
+{
+	return transfer_ns(part->bytes, f->read_mbps[is_long(part->io)]);
+}
+
 /* The earliest time the bus can get data from @die. */
 static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 {
 	if (die->work == DIE_READ)
-		return die->finish_ns +
-		       transfer_ns(die->reading->bytes, f->p.bus_mbps);
+		return die->finish_ns + part_bus_ns(f, die->reading);
 	if (die->head)
-		return die->finish_ns + f->p.read_ns +
-		       transfer_ns(die->head->bytes, f->p.bus_mbps);
+		return die->finish_ns + die->head->read_ns +
+		       part_bus_ns(f, die->head);
 	return U64_MAX;
 }
 
-/* @die's work begins, or ends sooner, or has a read waiting for it. */
+/* To be called when @die's work or its first waiting read has changed. */
 static void die_changed(struct flash *f, struct flash_die *die)
 {
 	die->data_ns = die_data_ns(f, die);
@@ -154,8 +203,8 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 }
 
 /*
- * What a free die does next: reads first, but a program that waits lets only
- * so many of them pass; copies before programs, since they make the room.
+ * Give a free die its next work. Reads go first, but a waiting program lets
+ * only overtake_max of them pass. Copies go before programs: they make room.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -165,7 +214,7 @@ static void die_start(struct flash *f, struct flash_die *die, u64 t)
 		die->reading = die->head;
 		die->head = die->head->next;
 		die->overtaken += program;
-		die_run(die, DIE_READ, t, f->p.read_ns);
+		die_run(die, DIE_READ, t, die->reading->read_ns);
 	} else if (die->left_ns) {
 		die_run(die, die->paused, t, die->left_ns);
 		die->left_ns = 0;
@@ -180,7 +229,7 @@ static void die_start(struct flash *f, struct flash_die *die, u64 t)
 	die_changed(f, die);
 }
 
-/* A read has come while @die programs: pause at the end of the present step. */
+/* Pause the program on @die for a read, at the end of the present step. */
 static void die_pause(struct flash *f, struct flash_die *die, u64 t)
 {
 	u64 step = max(program_ns(f, die->work) / f->p.program_steps, 1ULL);
@@ -215,9 +264,9 @@ static void die_read(struct flash *f, struct flash_die *die,
 }
 
 /*
- * The die that holds a page. Each row of pages, one to a die, is turned by a
- * pseudo-random number of dies: sequential reads use all dies alike, and random
- * ones collide as they would at random whatever they are aligned to.
+ * Return the die that holds a page. Each row of pages, one a die, is shifted by
+ * a pseudo-random number of dies. So sequential reads use all dies alike, and
+ * random reads collide at random, whatever their alignment.
  */
 static struct flash_die *die_of_page(struct flash *f, u64 page)
 {
@@ -231,21 +280,82 @@ static struct flash_die *die_of_page(struct flash *f, u64 page)
 
 /* --- writes: buffer, programs, garbage collection --- */
 
+/* The bus's time for all data of @io. */
+static u64 io_bus_ns(const struct flash *f, const struct model_io *io)
+{
+	u64 bytes = (u64)io->sectors << MODEL_SECTOR_SHIFT;
+
+	if (io->op == MODEL_READ)
+		return transfer_ns(bytes, f->read_mbps[is_long(io)]);
+	return io->op == MODEL_WRITE ? transfer_ns(bytes, f->p.bus_mbps) : 0;
+}
+
+/* Fetch commands while there are slots. */
+static void io_fetch(struct flash *f, u64 t)
+{
+	struct model_io *io;
+
+	while (f->arrivals.head && f->slots_used < f->p.slots) {
+		io = io_fifo_pop(&f->arrivals);
+		f->slots_used++;
+		f->ctrl_free_ns = max(f->ctrl_free_ns, t) + f->p.ctrl_ns;
+		f->ctrl_busy_ns += f->p.ctrl_ns;
+		io->event_ns = f->ctrl_free_ns + f->p.cmd_ns;
+		if (!f->decoding.head) {
+			f->decoding_bus_ns = U64_MAX;
+			f->decoding_read_ns = U32_MAX;
+		}
+		f->decoding_bus_ns = min(f->decoding_bus_ns, io_bus_ns(f, io));
+		if (io->op == MODEL_READ)
+			f->decoding_read_ns = min(f->decoding_read_ns,
+						  least_read_ns(f, io));
+		else
+			f->decoding_others++;
+		io_fifo_push(&f->decoding, io);
+	}
+}
+
 static void write_admit(struct flash *f, struct model_io *io, u64 t)
 {
 	f->buffered += io->charge;
 	io->pending = 1;
-	bus_move(f, io, io->sectors << MODEL_SECTOR_SHIFT, t);
+	bus_move(f, io, io_bus_ns(f, io), t);
+}
+
+/* Have writes waited for so long that reads pass them? */
+static bool is_protecting(const struct flash *f, u64 t)
+{
+	return f->waiting.head && t - f->waiting_since_ns >= f->protect_ns;
 }
 
 static void writes_admit(struct flash *f, u64 t)
 {
 	while (f->waiting.head &&
-	       f->buffered + f->waiting.head->charge <= f->buffer_bytes)
+	       f->buffered + f->waiting.head->charge <= f->buffer_bytes) {
+		f->nr_waiting--;
+		if (f->nr_parked) {
+			f->nr_parked--;
+			f->slots_used++;
+		}
 		write_admit(f, io_fifo_pop(&f->waiting), t);
+	}
+	if (is_protecting(f, t)) {
+		f->slots_used -= f->nr_waiting - f->nr_parked;
+		f->nr_parked = f->nr_waiting;
+		io_fetch(f, t);
+	}
 }
 
-/* Bytes of buffer for a write: whole units, unless it goes on in the last one. */
+static void write_wait(struct flash *f, struct model_io *io, u64 t)
+{
+	if (!f->waiting.head)
+		f->waiting_since_ns = t;
+	f->nr_waiting++;
+	io_fifo_push(&f->waiting, io);
+	writes_admit(f, t);
+}
+
+/* Return the bytes of buffer for a write: whole units, but for the one it continues. */
 static u32 write_charge(struct flash *f, const struct model_io *io)
 {
 	u64 end = io->sector + io->sectors;
@@ -268,7 +378,7 @@ static void die_add_copy(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Give one program's worth of data, from the buffer, to the next die. */
+/* Give the data of one program, from the buffer, to the next die. */
 static void program_issue(struct flash *f, u64 t)
 {
 	struct flash_die *die;
@@ -279,7 +389,10 @@ static void program_issue(struct flash *f, u64 t)
 	} else {
 		f->copy_debt_pct += f->p.gc_amplify_pct - 100;
 		for (; f->copy_debt_pct >= 100; f->copy_debt_pct -= 100)
-			die_add_copy(f, t);
+			f->copies_saved++;
+		if (f->copies_saved >= f->p.gc_burst || is_protecting(f, t))
+			for (; f->copies_saved; f->copies_saved--)
+				die_add_copy(f, t);
 	}
 
 	div64_u64_rem(f->programs_issued++, f->p.dies, &turn);
@@ -289,7 +402,7 @@ static void program_issue(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Program what does not fill a unit too, for somebody waits for it. */
+/* Program a rest that does not fill a program, because a flush waits for it. */
 static void program_rest(struct flash *f, u64 t)
 {
 	if (!f->unprogrammed)
@@ -299,7 +412,7 @@ static void program_rest(struct flash *f, u64 t)
 	program_issue(f, t);
 }
 
-/* Let @io leave as soon as all that is in the buffer now is on the dies. */
+/* Complete @io when all data that is in the buffer now is on the dies. */
 static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 {
 	if (!f->p.power_safe)
@@ -314,8 +427,8 @@ static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 }
 
 /*
- * A program has ended. Each die gets every dies-th program, and ends them in
- * order, so that counting them tells which one it was.
+ * End a program. Each die gets every dies-th program and ends its programs in
+ * order, so their count tells the number of this one.
  */
 static void program_end(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -337,14 +450,14 @@ static void program_end(struct flash *f, struct flash_die *die, u64 t)
 }
 
 /*
- * Nothing was going on from the last event until @t, so garbage collection had
- * all dies for itself: as much room is made as that time allows.
+ * Let garbage collection use the time from the last event until @t, in which
+ * the device was idle: all dies copied.
  */
 static void collect_idle(struct flash *f, u64 t)
 {
 	u64 room = (u64)f->p.gc_after_mib << 20;
 	u64 most = div64_u64(room, f->program_bytes);
-	/* An hour is enough for any room, and little enough to multiply. */
+	/* An hour makes all room there is, and does not overflow the product. */
 	u64 ns = min(t - f->now, 3600ULL * 1000 * 1000 * 1000);
 	u64 copies = div64_u64(ns * f->p.dies, f->p.gc_ns);
 	u64 programs;
@@ -368,7 +481,7 @@ static void die_finish(struct flash *f, struct flash_die *die, u64 t)
 
 	f->busy_ns[work] += t - die->start_ns;
 	if (work == DIE_READ) {
-		bus_move(f, die->reading->io, die->reading->bytes, t);
+		bus_move(f, die->reading->io, part_bus_ns(f, die->reading), t);
 	} else if (!die->left_ns) {
 		die->overtaken = 0;
 		if (work == DIE_COPY) {
@@ -382,7 +495,7 @@ static void die_finish(struct flash *f, struct flash_die *die, u64 t)
 	die_start(f, die, t);
 }
 
-/* Some dies finish at @t: often several, as the parts of a request start at once. */
+/* Finish the work of all dies that end at @t: the parts of a request often do together. */
 static void dies_finish(struct flash *f, u64 t)
 {
 	struct flash_die *die, *end = f->die + f->p.dies;
@@ -411,6 +524,7 @@ static void read_start(struct flash *f, struct model_io *io, u64 t)
 
 		part->io = io;
 		part->bytes = (next - begin) << MODEL_SECTOR_SHIFT;
+		part->read_ns = page_read_ns(f, page, is_long(io));
 		begin = next;
 		die_read(f, die_of_page(f, page), part, t);
 	}
@@ -424,7 +538,7 @@ static void discard(struct flash *f, struct model_io *io, u64 t)
 	bus_skip(f, io, t);
 }
 
-/* The controller is through with a command. */
+/* Start the first command that the controller has decoded. */
 static void io_start(struct flash *f, u64 t)
 {
 	struct model_io *io = io_fifo_pop(&f->decoding);
@@ -436,8 +550,7 @@ static void io_start(struct flash *f, u64 t)
 		break;
 	case MODEL_WRITE:
 		io->charge = write_charge(f, io);
-		io_fifo_push(&f->waiting, io);
-		writes_admit(f, t);
+		write_wait(f, io, t);
 		break;
 	case MODEL_FLUSH:
 		flush_begin(f, io, t);
@@ -448,28 +561,7 @@ static void io_start(struct flash *f, u64 t)
 	}
 }
 
-/* Fetch commands while there are slots. */
-static void io_fetch(struct flash *f, u64 t)
-{
-	struct model_io *io;
-	u32 moved;
-
-	while (f->arrivals.head && f->slots_used < f->p.slots) {
-		io = io_fifo_pop(&f->arrivals);
-		f->slots_used++;
-		f->ctrl_free_ns = max(f->ctrl_free_ns, t) + f->p.ctrl_ns;
-		f->ctrl_busy_ns += f->p.ctrl_ns;
-		io->event_ns = f->ctrl_free_ns + f->p.cmd_ns;
-		f->decoding_others += io->op != MODEL_READ;
-		moved = io->op == MODEL_READ || io->op == MODEL_WRITE ?
-			io->sectors : 0;
-		if (!f->decoding.head || moved < f->decoding_least)
-			f->decoding_least = moved;
-		io_fifo_push(&f->decoding, io);
-	}
-}
-
-/* The first command on the bus is through. */
+/* Complete the first command on the bus. */
 static void io_leave(struct flash *f, u64 t, struct io_fifo *done)
 {
 	struct model_io *io = io_fifo_pop(&f->leaving);
@@ -528,26 +620,38 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 }
 
 /*
- * All commands leave over the bus, in order, so the first that is on it is the
- * next. While there is none, the bus is idle, and what may come to it first is
- * data from a die, a command that needs no die, or one that waits for programs.
+ * All commands leave over the bus, in order, so the first one on the bus is the
+ * next to complete. While the bus is idle, the next may be data from a die, a
+ * command that needs no die, or a command that waits for programs.
  */
 static u64 flash_next(const void *model)
 {
 	const struct flash *f = model;
-	u64 t = f->first_data_ns, decoded;
+	u64 t = f->first_data_ns;
 
 	if (f->leaving.head)
 		return f->leaving.head->event_ns;
 	if (f->waiting.head || f->flushing.head)
 		t = min(t, f->first_ns);
-	if (f->decoding.head) {
-		decoded = f->decoding.head->event_ns +
-			  transfer_ns((u64)f->decoding_least << MODEL_SECTOR_SHIFT,
-				      f->p.bus_mbps);
-		t = min(t, decoded + (f->decoding_others ? 0 : f->p.read_ns));
-	}
+	if (f->decoding.head)
+		t = min(t, f->decoding.head->event_ns + f->decoding_bus_ns +
+			   (f->decoding_others ? 0 : f->decoding_read_ns));
 	return t;
+}
+
+static void reads_init(struct flash *f, const struct model_params *p)
+{
+	u64 ns[2] = { p->read_ns, p->read_full_ns ? p->read_full_ns : p->read_ns };
+	u32 i, kind;
+
+	for (i = 0; i < 2; i++)
+		for (kind = 0; kind < FLASH_PAGE_KINDS; kind++)
+			f->read_ns[i][kind] =
+				div64_u64(ns[i] * (100 - p->read_spread_pct +
+						   kind * p->read_spread_pct), 100);
+	f->read_mbps[0] = p->bus_mbps;
+	f->read_mbps[1] = p->full_mbps ? p->full_mbps : p->bus_mbps;
+	f->pages_differ = p->read_spread_pct || p->read_slow_permille;
 }
 
 static void flash_init(void *model, const struct model_params *p, u64 sectors)
@@ -556,6 +660,9 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 	u32 i;
 
 	f->p = *p;
+	reads_init(f, p);
+	f->protect_ns = p->protect_after_ms ? p->protect_after_ms * 1000000ULL :
+			U64_MAX;
 	f->page_shift = ilog2(p->page_kib) + 1;	/* 2 sectors a KiB */
 	f->map_shift = ilog2(p->map_kib) + 1;
 	f->program_bytes = p->program_kib << 10;
@@ -572,7 +679,7 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 
 static const char *flash_check(const struct model_params *p)
 {
-	/* Else a write could wait for room that only more writes would make. */
+	/* A write must not wait for room that only further writes would make. */
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)
 		return "buffer_kib must hold program_kib, 2 * map_kib and a request of 512 KiB";

@@ -3,15 +3,15 @@
  * A model of a hard disk: one arm, a turning platter, an internal queue served
  * nearest-first, a read-ahead cache and, on request, a write cache.
  *
- * The medium is one long track after another, outside in, in zones of the same
- * number of tracks, each zone with as many sectors a track as its transfer rate
- * gives in one turn. Crossing from one track to the next takes no time: a
- * zone's rate is what it sustains. Where the platter stands follows from the
- * clock: sector 0 of every track passes the head at multiples of one turn.
+ * The medium is a sequence of tracks, from the outside in, in zones of equally
+ * many tracks. A track of a zone has as many sectors as the zone's transfer rate
+ * gives in one turn. Crossing to the next track takes no time: a zone's rate is
+ * a sustained one. The clock gives the platter's position: sector 0 of every
+ * track passes the head at multiples of one turn.
  *
- * A request on the medium takes a seek, the wait until its first sector comes
- * by, and its transfer; the command's overhead follows while the arm is already
- * on its next way. After a read the head reads on until the arm is needed.
+ * A request on the medium takes a seek, the wait for its first sector and its
+ * transfer. The command's overhead follows while the arm already makes its next
+ * move. After a read the head reads on until the arm is needed.
  */
 #include "model.h"
 
@@ -20,7 +20,7 @@
 /* Requests at the arm: bounds the search for the nearest. */
 #define HDD_MAX_QUEUE	256
 
-/* Places in the write cache, and how long one gets by writes that go on. */
+/* Runs in the write cache, and how long sequential writes make one. */
 #define HDD_MAX_DIRTY	64
 #define HDD_DIRTY_SECTORS	2048
 
@@ -46,9 +46,9 @@ struct hdd {
 	u64 write_cache_sectors;
 	u64 readahead_sectors;
 
-	struct io_fifo arrivals;	/* no slot for them yet */
-	struct io_fifo waiting;		/* writes that want room in the cache */
-	struct io_fifo flushing;	/* wait for the cache to be written */
+	struct io_fifo arrivals;	/* without a slot yet */
+	struct io_fifo waiting;		/* writes, for room in the cache */
+	struct io_fifo flushing;	/* for the cache to be written */
 	struct model_io *leaving;	/* complete at event_ns, sorted */
 	u32 slots_used;
 	u64 link_free_ns;
@@ -57,12 +57,12 @@ struct hdd {
 	u32 queued;
 	struct hdd_run dirty[HDD_MAX_DIRTY];
 	u32 nr_dirty;
-	u64 dirty_sectors;	/* with the run that is being written */
+	u64 dirty_sectors;	/* including the run that is being written */
 	u64 dirty_order;	/* of the next run */
 
-	/* The arm, and what it is doing until arm_ns (U64_MAX: nothing). */
+	/* The arm is busy until arm_ns (U64_MAX: idle). */
 	u64 arm_ns;
-	struct model_io *serving;	/* NULL: writing @writing */
+	struct model_io *serving;	/* NULL: it writes @writing */
 	struct hdd_run writing;
 
 	/* The head passed head_sector at head_ns, and reads on to ahead_end. */
@@ -71,7 +71,7 @@ struct hdd {
 	u64 ahead_end;
 
 	struct hdd_run segment[16];
-	u32 growing;		/* the one that is read into; HDD_NO_SEGMENT */
+	u32 growing;		/* the one that grows; HDD_NO_SEGMENT */
 	u64 segment_order;
 
 	u64 seek_ns;
@@ -107,7 +107,7 @@ static u32 zone_of(const struct hdd *h, u64 sector)
 	return zone;
 }
 
-/* The track of @sector, and when after the start of a turn it comes by. */
+/* Return the track of @sector, and when in a turn the sector passes the head. */
 static u64 locate(const struct hdd *h, u64 sector, u64 *angle_ns)
 {
 	u32 zone = zone_of(h, sector);
@@ -125,9 +125,9 @@ static u64 sectors_ns(const struct hdd *h, u64 first, u64 sectors)
 }
 
 /*
- * Seek time over a share x of all tracks: the arm speeds up and slows down,
- * settle + sqrt_ns * sqrt(x), until at the knee it has reached its top speed,
- * from where on it grows in a straight line of the same slope.
+ * Return the seek time over a share x of all tracks. Up to the knee the arm
+ * speeds up and slows down: settle + sqrt_ns * sqrt(x). Beyond the knee it moves
+ * at top speed, and the time grows in a straight line of the same slope.
  */
 static u64 seek_time(const struct hdd *h, u64 tracks)
 {
@@ -144,16 +144,16 @@ static u64 seek_time(const struct hdd *h, u64 tracks)
 	return h->p.seek_settle_ns + ((h->p.seek_sqrt_ns * root) >> 32);
 }
 
-/* --- where the head is, and how long it takes to get elsewhere --- */
+/* --- the position of the head, and moves --- */
 
-/* The first sector that the head has not read at @t, of the run it reads. */
+/* Return the first sector of the present run that the head has not read at @t. */
 static u64 head_at(const struct hdd *h, u64 t)
 {
 	u32 spt = h->zone_spt[zone_of(h, h->head_sector)];
 	u64 left = h->ahead_end - h->head_sector;
 	u64 turns, in_turn;
 
-	/* In whole turns and a rest, lest an idle night overflow the product. */
+	/* Whole turns and a rest, so that the product cannot overflow. */
 	turns = div64_u64_rem(t - h->head_ns, h->turn_ns, &in_turn);
 	if (turns > left)
 		return h->ahead_end;
@@ -163,7 +163,7 @@ static u64 head_at(const struct hdd *h, u64 t)
 
 struct hdd_move {
 	u64 from;		/* the first sector still to transfer */
-	bool goes_on;		/* with what the head is doing anyway */
+	bool goes_on;		/* continues the head's present run */
 	u64 seek_ns;
 	u64 rotation_ns;
 	u64 transfer_ns;
@@ -182,8 +182,8 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 }
 
 /*
- * What it takes to transfer the sectors from @start to @end, beginning at @t.
- * A read that begins in what the head is reading anyway needs no move.
+ * Plan the transfer of the sectors from @start to @end, beginning at @t. A read
+ * that begins in the head's present run needs no move.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -201,7 +201,7 @@ static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 		return m;
 
 	if (m.goes_on) {
-		/* Part of the next sector may have passed by already. */
+		/* Part of the next sector may have passed the head already. */
 		m.transfer_ns = h->head_ns - t +
 				sectors_ns(h, h->head_sector, end - h->head_sector);
 	} else {
@@ -239,7 +239,7 @@ static bool cache_has(const struct hdd *h, const struct model_io *io, u64 t)
 	return false;
 }
 
-/* A read from @start has ended where the head is: remember it, and go on. */
+/* Remember a read from @start that has ended at the head, and read on. */
 static void cache_read(struct hdd *h, u64 start)
 {
 	u64 keep = 2 * h->readahead_sectors;
@@ -263,7 +263,7 @@ static void cache_read(struct hdd *h, u64 start)
 	h->ahead_end = min(h->head_sector + h->readahead_sectors, h->sectors);
 }
 
-/* What is overwritten is no longer what was read. */
+/* Forget the sectors that a write overwrites. */
 static void cache_forget(struct hdd *h, u64 start, u64 end, u64 t)
 {
 	u32 i;
@@ -294,7 +294,7 @@ static void io_leave_at(struct hdd *h, struct model_io *io, u64 t)
 	*at = io;
 }
 
-/* Between cache and host: no arm, but the link, one after the other. */
+/* Move data between cache and host: over the link, one transfer at a time. */
 static void link_move(struct hdd *h, struct model_io *io, u64 t)
 {
 	h->link_free_ns = max(h->link_free_ns, t) +
@@ -329,7 +329,7 @@ static bool dirty_add(struct hdd *h, const struct model_io *io)
 	return true;
 }
 
-/* Take what there is room for, in order. */
+/* Take waiting writes into the cache, in order, while there is room. */
 static void writes_admit(struct hdd *h, u64 t)
 {
 	while (h->waiting.head && dirty_add(h, h->waiting.head)) {
@@ -338,7 +338,7 @@ static void writes_admit(struct hdd *h, u64 t)
 	}
 }
 
-/* A run of the cache has reached the medium. */
+/* End the write of a run of the cache to the medium. */
 static void dirty_written(struct hdd *h, u64 t)
 {
 	struct io_fifo waiters = h->flushing;
@@ -367,7 +367,7 @@ static void flush_begin(struct hdd *h, struct model_io *io, u64 t)
 		io_leave_at(h, io, t + h->p.cmd_ns);
 }
 
-/* The cache is written while the arm has nothing else to do, or has to be. */
+/* Is it time to write the cache? When the arm has no other work, or must. */
 static bool dirty_due(const struct hdd *h)
 {
 	return !h->queued || h->flushing.head || h->waiting.head ||
@@ -391,9 +391,15 @@ static struct hdd_move queue_plan(const struct hdd *h, u32 i, u64 t)
 		    io->op == MODEL_READ, t);
 }
 
+/* Return the distance by which the queue's rule compares requests. */
+static u64 distance_ns(const struct hdd *h, const struct hdd_move *m)
+{
+	return h->p.queue_rule ? m->seek_ns : position_ns(m);
+}
+
 /*
- * The nearest of all there is to do, in time. Returns its place: a request in
- * the queue, or, behind these, a run of the write cache.
+ * Find the nearest work. Returns its index: a request in the queue, or, from
+ * h->queued on, a run of the write cache.
  */
 static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 {
@@ -410,7 +416,7 @@ static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 
 			m = plan(h, run->start, run->end, false, t);
 		}
-		if (!i || position_ns(&m) < position_ns(best)) {
+		if (!i || distance_ns(h, &m) < distance_ns(h, best)) {
 			*best = m;
 			found = i;
 		}
@@ -418,6 +424,12 @@ static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 			break;
 	}
 	return found;
+}
+
+/* Must the oldest request be next, because few wait? */
+static bool queue_in_order(const struct hdd *h)
+{
+	return h->queued < h->p.reorder_min && !dirty_due(h);
 }
 
 static void queue_take(struct hdd *h, u32 i)
@@ -434,7 +446,7 @@ static void dirty_take(struct hdd *h, u32 i)
 	h->dirty[i] = h->dirty[--h->nr_dirty];
 }
 
-/* Give the arm its next work, if there is any. */
+/* Give the arm its next work, if any. */
 static void arm_start(struct hdd *h, u64 t)
 {
 	struct hdd_move m;
@@ -443,7 +455,7 @@ static void arm_start(struct hdd *h, u64 t)
 	h->arm_ns = U64_MAX;
 	if (!h->queued && !h->nr_dirty)
 		return;
-	if (queue_overdue(h, t))
+	if (queue_overdue(h, t) || queue_in_order(h))
 		m = queue_plan(h, 0, t);
 	else
 		i = nearest(h, t, &m);
@@ -466,7 +478,7 @@ static void arm_finish(struct hdd *h)
 	u64 t = h->arm_ns;
 	u64 end = io ? io->sector + io->sectors : h->writing.end;
 
-	/* A read that ended inside what was read before moves the head nowhere. */
+	/* A read of sectors that the head has passed does not move the head. */
 	if (!io || io->op == MODEL_WRITE || h->growing == HDD_NO_SEGMENT ||
 	    end > head_at(h, t)) {
 		h->head_sector = end;
@@ -555,7 +567,7 @@ static u64 hdd_next(const void *model)
 	const struct hdd *h = model;
 	u64 t = h->leaving ? h->leaving->event_ns : U64_MAX;
 
-	/* Writing its cache, the arm keeps only those waiting who want it next. */
+	/* While the arm writes the cache, only commands in wait depend on its end. */
 	if (h->arm_ns != U64_MAX &&
 	    (h->serving || h->queued || h->waiting.head || h->flushing.head))
 		t = min(t, h->arm_ns + h->p.cmd_ns);
@@ -591,7 +603,7 @@ static void hdd_init(void *model, const struct model_params *p, u64 sectors)
 	h->sectors = sectors;
 	h->turn_ns = div64_u64(60ULL * 1000 * 1000 * 1000, p->rpm);
 	h->knee = div64_u64((u64)p->seek_knee_permille << 32, 1000);
-	/* The knee may be the whole stroke, one more than 32 bits hold. */
+	/* The knee may be the whole stroke, 1 << 32. */
 	h->knee_sqrt = isqrt(h->knee << 30) << 1;
 	h->write_cache_sectors = (u64)p->write_cache_kib * 2;
 	h->readahead_sectors = (u64)p->readahead_kib * 2;
@@ -602,6 +614,8 @@ static void hdd_init(void *model, const struct model_params *p, u64 sectors)
 
 static const char *hdd_check(const struct model_params *p)
 {
+	if (p->slots > HDD_MAX_QUEUE)
+		return "a disk's slots must not be above 256";
 	if (p->inner_mbps > p->outer_mbps)
 		return "inner_mbps must not be above outer_mbps";
 	/* 64 KiB a track: else there are too many to count seeks in 64 bits. */

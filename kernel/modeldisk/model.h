@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a model of a device is to those who drive it: the block driver, with
- * the kernel's clock and a timer, or a test, with a clock of its own.
+ * The interface between a model of a device and its driver: the block driver,
+ * with the kernel's clock and a timer, or a test, with a clock of its own.
  *
- * A model is a simulation of discrete events that never looks at a clock. It
- * is told the time, in ns, and brings itself up to that: every event happens
- * at its own exact time, however late the model hears of it. Its driver
+ * A model is a simulation of discrete events that never reads a clock. The
+ * driver names the time, in ns, and the model simulates up to it. Every event
+ * happens at its own exact time, however late the driver calls. The driver
  *
  *   - submits a command, at a time no earlier than any it named before;
  *   - asks when a command may complete next, and comes back then at the latest;
- *   - advances the model to the present and gets what has completed.
+ *   - advances the model to the present and gets the completed commands.
  *
- * Nothing here sleeps, allocates or locks: the driver holds one lock over all.
+ * A model does not sleep, allocate or lock: the driver holds one lock for all
+ * calls.
  */
 #ifndef MODELDISK_MODEL_H
 #define MODELDISK_MODEL_H
@@ -27,29 +28,30 @@ enum model_op {
 	MODEL_READ,
 	MODEL_WRITE,
 	MODEL_FLUSH,
-	MODEL_DISCARD,	/* write-zeroes too: only what is noted changes */
+	MODEL_DISCARD,	/* write-zeroes too: no data moves */
 };
 
 struct model_io;
 
-/* A piece of a command, at work in one place of the device. */
+/* A part of a command, for one die. */
 struct model_part {
 	struct model_part *next;
 	struct model_io *io;
 	u32 bytes;
+	u32 read_ns;
 };
 
 /**
  * struct model_io - a command in the device
  * @sector: first sector, of 512 bytes
- * @sectors: how many
- * @op: what to do
+ * @sectors: their number
+ * @op: the operation
  * @fua: a write that must be on the medium before it completes
  * @done_ns: when it completed
- * @submit_ns: when the model got it
+ * @submit_ns: when the driver submitted it
  *
- * The driver fills in @sector, @sectors, @op and @fua. What follows
- * @submit_ns belongs to the model from submission to completion.
+ * The driver fills in @sector, @sectors, @op and @fua. All fields after
+ * @submit_ns belong to the model from submission to completion.
  */
 struct model_io {
 	u64 sector;
@@ -60,15 +62,15 @@ struct model_io {
 	u64 submit_ns;
 
 	struct model_io *next;
-	u64 event_ns;		/* the end of what it is in the middle of */
-	u64 barrier;		/* flush: waits for what was to write before this */
-	u32 pending;		/* parts, or writes, still to wait for */
-	u32 charge;		/* room it takes in the write buffer, bytes */
+	u64 event_ns;		/* the end of its present stage */
+	u64 barrier;		/* flush: waits for all programs, or runs, before this */
+	u32 pending;		/* parts, or writes, that it waits for */
+	u32 charge;		/* its room in the write buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
 	struct model_part parts[];
 };
 
-/* First come, first served. A zeroed one is empty. */
+/* A queue, first come, first served. A zeroed one is empty. */
 struct io_fifo {
 	struct model_io *head;
 	struct model_io **tail;
@@ -93,7 +95,7 @@ static inline struct model_io *io_fifo_pop(struct io_fifo *fifo)
 	return io;
 }
 
-/* A number a model publishes: a sum since it began, or a present state. */
+/* A figure that a model publishes: a sum since its start, or a present state. */
 struct model_stat {
 	const char *name;
 	u64 value;
@@ -103,19 +105,19 @@ struct model_stat {
 
 /**
  * struct model_ops - a model
- * @name: what users call it
+ * @name: its name for users
  * @param: PARAM_FLASH or PARAM_HDD, its parameters in MODEL_PARAMS()
  * @size: bytes of state, the same for all parameters
- * @check: NULL, or what is wrong with parameters each within its bounds
- * @parts: length of model_io.parts[] that it needs
- * @init: sets up zeroed state for a device of that many sectors
- * @discards: does it take MODEL_DISCARD?
- * @volatile_cache: does data wait in a cache that loses power?
- * @submit: takes a command, having advanced to @now
- * @advance: brings the state up to @now, and appends what completed
- * @next: no command completes before this time unless another is submitted;
- *	U64_MAX when none can
- * @stats: fills in at most MODEL_MAX_STATS numbers and returns how many
+ * @check: returns what is wrong with parameters that are within their bounds, or NULL
+ * @parts: returns the length of model_io.parts[]
+ * @init: sets up zeroed state for a device of so many sectors
+ * @discards: it takes MODEL_DISCARD
+ * @volatile_cache: returns whether a power loss loses completed writes
+ * @submit: advances to @now and takes a command
+ * @advance: simulates up to @now, and appends completed commands to @done
+ * @next: returns a time before which no command completes unless another is
+ *	submitted; U64_MAX if none can
+ * @stats: fills in at most MODEL_MAX_STATS figures and returns their number
  */
 struct model_ops {
 	const char *name;
@@ -139,8 +141,8 @@ extern const struct model_ops hdd_model;
 /**
  * struct model_profile - a device by name
  * @name: as in configfs
- * @model: what it is
- * @rotational: as told to the block layer
+ * @model: its model
+ * @rotational: the block layer's flag
  * @size_mib: default size
  * @hw_queues: default number of hardware queues
  * @depth: default tags of each

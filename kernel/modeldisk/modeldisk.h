@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the parts of the driver share: configfs.c sets up, queue.c serves. */
+/* The parts of the driver: configfs.c sets up, queue.c serves, store.c keeps data. */
 #ifndef MODELDISK_H
 #define MODELDISK_H
 
@@ -16,12 +16,12 @@
 #define SETTING_LIVE	0x8
 
 /*
- * struct mdk_settings - all that a user sets before power-on
+ * struct mdk_settings - all settings of a device
  *
  * The numbers' bounds are in settings.h and model-params.h.
  */
 struct mdk_settings {
-	/* where the rest comes from, but for what was written since */
+	/* the source of the values that the user has not written */
 	const struct model_profile *profile;
 	struct model_params model;
 	/* MiB; 64 TiB at most */
@@ -31,19 +31,19 @@ struct mdk_settings {
 	u32 depth;
 	/* logical block size, bytes */
 	u32 block_size;
-	/* 1: keep what is written, for reads to find */
+	/* 1: keep written data for reads */
 	u32 memory_backed;
-	/* ... in this many MiB from the start on; 0: in all */
+	/* ... of the first so many MiB; 0: of all */
 	u32 kept_mib;
-	/* until the block layer gives a request up */
+	/* until the block layer gives up a request */
 	u32 timeout_ms;
-	/* of the random numbers behind the rates below */
+	/* of the random numbers that draw the faults below */
 	u32 seed;
-	/* requests in a million that end in an error */
+	/* requests in a million that fail */
 	u32 error_ppm;
-	/* ... that never end by themselves, but by the timeout */
+	/* ... that end only by the timeout */
 	u32 stall_ppm;
-	/* ... that are refused for now; some must get through */
+	/* ... that the driver refuses for now; some must get through */
 	u32 resource_ppm;
 };
 
@@ -55,20 +55,20 @@ struct mdk_disk;
  * @name: of the disk, /dev/@name
  * @set: must stay until mdk_disk_del(), and only live settings may change
  *
- * Returns the device, or an ERR_PTR(), having said why if that is not obvious.
+ * Returns the device, or an ERR_PTR(); the kernel log has the reason.
  */
 struct mdk_disk *mdk_disk_add(const char *name, const struct mdk_settings *set);
 
-/* mdk_disk_del - power off, once all requests have ended, by timeout if need be */
+/* mdk_disk_del - power off, after all requests have ended, if need be by timeout */
 void mdk_disk_del(struct mdk_disk *disk);
 
-/* mdk_debugfs_init, mdk_debugfs_exit - the folder above all devices' figures */
+/* mdk_debugfs_init, mdk_debugfs_exit - the folder of all devices' figures */
 void mdk_debugfs_init(void);
 void mdk_debugfs_exit(void);
 
 /**
  * struct mdk_store - the data of a memory-backed device
- * @pages: those ever written; the others read as zeros
+ * @pages: the written ones; all others read as zeros
  * @sem: read to use pages, write to free them
  */
 struct mdk_store {
@@ -79,7 +79,7 @@ struct mdk_store {
 void mdk_store_init(struct mdk_store *store);
 void mdk_store_free(struct mdk_store *store);
 
-/* mdk_store_transfer - copy or erase what @rq asks for; may sleep */
+/* mdk_store_transfer - copy or erase the data of @rq; may sleep */
 blk_status_t mdk_store_transfer(struct mdk_store *store, struct request *rq);
 
 #endif /* MODELDISK_H */

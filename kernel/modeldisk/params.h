@@ -5,29 +5,38 @@
 
 #include "shim.h"
 
-/* Whose parameter it is, and what it must be besides within its bounds. */
+/* The models that have a parameter, and what holds beside its bounds. */
 #define PARAM_FLASH	0x1
 #define PARAM_HDD	0x2
 #define PARAM_ANY	(PARAM_FLASH | PARAM_HDD)
 #define PARAM_POWER_OF_2	0x4
 
-/* What a model is made from: it looks only at what is its own. */
+/* The parameters of all models; a model reads only its own. */
 struct model_params {
-	/* a command's latency beside everything else, ns */
+	/* a constant part of every command's latency, ns */
 	u32 cmd_ns;
 	/* bandwidth to the host, MB (10^6 bytes) a second */
 	u32 bus_mbps;
-	/* commands the controller has at work; more wait in turn */
+	/* commands in work at once; further ones wait in order */
 	u32 slots;
-	/* the controller's time for a command, one after the other, ns */
+	/* the controller's time for a command, one at a time, ns */
 	u32 ctrl_ns;
 	/* dies, each serving one operation at a time */
 	u32 dies;
-	/* what lies on one die before the next die's turn, KiB */
+	/* consecutive data on one die, KiB; the next die follows */
 	u32 page_kib;
-	/* reading a page or less from the array, ns */
+	/* time to read a page, or a part of it, from the die, ns */
 	u32 read_ns;
-	/* what one program operation writes, KiB */
+	/* the same for a read of more than 4 KiB, ns; 0: read_ns */
+	u32 read_full_ns;
+	/* its bandwidth to the host, MB/s; 0: bus_mbps */
+	u32 full_mbps;
+	/* a third of the pages is read this much faster, a third slower, percent */
+	u32 read_spread_pct;
+	/* so many pages in a thousand take read_slow_ns longer */
+	u32 read_slow_permille;
+	u32 read_slow_ns;
+	/* data of one program operation, KiB */
 	u32 program_kib;
 	/* and its time, ns */
 	u32 program_ns;
@@ -37,16 +46,23 @@ struct model_params {
 	u32 overtake_max;
 	/* write buffer, KiB */
 	u32 buffer_kib;
-	/* a write costs whole units of this size, KiB */
+	/* a write takes whole units of this size, KiB */
 	u32 map_kib;
 	/* 1: the buffer survives power loss; flush and FUA cost nothing */
 	u32 power_safe;
-	/* what can be written before garbage collection starts, MiB */
+	/* writes before garbage collection starts, MiB */
 	u32 gc_after_mib;
 	/* write amplification from then on, percent; 100: none */
 	u32 gc_amplify_pct;
-	/* copying one program's worth, its share of erasing included, ns */
+	/* time to copy the data of one program, its share of erasing included, ns */
 	u32 gc_ns;
+	/* copies are saved up and made so many at a time; 0: at once */
+	u32 gc_burst;
+	/*
+	 * When writes have waited for room for this long without a break, ms,
+	 * they hold no slot and no copies are saved up; 0: never.
+	 */
+	u32 protect_after_ms;
 	/* revolutions a minute */
 	u32 rpm;
 	/* transfer rate of the outermost and innermost zone, MB/s */
@@ -56,17 +72,21 @@ struct model_params {
 	u32 seek_settle_ns;
 	u32 seek_sqrt_ns;
 	u32 seek_knee_permille;
-	/* a request this old is served next, ms; 0: never mind age */
+	/* a request this old is next, ms; 0: age does not count */
 	u32 age_limit_ms;
-	/* how far a read goes on by itself, KiB; 0: not at all */
+	/* the next request is the one with the least; 0: seek and rotation, 1: seek */
+	u32 queue_rule;
+	/* with fewer requests than this waiting, the oldest is next */
+	u32 reorder_min;
+	/* read-ahead after a read, KiB; 0: none */
 	u32 readahead_kib;
-	/* streams the read cache remembers */
+	/* segments of the read cache */
 	u32 cache_segments;
 	/* write cache, KiB; 0: a write ends on the medium */
 	u32 write_cache_kib;
 };
 
-/* Each has a line in model-params.h, and nothing else has. */
+/* Every field has a line in model-params.h, and the other way round. */
 enum {
 #define PARAM(name, ...) MODEL_PARAM_##name,
 #include "model-params.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The block driver around a model: requests go in as commands, one timer a
- * device brings them out again when the model says they are done.
+ * The block driver around a model: it submits requests as commands, and one
+ * timer a device completes them when the model says so.
  *
- * Each device is one state machine under one lock, as the device it stands for
- * is one thing; it is not made to measure lock contention (null_blk is).
+ * Each device is one state machine under one lock. It is not made to measure
+ * lock contention; null_blk is.
  */
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>
@@ -15,7 +15,7 @@
 
 #include "modeldisk.h"
 
-/* What becomes of a request. */
+/* The fate of a request. */
 enum mdk_fate {
 	FATE_SERVED,
 	FATE_ERROR,
@@ -41,10 +41,10 @@ struct mdk_disk {
 	struct dentry *debugfs;
 	struct mdk_store store;
 
-	/* Guards all below it, but for @completed. Taken in interrupts. */
+	/* Guards all fields after it but @completed. Interrupts take it. */
 	spinlock_t lock;
 	struct hrtimer timer;
-	u64 armed_ns;		/* when the timer goes off; U64_MAX: it does not */
+	u64 armed_ns;		/* expiry of the timer; U64_MAX: not armed */
 	struct io_fifo done;	/* for the timer to complete */
 	void *model;
 	u64 random;
@@ -53,7 +53,7 @@ struct mdk_disk {
 	u64 submitted;
 	u64 interrupts;
 
-	u64 completed;		/* written by the timer only */
+	u64 completed;		/* only the timer writes it */
 };
 
 /* The driver's part of a request. */
@@ -67,7 +67,7 @@ static struct dentry *mdk_debugfs;
 
 /* --- the timer --- */
 
-/* Make sure that the timer goes off when the next command is done. */
+/* Arm the timer for the time of the next completion. */
 static void mdk_arm(struct mdk_disk *d)
 {
 	u64 next = d->done.head ? 0 : d->ops->next(d->model);
@@ -111,7 +111,7 @@ static void mdk_timer_init(struct mdk_disk *d)
 {
 	d->armed_ns = U64_MAX;
 #ifdef MDK_HAVE_HRTIMER_SETUP
-	/* Since 6.13; hrtimer_init() went in 6.15. */
+	/* Since 6.13; 6.15 has no hrtimer_init(). */
 	hrtimer_setup(&d->timer, mdk_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS_PINNED);
 #else
@@ -122,7 +122,7 @@ static void mdk_timer_init(struct mdk_disk *d)
 
 /* --- requests --- */
 
-/* splitmix64 (Steele, Lea, Flood, 2014): any seed will do. */
+/* splitmix64 (Steele, Lea, Flood, 2014), for which every seed is good. */
 static u64 mdk_random(struct mdk_disk *d)
 {
 	u64 z = d->random += 0x9e3779b97f4a7c15ULL;
@@ -190,7 +190,7 @@ static bool mdk_describe(struct request *rq, struct model_io *io,
 	}
 }
 
-/* Whether the data of @rq is for the store. */
+/* Does the store keep the data of @rq? */
 static bool mdk_keeps(const struct mdk_settings *set, const struct request *rq)
 {
 	sector_t end = (sector_t)set->kept_mib << (20 - SECTOR_SHIFT);
@@ -241,7 +241,7 @@ static enum blk_eh_timer_return mdk_timeout(struct request *rq)
 {
 	struct mdk_command *cmd = blk_mq_rq_to_pdu(rq);
 
-	/* The model still has it, and does not lose any: it is slow, no more. */
+	/* The model still has the request and will complete it. */
 	if (!cmd->stalled)
 		return BLK_EH_RESET_TIMER;
 
@@ -260,8 +260,8 @@ static const struct blk_mq_ops mdk_mq_ops = {
 /* --- figures --- */
 
 /*
- * One "name value" a line: times in ns since power-on, of work begun and done,
- * summed over the parts of the device that do it.
+ * One "name value" a line. Times are sums in ns since power-on, over all parts
+ * of the device that do this kind of work.
  */
 static int mdk_stats_show(struct seq_file *m, void *unused)
 {
@@ -332,7 +332,7 @@ static int mdk_init_tags(struct mdk_disk *d)
 	/* Until 6.14; since then all queues merge. */
 	tags->flags |= BLK_MQ_F_SHOULD_MERGE;
 #endif
-	/* Pages for the data are allocated, and copied, while a request waits. */
+	/* The store allocates and copies pages, which may sleep. */
 	if (d->set->memory_backed)
 		tags->flags |= BLK_MQ_F_BLOCKING;
 	return blk_mq_alloc_tag_set(tags);
@@ -363,7 +363,7 @@ static struct gendisk *mdk_alloc_disk(struct mdk_disk *d)
 	return blk_mq_alloc_disk(&d->tags, &lim, d);
 }
 
-#else /* until 6.9 the limits are set one by one afterwards */
+#else /* older kernels have a function for each limit */
 
 static struct gendisk *mdk_alloc_disk(struct mdk_disk *d)
 {
@@ -471,7 +471,7 @@ void mdk_disk_del(struct mdk_disk *d)
 {
 	debugfs_remove(d->debugfs);
 	del_gendisk(d->gendisk);
-	/* No request is left, but for a write buffer the timer may be set. */
+	/* No request is left, but the timer may be armed for a write buffer. */
 	hrtimer_cancel(&d->timer);
 	WARN_ON(d->submitted != d->completed);
 	put_disk(d->gendisk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * All that the models need from around them, so that the same files compile
- * into the module and into a program in user space.
+ * All that the models need from their environment, so that the same files
+ * compile into the module and into a program in user space.
  */
 #ifndef MODELDISK_SHIM_H
 #define MODELDISK_SHIM_H

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The data of a memory-backed device: a page for each that was ever written.
+ * The data of a memory-backed device: a page of memory for each written page.
  *
- * Requests that overlap are copied in any order, as a device may, so copying
- * needs no lock; only freeing pages must wait for those who use them.
+ * A device may serve overlapping requests in any order, so copying needs no
+ * lock. Only freeing pages must wait until no request uses them.
  */
 #include <linux/highmem.h>
 #include <linux/sched.h>
@@ -94,7 +94,7 @@ static blk_status_t store_copy_all(struct mdk_store *store, struct request *rq)
 	return status;
 }
 
-/* Free the pages from @pos to @end, and zero what is in it of others. */
+/* Free the pages from @pos to @end, and zero the parts of pages at both ends. */
 static void store_erase(struct mdk_store *store, loff_t pos, loff_t end)
 {
 	unsigned long index;

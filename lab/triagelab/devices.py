@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Devices to schedule for, and how a guest sets one up.
 
-Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in it.
+Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in it. A drive of
+drives/ is a modeldisk with the settings of its file.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from triagelab import drives
 from triagelab.errors import RequestError, unknown
 from triagelab.modules import SOURCE
 from triagelab.settings import is_number
@@ -134,26 +136,29 @@ _DESCRIPTIONS = {
 
 
 def names() -> list[str]:
-    """The devices there are."""
-    return list(_DESCRIPTIONS)
+    """The devices there are, those fitted to measured drives last."""
+    return [*_DESCRIPTIONS, *drives.names()]
 
 
 def describe(name: str) -> str:
     """One line on a device."""
-    return _DESCRIPTIONS[name]
+    if name in _DESCRIPTIONS:
+        return _DESCRIPTIONS[name]
+    drive = drives.find(name)
+    return f"modeldisk: {drive.product}, {drive.kind}"
 
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
     """The device called `name`, with settings changed as a user says: device.KEY, model.KEY."""
     if "/" in name:
         raise RequestError(f"{name}, a device of this computer, is for --machine host")
-    if name not in _DESCRIPTIONS:
-        raise unknown("device", name, _DESCRIPTIONS)
+    if name not in names():
+        raise unknown("device", name, names())
     if name == "null":
         bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
         bounds[_COUNT] = _COUNT_BOUNDS
     else:
-        bounds = _modeldisk_bounds(name)
+        bounds = modeldisk_bounds(name)
     checked = _checked(name, bounds | {_SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}, changes)
     tags = checked.pop(_SCHEDULER_TAGS.split(".", 1)[1], None)
     device = _null(checked) if name == "null" else _modeldisk(name, checked)
@@ -187,21 +192,31 @@ def _null(changes: Mapping[str, str]) -> Device:
     )
 
 
-def _modeldisk(profile: str, changes: Mapping[str, str]) -> Device:
+def _modeldisk(name: str, changes: Mapping[str, str]) -> Device:
+    profile, own = _profile(name)
     return Device(
-        name=profile,
-        description=describe(profile),
+        name=name,
+        description=describe(name),
         blocks=("md0",),
         module="modeldisk",
         group="modeldisk",
-        settings={"profile": profile} | dict(changes),
+        settings={"profile": profile} | own | dict(changes),
         parts=_HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
     )
 
 
-def _modeldisk_bounds(profile: str) -> dict[str, Bounds]:
-    """The settings and parameters of a profile, read where the driver itself has them."""
-    kind = "PARAM_HDD" if profile == "hdd" else "PARAM_FLASH"
+def _profile(name: str) -> tuple[str, dict[str, str]]:
+    """The driver's profile of a device, and the settings by which the device differs from it."""
+    if name in _DESCRIPTIONS:
+        return name, {}
+    drive = drives.find(name)
+    own = drive.settings | drive.parameters
+    return drive.profile, {key: str(value) for key, value in own.items()}
+
+
+def modeldisk_bounds(name: str) -> dict[str, Bounds]:
+    """The settings and parameters of a device, read where the driver itself has them."""
+    kind = "PARAM_HDD" if _profile(name)[0] == "hdd" else "PARAM_FLASH"
     return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
 
 
@@ -229,7 +244,7 @@ def was_set_to(device: Device, out: Path) -> dict[str, str]:
     if device.module is None:
         return dict(device.settings)
     if device.module == "modeldisk":
-        known = {"profile", *(key.split(".", 1)[1] for key in _modeldisk_bounds(device.name))}
+        known = {"profile", *(key.split(".", 1)[1] for key in modeldisk_bounds(device.name))}
     else:
         known = set(device.settings)
     lines = (out / "device").read_text().splitlines()

@@ -57,20 +57,27 @@ null() {
 
 modprobe null_blk nr_devices=0 || fail "the kernel has no null_blk"
 device disk flash
-echo none > /sys/block/disk/queue/scheduler
+# Long reads and pages of several kinds, which a drive may have besides.
+device uneven flash read_full_ns=90000 full_mbps=1000 read_spread_pct=15 \
+	read_slow_permille=50 read_slow_ns=100000
+for name in disk uneven; do
+	echo none > /sys/block/$name/queue/scheduler
+done
 sleep 3 # what follows a boot is no noise of ours
 
-# Size, and what it takes the device alone, from its parameters, ns.
-while read -r size ns; do
+# Device, size, and the time that one read alone takes by its parameters, ns.
+while read -r name size ns; do
 	null "$ns"
 	cost nullb9 --bs="$size"
 	theirs=$cost
-	cost disk --bs="$size"
-	echo "$size reads: $cost instructions, null_blk $theirs, ratio $((cost * 100 / theirs)) %"
+	cost "$name" --bs="$size"
+	echo "$name, $size reads: $cost instructions, null_blk $theirs, ratio $((cost * 100 / theirs)) %"
 	[ $((cost * 10)) -le $((theirs * 13)) ] || fail "that is too much"
 	rmdir /sys/kernel/config/nullb/nullb9
 done <<-END
-	4k 63000
-	64k 110000
+	disk 4k 63000
+	disk 64k 110000
+	uneven 4k 68000
+	uneven 64k 190000
 END
 rmmod null_blk

@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The program that drives kernel/modeldisk's models in user space, and the calibration of `flash`.
+"""The calibration of `flash`.
 
 Run as a program, prints the table of docs/modeldisk.md: how the P99 of an L-app, 4 KiB
 random reads one at a time, grows beside T-apps with 128 requests each.
 """
 
-import json
-import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).parent
-MODELS = HERE.parents[1] / "kernel/modeldisk"
+from triagelab.simulator import Simulator
 
 #: As measured on a real device with `none`, as a ratio to alone (docs/modeldisk.md names the
 #: study). With 4 KiB reads it says only that the P99 stays below 0.21 ms, 2.7 times that.
@@ -28,37 +23,6 @@ STUDY: dict[str, dict[int, float]] = {
 HOST_NS = round(5 / 776e3 * 1e9)
 #: With the host's share as it is in `sim`, the L-app alone sees 77 µs.
 L_APP = "l:read:random:4096:1:host_ns=13900"
-
-
-@dataclass(frozen=True)
-class Simulator:
-    """The program that drives a model."""
-
-    program: Path
-
-    @staticmethod
-    def build(folder: Path) -> "Simulator":
-        """Compile it, with sanitizers, into `folder`."""
-        names = ("flash.c", "hdd.c", "profiles.c")
-        sources = [HERE / "simulate.c", *(MODELS / name for name in names)]
-        warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
-        sanitizers = ["-fsanitize=undefined,address", "-fno-sanitize-recover=undefined"]
-        program = folder / "simulate"
-        subprocess.run(
-            ["gcc", "-std=gnu11", "-O2", *warnings, *sanitizers, "-o", program, *sources],
-            check=True,
-        )
-        return Simulator(program)
-
-    def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """What `jobs` saw of the device, by name, and the model's own figures as "stats"."""
-        arguments = [f"{name}={value}" for name, value in settings.items()]
-        done = subprocess.run(
-            [self.program, profile, *arguments, *jobs], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout)
-        return {**results["jobs"], "stats": results["stats"]}
 
 
 def p99_alone(simulate: Simulator) -> float:

@@ -7,7 +7,7 @@
  *
  * PARAMETER is one of model-params.h. SETTING is size_mib, time_ms, warmup_ms (not
  * counted), interval_ms (bytes moved in each, if given) or seed. JOB is
- * NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]..., a closed loop:
+ * NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]..., a closed loop unless it has a rate:
  *
  *   OP       read, write, fua, flush, discard
  *   PATTERN  random, sequential, or alternate (between two places @span apart)
@@ -15,11 +15,17 @@
  *   host_ns  the host's time for each command, one after the other
  *   think_ns a pause between completion and the next command
  *   limit    commands in all
+ *   rate     commands a second, at exponentially distributed intervals; the
+ *            job waits while DEPTH of them are in the device, and catches up
+ *
+ * "trace" in the results is a hash of every command's job, start and end: two
+ * runs have the same one if no command took a ns more or less.
  *
  * Exit status 1: bad arguments. 3: the model completed a command before the
  * time it had promised as the earliest, or too late for the promise to be of
  * use; then the driver's timer would be late.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +40,10 @@ struct job {
 	enum model_op op;
 	bool fua;
 	char pattern[MAX_NAME];
-	u64 bytes, depth, offset, span, host_ns, think_ns, limit;
+	u64 bytes, depth, offset, span, host_ns, think_ns, limit, rate;
 
 	u64 host_free_ns;
+	u64 arrival_ns;		/* of the last command, if there is a rate */
 	u64 next_offset;
 	u64 begun;
 	struct slot *head, **tail;	/* to submit, in order */
@@ -59,6 +66,7 @@ static const struct model_profile *profile;
 static u64 size_mib, time_ms = 1000, warmup_ms, interval_ms, seed = 1;
 static struct job jobs[MAX_JOBS];
 static size_t nr_jobs;
+static u64 trace = 0xcbf29ce484222325ULL;	/* FNV-1a, a word at a time */
 
 static void fail(const char *what, const char *which)
 {
@@ -142,6 +150,8 @@ static void set_job(struct job *job, const char *name, const char *text)
 		job->think_ns = value;
 	else if (!strcmp(name, "limit"))
 		job->limit = value;
+	else if (!strcmp(name, "rate"))
+		job->rate = value;
 	else
 		fail("no such key of a job", name);
 }
@@ -215,6 +225,14 @@ static u64 next_offset(struct job *job)
 	return offset;
 }
 
+/* The time from one arrival to the next, exponential with this rate a second. */
+static u64 interval_ns(u64 rate)
+{
+	double share = ((random64() >> 11) + 1) * 0x1p-53;	/* 0 < share <= 1 */
+
+	return -log(share) * 1e9 / rate;
+}
+
 /* The job wants another command at @t; the host takes its time for it. */
 static void ask(struct slot *slot, u64 t)
 {
@@ -222,6 +240,10 @@ static void ask(struct slot *slot, u64 t)
 
 	if (job->begun++ >= job->limit)
 		return;
+	if (job->rate) {
+		job->arrival_ns += interval_ns(job->rate);
+		t = max(t, job->arrival_ns);
+	}
 	slot->asked_ns = t;
 	job->host_free_ns = max(job->host_free_ns, t) + job->host_ns;
 	slot->submit_ns = job->host_free_ns;
@@ -283,10 +305,18 @@ static void submit(void *model, struct job *job, struct io_fifo *done, u32 parts
 	profile->model->submit(model, io, slot->submit_ns, done);
 }
 
+static void hash(u64 word)
+{
+	trace = (trace ^ word) * 0x100000001b3ULL;
+}
+
 static void record(struct slot *slot, u64 t)
 {
 	struct job *job = slot->job;
 
+	hash(job - jobs);
+	hash(slot->asked_ns);
+	hash(t);
 	if (interval_ms && t / 1000000 < time_ms)
 		job->intervals[t / 1000000 / interval_ms] += job->bytes;
 	if (t < warmup_ms * 1000000)
@@ -388,7 +418,8 @@ static void print_results(const void *model, u64 wakes)
 		printf("%s", i ? ", " : "");
 		print_job(&jobs[i]);
 	}
-	printf("}, \"stats\": {\"wakes\": %llu", (unsigned long long)wakes);
+	printf("}, \"stats\": {\"wakes\": %llu, \"trace\": %llu",
+	       (unsigned long long)wakes, (unsigned long long)trace);
 	for (u32 i = 0; i < n; i++)
 		printf(", \"%s\": %llu", stats[i].name,
 		       (unsigned long long)stats[i].value);

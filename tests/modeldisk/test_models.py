@@ -7,11 +7,14 @@ at another time than the one it told its driver to come back at.
 """
 
 import math
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
+from triagelab.simulator import Simulator
 
-from tests.modeldisk.calibration import STUDY, Simulator, p99_alone, p99_beside
+from tests.modeldisk.calibration import STUDY, p99_alone, p99_beside
 
 WITHIN = 0.03
 MIB = 1 << 20
@@ -182,12 +185,70 @@ def test_flash_programs_let_only_so_many_reads_pass(simulate: Simulator) -> None
     assert found["w"]["iops"] == near(1 / cycle_s)
 
 
-def test_flash_slots_full_of_writes_keep_reads_out(simulate: Simulator) -> None:
-    settings = PLAIN_FLASH | {"slots": 16, "buffer_kib": 2048}
-    jobs = ["w:write:random:65536:512", "r:read:random:4096:1"]
+@pytest.mark.parametrize(("slots", "writes"), [(16, 512), (1024, 1536)])
+def test_flash_slots_full_of_writes_keep_reads_out(
+    simulate: Simulator, slots: int, writes: int
+) -> None:
+    settings = PLAIN_FLASH | {"slots": slots, "buffer_kib": 2048}
+    jobs = [f"w:write:random:65536:{writes}", "r:read:random:4096:1"]
     found = simulate("flash", *jobs, time_ms=3000, warmup_ms=1000, **settings)
     # It takes its turn behind all that was submitted before, at the pace of programs.
-    assert found["r"]["mean_ns"] == near((512 - 16) * 65536 / (16 * 65536 / 640e-6) * 1e9)
+    assert found["r"]["mean_ns"] == near((writes - slots) * 65536 / (16 * 65536 / 640e-6) * 1e9)
+
+
+def test_flash_writes_that_wait_for_long_let_reads_pass(simulate: Simulator) -> None:
+    settings = PLAIN_FLASH | {
+        "slots": 16, "buffer_kib": 2048, "program_steps": 4, "protect_after_ms": 500,
+    }  # fmt: skip
+    # A program lets a read in at the end of its present step. The pauses keep the read from
+    # falling into step with the programs.
+    jobs = ["w:write:random:65536:512", "r:read:random:4096:1:rate=1000"]
+    before = simulate("flash", *jobs, time_ms=500, warmup_ms=100, **settings)
+    after = simulate("flash", *jobs, time_ms=4000, warmup_ms=1000, **settings)
+    assert before["r"]["p50_ns"] == near((512 - 16) * 640e3 / 16)
+    assert after["r"]["mean_ns"] == near(640_000 / 8 + 50_000)
+    assert after["w"]["iops"] == near(16 / 640e-6)
+
+
+def test_flash_long_reads_have_a_time_and_a_bandwidth_of_their_own(simulate: Simulator) -> None:
+    settings = PLAIN_FLASH | {"bus_mbps": 2000, "read_full_ns": 90_000, "full_mbps": 1000}
+    short = simulate("flash", "a:read:random:4096:1", **settings)["a"]
+    assert short["min_ns"] == short["max_ns"] == 50_000 + 2048
+    whole = simulate("flash", "a:read:random:8192:1", **settings)["a"]
+    assert whole["min_ns"] == whole["max_ns"] == 90_000 + 8192
+    many = simulate("flash", "a:read:sequential:65536:64", **settings)["a"]
+    assert many["bytes_per_s"] == near(1e9)
+
+
+def test_flash_pages_are_of_three_kinds(simulate: Simulator) -> None:
+    found = simulate("flash", "a:read:random:4096:1", read_spread_pct=30, **PLAIN_FLASH)["a"]
+    assert found["min_ns"] == pytest.approx(0.7 * 50_000, abs=50)
+    assert found["p50_ns"] == pytest.approx(50_000, abs=50)
+    assert found["max_ns"] == pytest.approx(1.3 * 50_000, abs=50)
+    assert found["mean_ns"] == near(50_000)
+    # Of two pages the slower one counts, and now and then both are fast.
+    two = simulate("flash", "a:read:random:32768:1", read_spread_pct=30, **PLAIN_FLASH)["a"]
+    assert two["min_ns"] == pytest.approx(0.7 * 50_000, abs=400)
+    assert two["p99_ns"] == pytest.approx(1.3 * 50_000, abs=400)
+
+
+def test_flash_some_pages_are_read_again(simulate: Simulator) -> None:
+    slow = {"read_slow_permille": 200, "read_slow_ns": 100_000}
+    found = simulate("flash", "a:read:random:4096:1", time_ms=10_000, **slow, **PLAIN_FLASH)["a"]
+    assert found["mean_ns"] == near(50_000 + 0.2 * 100_000)
+    assert found["p50_ns"] == pytest.approx(50_000, abs=50)
+    assert found["p99_ns"] == pytest.approx(150_000, abs=50)
+
+
+def test_flash_copies_in_bursts_stop_writes_and_sustain_the_same(simulate: Simulator) -> None:
+    settings = PLAIN_FLASH | {
+        "gc_after_mib": 0, "gc_amplify_pct": 300, "gc_ns": 800_000, "buffer_kib": 2048,
+        "gc_burst": 3200,
+    }  # fmt: skip
+    found = simulate("flash", "a:write:random:65536:64", time_ms=9000, warmup_ms=1000, **settings)
+    assert found["a"]["bytes_per_s"] == near(16 * 65536 / (640e-6 + 2 * 800e-6))
+    # 3200 copies on 16 dies; a write waits for them and for the 64 ahead of it.
+    assert found["a"]["max_ns"] == near(3200 * 800e3 / 16 + 64 * 640e3 / 16)
 
 
 # Hard disk: no caches, no overhead, one zone.
@@ -287,6 +348,61 @@ def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
     assert with_ahead["s0"]["ios"] >= without["s0"]["ios"]
 
 
+def nearest_by_seek(depth: int, seek: Callable[[float], float]) -> float:
+    """The mean of `seek` where the nearest of `depth` random places is next, and replaced."""
+    random = Random(1)
+    places = [random.random() for _ in range(depth)]
+    arm, total, rounds = 0.5, 0.0, 100_000
+    for _ in range(rounds):
+        nearest = min(places, key=lambda place: abs(place - arm))
+        places.remove(nearest)
+        total += seek(abs(nearest - arm))
+        arm = nearest
+        places.append(random.random())
+    return total / rounds
+
+
+@pytest.mark.parametrize("depth", [2, 8, 32])
+def test_hdd_nearest_by_seek_saves_seeks_and_no_rotation(simulate: Simulator, depth: int) -> None:
+    curve = {"seek_settle_ns": 1_000_000, "seek_sqrt_ns": 13_580_000, "seek_knee_permille": 300}
+    found = simulate(
+        "hdd", f"a:read:random:4096:{depth}", time_ms=300_000, queue_rule=1, **PLAIN_HDD | curve
+    )
+    # What comes when another has ended finds the arm on its way: one fewer to choose from.
+    wanted = nearest_by_seek(depth - 1, lambda share: seek_ns(share, 1e6, 13.58e6, 0.3))
+    done = found["a"]["ios"]
+    assert found["stats"]["seek_ns"] / done == near(wanted)
+    assert found["stats"]["rotation_ns"] / done == near(TURN_NS / 2)
+
+
+@pytest.mark.parametrize(("rule", "depth"), [(0, 8), (1, 8), (0, 2)])
+def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: int) -> None:
+    settings = PLAIN_HDD | {
+        "seek_settle_ns": 1_000_000, "seek_sqrt_ns": 10_000_000, "seek_knee_permille": 1000,
+        "queue_rule": rule, "time_ms": 200_000,
+    }  # fmt: skip
+    job = f"a:read:random:4096:{depth}"
+    in_order = simulate("hdd", job, reorder_min=depth, **settings)["a"]
+    # As one at a time, for which the mean of sqrt(x) over two random places is 8/15.
+    service_ns = 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
+    assert in_order["iops"] == near(1e9 / service_ns)
+    assert in_order["mean_ns"] == near(depth * service_ns)
+    chosen = simulate("hdd", job, reorder_min=depth - 1, **settings)
+    assert chosen == simulate("hdd", job, **settings)
+    if depth > 2:
+        assert chosen["a"]["iops"] > 1.1 * in_order["iops"]
+
+
+def test_hdd_few_requests_do_not_keep_a_flush_waiting(simulate: Simulator) -> None:
+    jobs = [
+        "w:write:random:4096:1:limit=32",
+        "f:flush:random:0:1:limit=2:think_ns=50000000",
+        "r:read:random:4096:2",
+    ]
+    settings = {"reorder_min": 8, "time_ms": 5000}
+    assert simulate("hdd", *jobs, **settings)["f"]["ios"] == 2
+
+
 def test_hdd_old_requests_are_served_next(simulate: Simulator) -> None:
     # Nearest-first alone would leave the one that is far away waiting for good.
     jobs = ["near:read:random:4096:8:span=1048576", f"far:read:random:4096:1:offset={200 << 30}"]
@@ -303,8 +419,21 @@ def test_hdd_flush_waits_for_the_write_cache(simulate: Simulator) -> None:
     assert found["stats"]["dirty_bytes"] == 0
 
 
+#: All that is off in the profiles.
+ALL_ON = {
+    "flash": {
+        "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
+        "read_slow_permille": 20, "read_slow_ns": 300_000, "gc_after_mib": 0, "gc_burst": 500,
+        "protect_after_ms": 5, "buffer_kib": 2048,
+    },
+    "fast-flash": {"read_full_ns": 2000, "full_mbps": 9000, "read_spread_pct": 99, "slots": 1024},
+    "hdd": {"queue_rule": 1, "reorder_min": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("on", [False, True])
 @pytest.mark.parametrize("profile", ["flash", "fast-flash", "hdd"])
-def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str) -> None:
+def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, on: bool) -> None:
     jobs = [
         "r:read:random:4096:16:limit=2000:think_ns=1000",
         "big:read:random:524288:2:limit=100",
@@ -316,9 +445,39 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str) -
     ]
     if profile != "hdd":
         jobs.append("d:discard:random:1048576:2:limit=100")
-    found = simulate(profile, *jobs, time_ms=200_000)
+    found = simulate(profile, *jobs, time_ms=200_000, **ALL_ON[profile] if on else {})
     wanted = {job.split(":")[0]: int(job.split("limit=")[1].split(":")[0]) for job in jobs}
     assert {name: found[name]["ios"] for name in wanted} == wanted
+
+
+#: A hash of every command's end and the number of times the driver was woken up, as the models
+#: gave them before they knew long reads, kinds of pages, bursts, protection and queue rules.
+TRACES = {
+    "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),
+    "flash gc_after_mib=64 slots=8 buffer_kib=2048 power_safe=1 time_ms=1000": (
+        14210491403314916851, 53116,
+    ),
+    "fast-flash time_ms=500": (14951501820092280338, 62354),
+    "hdd time_ms=60000": (6448966688363619802, 29378),
+    "hdd age_limit_ms=0 write_cache_kib=0 slots=16 time_ms=60000": (4616803413521198465, 11491),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", TRACES)
+def test_what_is_off_changes_nothing(simulate: Simulator, device: str) -> None:
+    profile, *settings = device.split()
+    jobs = [
+        "r:read:random:4096:16:think_ns=1000",
+        "big:read:random:65536:4",
+        "odd:read:alternate:3584:2:span=987648",
+        "w:write:random:4096:16:limit=20000",
+        "s:write:sequential:65536:8",
+        "fua:fua:random:8192:2:think_ns=100000",
+        "f:flush:random:0:2:think_ns=3000000",
+    ]
+    given = {key: int(value) for key, _, value in (pair.partition("=") for pair in settings)}
+    stats = simulate(profile, *jobs, **given)["stats"]
+    assert (stats["trace"], stats["wakes"]) == TRACES[device]
 
 
 def test_simulating_twice_gives_the_same(simulate: Simulator) -> None:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Drives by name: their files, and the devices made of them."""
+
+from pathlib import Path
+
+import pytest
+from triagelab import cli, devices, drives
+from triagelab.commands import telling
+from triagelab.errors import RequestError
+
+
+def test_a_drive_is_its_profile_with_what_its_file_sets() -> None:
+    device = devices.find("hdd-f1", {"model.reorder_min": "4"})
+    assert device.settings["profile"] == "hdd"
+    assert device.settings["depth"] == "32"
+    assert device.settings["queue_rule"] == "1"
+    assert device.settings["reorder_min"] == "4", "a user's setting goes before the file's"
+    assert next(iter(device.settings)) == "profile", "it sets all others"
+    assert set(device.parts) == {"arm"}
+    with pytest.raises(RequestError, match=r"unknown setting of device hdd-f1 'model\.dies'"):
+        devices.find("hdd-f1", {"model.dies": "4"})
+
+
+def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path) -> None:
+    (tmp_path / "device").write_text("profile=flash\ndies=48\nrpm=7200\nslots=218\n")
+    found = devices.was_set_to(devices.find("980pro", {}), tmp_path)
+    assert found == {"profile": "flash", "dies": "48", "slots": "218"}
+
+
+def test_list_drives_has_class_source_and_errors() -> None:
+    with telling.output.capture() as captured:
+        assert cli.main(["list", "drives"]) == 0
+    words = " ".join(captured.get().split())
+    for name in drives.names():
+        assert name in words
+    assert "github.com/" in words
+    assert "held: rate" in words
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ('role = "held"', 'role = "hold"', "must have a role: fit, held, seen"),
+        ("mean_us", "means_us", "has means_us; known"),
+        ("licence =", "license =", "source must name a licence"),
+        ("queue_rule = 1", "queue_rule = 1.5", r"parameters\.queue_rule must be a whole number"),
+        ("profile =", "profil =", "missing: profile"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, becomes: str, message: str
+) -> None:
+    text = (drives.FOLDER / "hdd-f1.toml").read_text()
+    assert was in text
+    (tmp_path / "mine.toml").write_text(text.replace(was, becomes))
+    monkeypatch.setattr(drives, "FOLDER", tmp_path)
+    drives.find.cache_clear()
+    with pytest.raises(RequestError, match=message):
+        drives.find("mine")
+
+
+def test_a_drive_without_errors_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (drives.FOLDER / "hdd-f1.toml").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("errors.")]
+    (tmp_path / "mine.toml").write_text("\n".join(lines))
+    monkeypatch.setattr(drives, "FOLDER", tmp_path)
+    drives.find.cache_clear()
+    assert drives.find("mine").error_text == "not judged"

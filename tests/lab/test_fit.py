@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`fit`: fio's results as points, points held out, and parameters found again."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import cli, drives, fioresults, fitting
+from triagelab.errors import RequestError
+from triagelab.simulator import Simulator
+
+READ = {
+    "iops": 1000.0,
+    "slat_ns": {"mean": 4000.0},
+    "clat_ns": {"mean": 996000.0, "percentile": {"99.000000": 2000000}},
+    "lat_ns": {"mean": 1000000.0},
+}
+IDLE = {"iops": 0.0, "slat_ns": {"mean": 0.0}, "clat_ns": {"mean": 0.0}, "lat_ns": {"mean": 0.0}}
+
+
+def result(folder: Path, name: str, *jobs: dict[str, Any], version: str = "fio-3.33") -> None:
+    (folder / f"{name}.json").write_text(json.dumps({"fio version": version, "jobs": list(jobs)}))
+
+
+def job(
+    read: dict[str, Any] = READ, write: dict[str, Any] = IDLE, **options: str
+) -> dict[str, Any]:
+    given = {"rw": "randread", "bs": "4k", "iodepth": "4"} | options
+    return {"job options": given, "read": read, "write": write}
+
+
+def test_a_result_is_a_point(tmp_path: Path) -> None:
+    result(tmp_path, "one", job())
+    (tmp_path / "other.json").write_text("{}")
+    points, host_ns = fioresults.read(tmp_path)
+    assert host_ns == 4000
+    assert [dict(point.load) for point in points] == [
+        {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
+    ]
+    assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
+
+
+def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:
+    slower = READ | {"iops": 500.0, "lat_ns": {"mean": 2000000.0}}
+    result(tmp_path, "two", job(), job(slower), job(bs="64K", rw="read"))
+    points, _ = fioresults.read(tmp_path)
+    found = [(each.load["jobs"], each.load["bytes"], each.measured["iops"]) for each in points]
+    assert found == [(2, 4096, 1500.0), (1, 65536, 1000.0)]
+    assert points[0].measured["mean_us"] == 1500.0
+
+
+def test_fio_2_counts_in_us(tmp_path: Path) -> None:
+    old = {
+        "iops": 1000.0,
+        "slat": {"mean": 4.0},
+        "clat": {"mean": 996.0, "percentile": {"99.000000": 2000}},
+        "lat": {"mean": 1000.0},
+    }
+    result(tmp_path, "old", job(old), version="fio-2.14")
+    points, host_ns = fioresults.read(tmp_path)
+    assert host_ns == 4000
+    assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
+
+
+def point(depth: int, **load: int | str) -> drives.Point:
+    given: dict[str, int | str] = {"op": "read", "pattern": "random", "bytes": 4096, "jobs": 1}
+    return drives.Point(
+        "info", given | {"depth": depth} | load, {"iops": 1.0, "mean_us": 1.0}, {}, ()
+    )
+
+
+def test_points_are_held_out_by_depth() -> None:
+    points = [point(depth) for depth in (64, 1, 2, 4, 8, 16, 32)]
+    found = fitting.with_roles([*points, point(4, jobs=2), point(4, op="write")])
+    assert [(each.load["depth"], each.role) for each in found] == [
+        (1, "fit"), (2, "held"), (4, "held"), (8, "fit"), (16, "held"), (32, "held"), (64, "fit"),
+        (4, "info"), (4, "info"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("profile", "parameters", "found_again"),
+    [
+        (
+            "flash",
+            {"cmd_ns": 2000, "ctrl_ns": 15_000, "read_ns": 45_000, "dies": 8, "bus_mbps": 500},
+            {"ctrl_ns": 0.05, "read_ns": 0.2},
+        ),
+        (
+            "hdd",
+            {"rpm": 7200, "queue_rule": 1, "readahead_kib": 0, "age_limit_ms": 0,
+             "seek_settle_ns": 2_000_000, "seek_sqrt_ns": 12_000_000},
+            {"rpm": 0, "queue_rule": 0},
+        ),
+    ],
+)  # fmt: skip
+def test_a_modelled_drive_is_found_again(
+    tmp_path: Path,
+    profile: str,
+    parameters: dict[str, int],
+    found_again: dict[str, float],
+) -> None:
+    simulate = Simulator.build(tmp_path, sanitize=False)
+    blank = dataclasses.replace(
+        drives.find("hdd-f1"), profile=profile, parameters=parameters, host_ns=1000
+    )
+    guess = 100.0 if profile == "hdd" else 20_000.0  # how long to simulate, no more
+    measured = []
+    for depth in (1, 2, 4, 8, 16, 32):
+        load = dataclasses.replace(point(depth), measured={"iops": guess})
+        found = fitting.modelled(simulate, blank, load)
+        measured.append(dataclasses.replace(load, measured=found))
+    drive = dataclasses.replace(blank, parameters={}, points=fitting.with_roles(measured))
+    drive = fitting.judged(simulate, fitting.fitted(simulate, drive))
+    assert drive.profile == profile
+    assert drive.errors["held"]["rate"][1] < 5
+    assert drive.errors["held"]["mean"][1] < 5
+    for key, within in found_again.items():
+        assert drive.parameters[key] == pytest.approx(parameters[key], rel=within)
+
+
+def test_a_file_is_written_as_it_was_read() -> None:
+    for name in drives.names():
+        assert drives.text(drives.find(name)) == (drives.FOLDER / f"{name}.toml").read_text()
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="has no result of fio"):
+        fioresults.read(tmp_path)
+    result(tmp_path, "one", job())
+    assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "it.toml")]) == 2
+    assert not (tmp_path / "it.toml").exists()

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Each drive of drives/ simulated under the loads it was measured under.
+
+A drive's file states its errors and lists every figure that the model is further off than
+drives.JUDGED allows. Both must be as the simulation has them now: a miss that is not listed
+fails, and so does one that is listed and no longer missed.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+from triagelab import devices, drives, fitting
+from triagelab.simulator import Simulator
+
+
+@pytest.fixture(scope="session")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Simulator:
+    """The models without sanitizers, which test_models.py runs them with."""
+    return Simulator.build(tmp_path_factory.mktemp("quick"), sanitize=False)
+
+
+@pytest.mark.parametrize("name", drives.names())
+def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str) -> None:
+    drive = drives.find(name)
+    compared = fitting.compare(quick, drive)
+    for each in compared:
+        listed = set(each.point.misses)
+        assert set(each.misses) == listed, f"{each.point}: {each.errors}"
+    found = fitting.summary(compared)
+    assert fitting.medians_missed(found) == drive.misses
+    assert _flat(found) == pytest.approx(_flat(drive.errors), abs=0.2)
+
+
+def _flat(errors: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
+    """Errors by role, kind and place."""
+    return {
+        f"{role} {kind} {place}": value
+        for role, kinds in errors.items()
+        for kind, pair in kinds.items()
+        for place, value in enumerate(pair)
+    }
+
+
+@pytest.mark.parametrize("name", drives.names())
+def test_the_driver_takes_what_the_file_sets(name: str) -> None:
+    drive = drives.find(name)
+    changes = {f"device.{key}": str(value) for key, value in drive.settings.items()}
+    changes |= {f"model.{key}": str(value) for key, value in drive.parameters.items()}
+    assert devices.find(name, changes).settings == devices.find(name, {}).settings
+
+
+@pytest.mark.parametrize("name", drives.names())
+def test_a_drive_names_its_source_and_has_points_that_were_not_fitted(name: str) -> None:
+    drive = drives.find(name)
+    assert {"repository", "licence", "path"} <= drive.source.keys()
+    roles = {point.role for point in drive.points}
+    assert roles <= set(drives.ROLES)
+    assert "held" in roles or not drive.errors.get("held")

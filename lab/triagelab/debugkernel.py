@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The debug kernel: built here from a series' source, with debug.config and nothing more."""
+"""The debug kernels: built here from a series' source, with two configurations and no more."""
 
 import hashlib
 import os
@@ -11,7 +11,15 @@ from pathlib import Path
 from triagelab import cache, tools
 from triagelab.errors import LabError
 
-CONFIG = Path(__file__).parent / "debug.config"
+#: What follows a series to name a debug kernel, and what that kernel looks for.
+VARIANTS = {
+    "debug": "KASAN, lockdep, fault injection",
+    "kcsan": "KCSAN: data races",
+}
+
+_FOLDER = Path(__file__).parent
+#: By variant, the file of options beside debug.config, which all variants have.
+_ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
 #: Of a series' source, what no kernel for these guests is built from: most of it.
 _UNUSED = (
@@ -33,7 +41,12 @@ _BUILDER = {
 }
 
 
-def built(source: Path) -> Path:
+def config(variant: str) -> str:
+    """Return the options of a debug kernel."""
+    return "".join((_FOLDER / name).read_text() for name in ("debug.config", _ADDED[variant]))
+
+
+def built(source: Path, variant: str) -> Path:
     """The folder of the debug kernel from the tarball `source`: boot/, lib/modules/, build/.
 
     `source` is named by its version. What determines the kernel is in the folder's name and
@@ -41,12 +54,14 @@ def built(source: Path) -> Path:
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
     compiler = tools.version(tools.GCC)
-    key = hashlib.sha256(f"{source.name}\n{compiler}\n{CONFIG.read_text()}".encode()).hexdigest()
-    return cache.made(f"debug/{key[:8]}", lambda folder: _build(source, key[:8], folder))
+    wanted = config(variant)
+    key = hashlib.sha256(f"{source.name}\n{compiler}\n{wanted}".encode()).hexdigest()[:8]
+    name = f"{variant}-{key}"
+    return cache.made(f"debug/{key}", lambda folder: _build(source, wanted, name, folder))
 
 
-def _build(source: Path, key: str, folder: Path) -> None:
-    tools.tell(f"building a debug kernel from {source.name}, which takes minutes")
+def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
+    tools.tell(f"building a debug kernel ({name}) from {source.name}, which takes minutes")
     tree = folder / "build"
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
@@ -56,9 +71,11 @@ def _build(source: Path, key: str, folder: Path) -> None:
     (tree / ".kernelvariables").write_text(
         f"override CC = {compiler}\noverride HOSTCC = {compiler}\n"
     )
-    (tree / "localversion").write_text(f"-debug-{key}\n")
-    _make(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={CONFIG}")
-    without = ineffective(CONFIG.read_text(), (tree / ".config").read_text())
+    (tree / "localversion").write_text(f"-{name}\n")
+    options = folder / "config"
+    options.write_text(wanted)
+    _make(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={options}")
+    without = ineffective(wanted, (tree / ".config").read_text())
     if without:
         raise LabError(f"{source.name} cannot be built with {', '.join(without)}")
     _make(tree, f"-j{len(os.sched_getaffinity(0))}", "bzImage", "modules")

@@ -8,18 +8,16 @@ import bisect
 import html
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from triagelab import drawing, figures
+from triagelab import drawing, figures, metrics
 from triagelab.drawing import INK, Chart, Style
 from triagelab.figures import Scale, scale_for
-from triagelab.samples import percentile
+from triagelab.metrics import TAIL, Bins, percentile
 
-Bins = Counter[int]  # ns -> requests
 Step = tuple[float, Mapping[str, Bins]]  # a number that varies, and what was seen by scheduler
 
 NINES = 3  # how far a CDF goes: to all but one request in 1000
@@ -92,14 +90,22 @@ def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
 
 
 def _slowest_hundredth(found: Mapping[str, Bins]) -> str:
-    """Under which scheduler P99 is lowest and highest."""
-    slow = {name: percentile(bins, 990) / 1000 for name, bins in found.items()}
+    """Under which scheduler P99 is lowest and highest; the maximum of too few requests."""
+    few = not all(map(_enough, found.values()))
+    slow = {
+        name: (max(bins) if few else percentile(bins, 990)) / 1000 for name, bins in found.items()
+    }
     ranked = sorted(slow, key=lambda name: slow[name])
     said = [
         f"{figures.quantity(slow[name], 'µs')} under {name}"
         for name in dict.fromkeys((ranked[0], ranked[-1]))
     ]
-    return f"99 % of requests took at most {figures.listed(said)}"
+    return f"{'The slowest' if few else '99 % of'} requests took at most {figures.listed(said)}"
+
+
+def _enough(bins: Bins) -> bool:
+    """Whether there are requests enough for P99."""
+    return bins.total() >= metrics.find(TAIL).needs
 
 
 # ---- over what varies -----------------------------------------------------------
@@ -129,7 +135,7 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
             f" at about %{{y:.3g}} {scale.unit}<extra></extra>",
         )
         figure.add_trace(panel, row=row, col=1)
-        figure.add_trace(_p99(scheduler, steps, scale), row=row, col=1)
+        figure.add_trace(_tails(scheduler, steps, scale), row=row, col=1)
         figure.update_yaxes(
             **drawing.axis(
                 "", type="log", range=[low, high], tickvals=ticks, ticktext=labels, showgrid=False
@@ -159,7 +165,8 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
     step, seen = steps[-1]
     note = (
         "The share of requests that took so long, of all at that step and of all repeats: from "
-        "none, light, to half and more, dark. Circles: P99."
+        "none, light, to half and more, dark. Circles: P99, or the maximum of fewer than "
+        f"{metrics.find(TAIL).needs} requests."
     )
     title = f"{job} at {key} = {step:g}: {_slowest_hundredth(seen)}"
     return drawing.chart(identity, title, note, figure)
@@ -176,11 +183,18 @@ def _shares(bins: Bins | None, edges: list[float], scale: Scale) -> list[float |
     return [100 * count / bins.total() or None for count in counts]
 
 
-def _p99(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
-    seen = [of.get(scheduler) for _, of in steps]
+def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
+    """P99, or the maximum of too few requests."""
+    seen = [of.get(scheduler) or Bins() for _, of in steps]
+    tails = [
+        (percentile(bins, 990) if _enough(bins) else max(bins)) / 1000 / scale.divisor
+        if bins
+        else None
+        for bins in seen
+    ]
     return go.Scatter(
         x=list(range(len(steps))),
-        y=[percentile(bins, 990) / 1000 / scale.divisor if bins else None for bins in seen],
+        y=tails,
         mode="markers",
         marker={
             "symbol": "circle",
@@ -188,7 +202,8 @@ def _p99(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
             "color": "white",
             "line": {"color": INK, "width": 1.5},
         },
-        hovertemplate=f"P99 %{{y:.3g}} {scale.unit}<extra></extra>",
+        text=["P99" if _enough(bins) else "maximum" for bins in seen],
+        hovertemplate=f"%{{text}} %{{y:.3g}} {scale.unit}<extra></extra>",
     )
 
 

@@ -13,18 +13,23 @@ import re
 import shutil
 import struct
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triagelab import cache, debugkernel, tools
+from triagelab import cache, debugkernel, toolchain, tools
 from triagelab.errors import LabError, RequestError, unknown
-from triagelab.packages import Apt, unpack
+from triagelab.packages import Apt, debian_backports, everywhere, unpack
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: What follows a series to name the debug kernel built from its source.
+#: How many series of Debian's backports have headers: it keeps those of the newest.
+BACKPORTED = 2
+#: What follows a series to name the debug kernel that `--debug` means.
 DEBUG = "-debug"
+_VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
+_HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
 #: Where the part of the boot protocol's header ends that every image of today has.
 _HEADER_END = 0x250
 #: Who unpacks a boot image; the modules' build does so too, and knows nothing of the lab.
@@ -38,12 +43,14 @@ class Kernel:
     image     the bzImage
     root      the folder that has lib/modules/RELEASE
     headers   the folder modules are built against, None if there is none
+    programs  the folder of what they are built with, None if this computer's programs do
     """
 
     release: str
     image: Path
     root: Path
     headers: Path | None
+    programs: Path | None = None
 
     @property
     def modules(self) -> Path:
@@ -92,8 +99,8 @@ def find(name: str) -> Kernel:
         return _given(Path(name).absolute())
     if re.fullmatch(r"\d+\.\d+", name):
         return _distribution(name)
-    if match := re.fullmatch(rf"(\d+\.\d+){DEBUG}", name):
-        return _debug(match[1])
+    if match := _VARIANT.fullmatch(name):
+        return _debug(*match.groups())
     installed = _installed()
     if name == "running":
         name = os.uname().release
@@ -103,21 +110,38 @@ def find(name: str) -> Kernel:
                 "install its package"
             )
     if name not in installed:
-        debug = DEFAULT_SERIES + DEBUG
-        raise unknown("kernel", name, [*SERIES, debug, "running", *installed])
+        debug = [f"{DEFAULT_SERIES}-{variant}" for variant in debugkernel.VARIANTS]
+        raise unknown("kernel", name, [*SERIES, *debug, "running", *installed])
     return _given(installed[name])
+
+
+def looks_for_bugs(name: str) -> bool:
+    """Tell whether `name` is that of a kernel built here to look for bugs."""
+    return _VARIANT.fullmatch(name) is not None
+
+
+def backported() -> list[str]:
+    """The newest series that Debian's backports have for its newest release, oldest first."""
+    with tempfile.TemporaryDirectory() as folder:
+        packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
+    found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
+    known = [series for series in found if newest(packages, series)]
+    return sorted(known, key=_numbers)[-BACKPORTED:]
 
 
 def listing() -> list[tuple[str, str]]:
     """What `find` takes and where each comes from."""
     found = []
-    for series in SERIES:
+    cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
+    for series in sorted({*SERIES, *cached}, key=_numbers):
         images = sorted((cache.root() / "kernels" / series / "boot").glob("vmlinuz-*"))
         where = (
             f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
         )
         found.append((series, where))
-    found.append((DEFAULT_SERIES + DEBUG, "built when used: KASAN, lockdep, fault injection"))
+    found.append(("N.N", "any series Debian has backported to its newest release"))
+    for variant, looks_for in debugkernel.VARIANTS.items():
+        found.append((f"{DEFAULT_SERIES}-{variant}", f"built when used: {looks_for}"))
     return [*found, *((release, "installed") for release in _installed())]
 
 
@@ -152,12 +176,13 @@ def _distribution(series: str) -> Kernel:
     folder = cache.fetched(f"kernels/{series}", lambda folder: _fetch(series, folder))
     (image,) = (folder / "boot").glob("vmlinuz-*")
     release = image.name.removeprefix("vmlinuz-")
-    return Kernel(release, image, folder, folder / "usr/src" / f"linux-headers-{release}")
+    headers = folder / "usr/src" / f"linux-headers-{release}"
+    return Kernel(release, image, folder, headers, toolchain.of(folder))
 
 
-def _debug(series: str) -> Kernel:
-    """The debug kernel of a series; built if there is none yet."""
-    folder = debugkernel.built(source(series))
+def _debug(series: str, variant: str) -> Kernel:
+    """Return a debug kernel of a series; built if there is none yet."""
+    folder = debugkernel.built(source(series), variant)
     (image,) = (folder / "boot").glob("vmlinuz-*")
     return Kernel(image.name.removeprefix("vmlinuz-"), image, folder, folder / "build")
 
@@ -172,32 +197,72 @@ def newest(packages: list[str], series: str) -> str | None:
         if match and f"linux-headers-{match[1]}" in known
     ]
     stock = [release for release in releases if not re.search(r"-(cloud|rt)-", release)]
-    return max(
-        stock, key=lambda release: [int(n) for n in re.findall(r"\d+", release)], default=None
-    )
+    return max(stock, key=_numbers, default=None)
+
+
+def _numbers(name: str) -> list[int]:
+    """The numbers in a name, by which versions are ordered."""
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 def _fetch(series: str, folder: Path) -> None:
     """Unpack the distribution's newest kernel of `series`, and its headers, into `folder`."""
     tools.require([tools.DEPMOD])
     tools.tell(f"fetching the distribution's newest {series} kernel")
-    apt = Apt(folder / "apt")
-    apt.run("apt-get", "update", "-q")
-    release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
-    if release is None:
-        raise LabError(
-            f"the distribution's package lists have no {series} kernel with headers; "
-            "give --kernel an installed release or a vmlinuz"
-        )
+    apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
-    depends = apt.run("apt-cache", "depends", headers)
-    parts = re.findall(r"Depends: (linux-(?:headers-\S+-common|kbuild-\S+))", depends)
-    wanted = [f"linux-image-{release}", headers, *parts]
-    apt.run("apt-get", "download", *wanted, cwd=folder / "apt")
-    unpack(folder / "apt", folder)
-    shutil.rmtree(folder / "apt")
+    depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
+    # From 7.2 on the image's package is empty: what it depends on has the parts.
+    part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
+    wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
+    (folder / "packages").mkdir()
+    apt.run("apt-get", "download", *wanted, cwd=folder / "packages")
+    unpack(folder / "packages", folder)
+    _arrange(folder, release)
     tools.call([tools.path(tools.DEPMOD), "-b", str(folder), release])
     _relocate(folder, release)
+    if apt.foreign:
+        kbuild = next(name for name in wanted if "-kbuild-" in name)
+        compiler = compiler_of(folder / "usr/src" / headers)
+        if compiler is None:
+            raise LabError(f"{headers} does not name the compiler that modules are built with")
+        toolchain.provide(apt, compiler, kbuild, folder)
+    shutil.rmtree(folder / "apt")
+    shutil.rmtree(folder / "packages")
+
+
+def compiler_of(headers: Path) -> str | None:
+    """The compiler that the distribution's headers name, None if they leave it to make."""
+    variables = headers / ".kernelvariables"
+    found = re.search(r"\bgcc-\d+\b", variables.read_text()) if variables.exists() else None
+    return found and found[0]
+
+
+def _published(series: str, state: Path) -> tuple[Apt, str]:
+    """The packages that have the newest release of `series`: the computer's, else Debian's."""
+    for apt in everywhere(state):
+        release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
+        if release is not None:
+            return apt, release
+    raise LabError(
+        f"Debian's package lists have no {series} kernel with headers; "
+        "give --kernel an installed release or a vmlinuz"
+    )
+
+
+def _arrange(root: Path, release: str) -> None:
+    """Give packages of any age the layout boot/vmlinuz-RELEASE, lib/modules/RELEASE."""
+    newer, modules = root / "usr/lib/modules", root / "lib/modules"
+    if newer.exists():
+        modules.parent.mkdir(exist_ok=True)
+        newer.rename(modules)
+    # A newer depmod looks for them there.
+    newer.parent.mkdir(parents=True, exist_ok=True)
+    newer.symlink_to("../../lib/modules")
+    image = root / "boot" / f"vmlinuz-{release}"
+    if not image.exists():
+        image.parent.mkdir(exist_ok=True)
+        (modules / release / "vmlinuz").rename(image)
 
 
 def source(series: str) -> Path:
@@ -206,7 +271,6 @@ def source(series: str) -> Path:
     def fetch(folder: Path) -> None:
         tools.tell(f"fetching the source of {series}")
         apt = Apt(folder / "apt")
-        apt.run("apt-get", "update", "-q")
         apt.run("apt-get", "download", f"linux-source-{series}", cwd=folder / "apt")
         (package,) = (folder / "apt").glob("*.deb")
         tools.call(["dpkg-deb", "-x", str(package), str(folder / "apt")])
@@ -238,10 +302,9 @@ def _relocate(root: Path, release: str) -> None:
     headers = root / "usr/src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"
     # Relative to the Makefile, so that the cache folder may move.
-    text = makefile.read_text().replace(
-        "include /usr/src/", "include $(dir $(lastword $(MAKEFILE_LIST)))../"
-    )
-    makefile.write_text(text)
+    here = "$(dir $(lastword $(MAKEFILE_LIST)))../"
+    text = makefile.read_text().replace("include /usr/src/", f"include {here}")
+    makefile.write_text(text.replace("KBUILD_OUTPUT=/usr/src/", f"KBUILD_OUTPUT := {here}"))
     for link in ("build", "source"):
         path = root / "lib/modules" / release / link
         with contextlib.suppress(FileNotFoundError):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Our kernel modules, built for a kernel from its headers and its BTF alone."""
 
+import dataclasses
 import hashlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from triagelab import cache, kernels, tools
+from triagelab import cache, clangheaders, kernels, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.kernels import Kernel
 
@@ -52,11 +53,29 @@ def require_built_for(module: Path, kernel: Kernel) -> None:
         )
 
 
-def build(kernel: Kernel, source: Path = SOURCE, output: Path | None = None) -> Path:
-    """Build every module under `source` for `kernel`; returns the folder with the .ko files."""
-    output = output or _output(kernel)
-    _make(kernel, source, output)
+def build(
+    kernel: Kernel, source: Path = SOURCE, output: Path | None = None, storm: bool = False
+) -> Path:
+    """Build every module under `source` for `kernel`; returns the folder with the .ko files.
+
+    With `storm` each has its yield points (kernel/include/yield.h), and needs kernel/storm.
+    """
+    output = output or BUILD / (kernel.release + ("-storm" if storm else ""))
+    _make(kernel, source, output, *(["STORM=1"] if storm else []))
     return output
+
+
+def warnings(kernel: Kernel, clang: bool = False) -> None:
+    """Compile and link with all warnings, by the kernel's compiler or clang; any is an error."""
+    if not clang:
+        _make(kernel, SOURCE, _output(kernel), "warnings")
+        return
+    tools.require([tools.CLANG])
+    output = BUILD / f"{kernel.release}-clang"
+    headers = clangheaders.configured(_headers(kernel), output / "src")
+    compiler = f"CC={tools.path(tools.CLANG)}"
+    other = dataclasses.replace(kernel, headers=headers)
+    _make(other, SOURCE, output, "warnings", compiler)
 
 
 def check(kernel: Kernel) -> str:
@@ -66,29 +85,37 @@ def check(kernel: Kernel) -> str:
     return _make(kernel, SOURCE, _output(kernel), "check", checker)
 
 
+def _headers(kernel: Kernel) -> Path:
+    """The folder modules for the kernel are built against; an error if there is none."""
+    if kernel.headers is None or not kernel.headers.is_dir():
+        raise LabError(
+            f"no headers for kernel {kernel.release} to build modules against. "
+            f"Install with: sudo apt-get install linux-headers-{kernel.release}"
+        )
+    return kernel.headers
+
+
 def _output(kernel: Kernel) -> Path:
     return BUILD / kernel.release
 
 
 def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
     """Call `source`/Makefile for `kernel`; returns what it printed."""
-    if kernel.headers is None or not kernel.headers.is_dir():
-        raise LabError(
-            f"no headers for kernel {kernel.release} to build modules against. "
-            f"Install with: sudo apt-get install linux-headers-{kernel.release}"
-        )
+    headers = _headers(kernel)
     tools.require(tools.BUILD)
-    for path in (source, kernel.headers):
+    programs = _programs(headers, kernel.programs)
+    for path in (source, headers):
         if len(str(path).split()) > 1:
             raise LabError(f"{path}: make cannot build modules in a folder whose path has a space")
     command = [
         tools.path(tools.MAKE),
         "-C",
         str(source),
-        f"KDIR={kernel.headers}",
+        f"KDIR={headers}",
         f"VMLINUX={kernel.elf}",
         f"O={output}",
         f"PYTHON={sys.executable}",
+        *programs,
         *arguments,
     ]
     with cache.locked(output / ".lock"):
@@ -103,6 +130,18 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
     if done.returncode:
         raise LabError(f"building for {kernel.release} failed:\n{done.stdout.strip()}")
     return done.stdout.strip()
+
+
+def _programs(headers: Path, folder: Path | None) -> list[str]:
+    """What make is told of the programs to build with: nothing if the headers' choice is here."""
+    compiler = kernels.compiler_of(headers)
+    if compiler is None:
+        return []
+    if folder is None:
+        tools.require([tools.Tool(compiler, compiler)])
+        return []
+    programs = folder / "usr/bin"
+    return [f"CC={programs / f'x86_64-linux-gnu-{compiler}'}", f"PAHOLE={programs / 'pahole'}"]
 
 
 def kept(module: Path) -> Path:

@@ -25,7 +25,8 @@ def test_an_option_that_the_configuration_lost_is_named() -> None:
     "builds",
     [
         "debugkernel._make(here, '-j2', 'all')",
-        "modules.build(SimpleNamespace(headers=here, elf='vmlinux', release='test'), here, here)",
+        "modules.build(SimpleNamespace(headers=here, elf='vmlinux', release='test', "
+        "programs=None), here, here)",
     ],
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

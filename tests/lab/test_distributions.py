@@ -101,12 +101,12 @@ def test_a_grid_says_where_its_job_starved_in_some_repeats(tmp_path: Path) -> No
     loads = {"kyber": rundirs.STUDY.loads["kyber"]}
     bench = replace(rundirs.STUDY, loads=loads, alone=None, seconds=0.2, starved=(("kyber", 1),))
     cells = [("a", "b", view) for view in case(tmp_path, bench).views]
-    for metric, starved in {"p99_us": True, "iops": False}.items():
+    for metric in ("max_us", "iops"):
         chart = grids.grid("g", cells, ("x", "y"), "kyber", "database_sim", metric)
         assert chart is not None
         ((text,),) = drawn(chart)["data"][0]["text"]
-        assert text.endswith("; nothing completed in 1 of 5 repeats") == starved
-        assert ("1 of 5" in chart.title) == starved
+        assert text.endswith("; nothing completed in 1 of 5 repeats")
+        assert "1 of 5" in chart.title
 
 
 def test_an_applications_operations_are_its_requests(tmp_path: Path) -> None:

@@ -51,6 +51,78 @@ def test_newest_keeps_to_the_series() -> None:
     assert kernels.newest(packages, "6.9") is None
 
 
+def test_newest_reads_the_names_of_backports() -> None:
+    packages = [
+        f"linux-{kind}-7.3.{number}+deb13{flavour}-amd64"
+        for kind in ("image", "headers")
+        for number in (4, 12)
+        for flavour in ("", "-cloud", "-rt")
+    ]
+    packages += ["linux-image-7.3.20+deb13-amd64", "linux-headers-7.3-amd64"]
+    assert kernels.newest(packages, "7.3") == "7.3.12+deb13-amd64"
+
+
+def test_the_series_of_backports_that_can_be_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"linux-image-{release}+deb13-amd64" for release in ("7.9.1", "7.10.2", "7.11.3")]
+    names += [f"linux-headers-{release}+deb13-amd64" for release in ("6.19.1", "7.9.1", "7.10.2")]
+    names += ["linux-image-6.19.1+deb13-amd64", "linux-headers-7.11.3+deb13-common"]
+
+    class Lists:
+        def run(self, *_: str) -> str:
+            return "\n".join(names)
+
+    monkeypatch.setattr(kernels, "debian_backports", lambda state: Lists())
+    assert kernels.backported() == ["7.9", "7.10"]
+
+
+@pytest.mark.parametrize("newer", [False, True], ids=["6.1", "7.3"])
+def test_packages_of_any_age_are_laid_out_alike(tmp_path: Path, newer: bool) -> None:
+    modules = tmp_path / ("usr/lib/modules/1.2.3" if newer else "lib/modules/1.2.3")
+    modules.mkdir(parents=True)
+    (modules / "modules.order").write_text("order")
+    image = modules / "vmlinuz" if newer else tmp_path / "boot/vmlinuz-1.2.3"
+    image.parent.mkdir(exist_ok=True)
+    image.write_text("image")
+    kernels._arrange(tmp_path, "1.2.3")
+    assert (tmp_path / "boot/vmlinuz-1.2.3").read_text() == "image"
+    for folder in ("lib", "usr/lib"):  # where older and newer depmods look
+        assert (tmp_path / folder / "modules/1.2.3/modules.order").read_text() == "order"
+
+
+def test_headers_of_any_age_are_used_where_they_are_unpacked(tmp_path: Path) -> None:
+    """make enters the folder that the short Makefile names, and finds the common one."""
+    headers = tmp_path / "usr/src/linux-headers-1.2.3"
+    common = tmp_path / "usr/src/linux-headers-common"
+    headers.mkdir(parents=True)
+    common.mkdir()
+    (tmp_path / "lib/modules/1.2.3").mkdir(parents=True)
+    (headers / "Makefile").write_text(
+        "KBUILD_OUTPUT=/usr/src/linux-headers-1.2.3\n"
+        "include /usr/src/linux-headers-common/Makefile\n"
+    )
+    (common / "Makefile").write_text("all:\n\t@echo $(realpath $(KBUILD_OUTPUT))\n")
+    kernels._relocate(tmp_path, "1.2.3")
+    said = tools.call([tools.path(tools.MAKE), "-s", "--no-print-directory", "-C", str(headers)])
+    assert said.strip() == str(headers)
+
+
+@pytest.mark.parametrize(
+    ("text", "compiler"),
+    [
+        ("CC = $(CCACHE) $(CROSS_COMPILE)gcc-14\n", "gcc-14"),
+        ("override CC = /usr/bin/gcc-12\n", "gcc-12"),
+        ("CC = cc\n", None),
+        (None, None),
+    ],
+)
+def test_the_compiler_that_headers_name(
+    tmp_path: Path, text: str | None, compiler: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / ".kernelvariables").write_text(text)
+    assert kernels.compiler_of(tmp_path) == compiler
+
+
 def test_release_is_read_from_the_boot_header() -> None:
     assert kernels.release_of(image(b"")) == "6.12.1-test"
 

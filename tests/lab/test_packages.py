@@ -43,6 +43,59 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+#: An apt-get that knows a mirror, on which `stable-backports` is another name of new-backports.
+#: It notes each apt-get update with the sources that it is given.
+MIRROR = """#!/bin/sh
+for word; do
+	case $word in -oDir::Etc::sourcelist=*) sources=${word#*=} ;; esac
+done
+case $* in
+*indextargets*LABEL*) printf 'Other\\thttp://other/\\nDebian\\thttp://mirror/debian/\\n' ;;
+*indextargets*CODENAME*) echo new-backports ;;
+*update*) cat "${sources:-/dev/null}" >> "$NOTES"; echo . >> "$NOTES" ;;
+esac
+"""
+
+
+@pytest.fixture
+def notes(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which apt-get notes its sources; with the mirror above."""
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    monkeypatch.setattr(packages, "_KEYS", tmp_path / "no keys")
+    (programs / "apt-get").write_text(MIRROR)
+    return tmp_path / "notes"
+
+
+def test_the_newest_release_comes_by_its_code_name_from_the_computers_mirror(
+    notes: Path, tmp_path: Path
+) -> None:
+    apt = packages.debian_backports(tmp_path / "apt")
+    assert (apt.release, apt.foreign) == ("new", True)
+    deb = "deb http://mirror/debian/"
+    assert notes.read_text().split(".\n") == [
+        "",
+        f"{deb} stable-backports main\n",
+        f"{deb} new-backports main\n{deb} new main\n",
+        "",
+    ]
+
+
+def test_another_release_is_asked_for_nothing_that_this_one_has(
+    notes: Path, tmp_path: Path
+) -> None:
+    own = next(packages.everywhere(tmp_path / "apt"))
+    assert not own.foreign
+    assert notes.read_text() == ".\n"
+
+
+def test_a_computer_without_a_debian_mirror_is_told_so(
+    notes: Path, programs: Path, tmp_path: Path
+) -> None:
+    (programs / "apt-get").write_text("#!/bin/sh\n")
+    with pytest.raises(LabError, match="no Debian mirror"):
+        packages.debian_backports(tmp_path / "apt")
+
+
 @EACH
 def test_standard_output_is_left_to_what_was_asked_for(
     programs: Path, capfd: pytest.CaptureFixture[str], fetch: Callable[[], Path]

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`matrix`: build our modules for several kernels, and verify a scheduler on each."""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from triagelab import execute, kernels, modules, rundir, tools, verify
+from triagelab.commands import options, telling
+from triagelab.commands.verify import built_for, checks_named, record_of
+from triagelab.errors import LabError, unknown
+
+
+def add(commands: options.Commands) -> None:
+    """Add its arguments."""
+    matrix = commands.add_parser(
+        "matrix", help="build for the oldest and the newest kernels, verify on each"
+    )
+    matrix.add_argument(
+        "scheduler", metavar="SCHEDULER", nargs="?", default="triage", help="default: triage"
+    )
+    matrix.add_argument(
+        "--kernel",
+        metavar="K",
+        action="append",
+        help="this one, as of `verify`; may be given again (default: "
+        f"{', '.join(kernels.SERIES)} and the newest {kernels.BACKPORTED} of Debian's backports)",
+    )
+    matrix.add_argument(
+        "--check", metavar="NAME", action="append", help="as of `verify`; default: all"
+    )
+    matrix.add_argument("--out", metavar="DIR", type=Path, help="default: results/matrix-DATE")
+    matrix.add_argument("--json", action="store_true", help="print matrix.json, no table")
+    matrix.set_defaults(command=_matrix)
+
+
+def _matrix(given: argparse.Namespace) -> int:
+    known = modules.own_schedulers()
+    if given.scheduler not in known:
+        raise unknown("scheduler", given.scheduler, known)
+    chosen = checks_named(given.check)
+    tools.require(tools.RUN)
+    names = given.kernel or [*kernels.SERIES, *kernels.backported()]
+    out = rundir.new_folder(given.out, "matrix")
+    rows = []
+    with rundir.owned(out):
+        try:
+            for name in dict.fromkeys(names):
+                rows.append(
+                    _row(name, given.scheduler, chosen, out / name.replace("/", "_"), given)
+                )
+        except execute.StoppedError:
+            telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
+            return telling.INTERRUPTED
+        failed = any(row["result"] == "fail" for row in rows)
+        record = {
+            "schema": 1,
+            "scheduler": given.scheduler,
+            "result": "fail" if failed else "pass",
+            "kernels": rows,
+        }
+        execute.write_json(out / "matrix.json", record)
+    if given.json:
+        sys.stdout.write((out / "matrix.json").read_text())
+    else:
+        _tell(rows)
+    return 1 if failed else 0
+
+
+def _row(
+    name: str,
+    scheduler: str,
+    chosen: list[verify.Check],
+    folder: Path,
+    given: argparse.Namespace,
+) -> dict[str, Any]:
+    """Return one kernel's builds and checks as matrix.json has them."""
+    kernel = kernels.find(name)
+    row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
+    for compiler in ("gcc", "clang"):
+        try:
+            modules.warnings(kernel, clang=compiler == "clang")
+            said = ""
+        except LabError as error:
+            said = str(error)
+        row["builds"][compiler] = {"result": "fail" if said else "pass", "said": said}
+        if not given.json:
+            telling.output.print(f"{kernel.release}: {compiler} {'FAILED' if said else 'passed'}")
+    if row["builds"]["gcc"]["result"] == "pass":
+        guests = verify.guests(kernel, scheduler, built_for(kernel), chosen, folder)
+        row["checks"] = record_of(scheduler, kernel, guests, quiet=given.json)
+    results = [build["result"] for build in row["builds"].values()]
+    results.append(row["checks"]["result"] if row["checks"] else "fail")
+    return row | {"result": "fail" if "fail" in results else "pass"}
+
+
+def _tell(rows: list[dict[str, Any]]) -> None:
+    table = Table("kernel", "gcc", "clang (built only)", "checks", box=None, pad_edge=False)
+    for row in rows:
+        checks = row["checks"]["checks"] if row["checks"] else []
+        count = Counter(check["result"] for check in checks)
+        verdicts = [build["result"] for build in row["builds"].values()]
+        said = ", ".join(f"{count[state]} {past}" for state, past in _PAST.items())
+        table.add_row(row["kernel"], *verdicts, said if checks else "not run")
+    telling.output.print(table)
+    for row in rows:
+        for compiler, build in row["builds"].items():
+            if build["said"]:
+                telling.output.print(f"\n{row['kernel']}, {compiler}:", style="red", markup=False)
+                telling.output.print(build["said"], markup=False)
+        for check in row["checks"]["checks"] if row["checks"] else []:
+            if check["result"] == "fail":
+                where = f"\n{check['check']} on {row['kernel']}, {check['machine']}:"
+                telling.output.print(where, style="red", markup=False)
+                telling.output.print(check["reason"], markup=False)
+
+
+_PAST = {"pass": "passed", "skip": "skipped", "fail": "failed"}

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs of another release: each is run by that release's loader, wherever the cache is."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from triagelab import toolchain, tools
+
+
+def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
+    """This computer's own libraries stand for the other release's."""
+    libraries = tmp_path / "cache/release/usr/lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    program = tmp_path / "cache/release/usr/bin/program"
+    program.parent.mkdir()
+    shutil.copy(Path(tools.path(tools.MAKE)).resolve(), program)
+    for library in tools.libraries(program):
+        shutil.copy(library.resolve(), libraries / library.name)
+    script = program.with_name("script")
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+
+    toolchain._bring_loader(program.parent, tmp_path / "cache/release")
+    assert script.read_text() == "#!/bin/sh\n"
+    moved = tmp_path / "elsewhere"
+    (tmp_path / "cache").rename(moved)
+    program = moved / "release/usr/bin/program"
+    said = subprocess.run([program, "--version"], capture_output=True, text=True)
+    assert said.stdout.startswith("GNU Make"), said.stderr
+    # It is told the name that it was called by: gcc finds its parts by that.
+    makefile = tmp_path / "Makefile"
+    makefile.write_text("all:\n\t@echo $(MAKE)\n")
+    assert tools.call([str(program), "-f", str(makefile)]).strip() == str(program)
+    (moved / "release/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2").unlink()
+    assert subprocess.run([program, "--version"], capture_output=True).returncode != 0

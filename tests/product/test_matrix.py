@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./triage matrix` as its users call it: the oldest kernel, the default one, the newest."""
+
+import json
+from pathlib import Path
+
+from triagelab import kernels
+
+from tests.product.product import triage
+
+
+def test_builds_for_the_oldest_and_the_newest_kernels_and_verifies(tmp_path: Path) -> None:
+    newest = kernels.backported()[-1]
+    words = [word for name in (*kernels.SERIES, newest) for word in ("--kernel", name)]
+    done = triage("matrix", *words, "--check", "01", "--json", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads(done.stdout)
+    assert record == json.loads((tmp_path / "out/matrix.json").read_text())
+    assert [row["series"] for row in record["kernels"]] == [*kernels.SERIES, newest]
+    for row in record["kernels"]:
+        assert row["kernel"].startswith(row["series"])
+        assert {build["result"] for build in row["builds"].values()} == {"pass"}
+        assert [check["result"] for check in row["checks"]["checks"]] == ["pass"]
+
+
+def test_an_unknown_scheduler_is_refused_before_anything_is_fetched() -> None:
+    done = triage("matrix", "triag", "--kernel", "0.1")
+    assert (done.returncode, "did you mean 'triage'?" in done.stderr) == (2, True), done.stderr

@@ -212,7 +212,8 @@ async def _through(
 def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
     """What boots a guest for some of its checks, to the first that fails."""
     machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
-    submit = programs.static(CHECKS / "tools/submit.c")
+    sources = sorted(CHECKS.glob("tools/*.c"))
+    built = {f"tools/{source.stem}": programs.static(source) for source in sources}
     # busybox's makes no journal.
     tools.require([tools.MKE2FS])
     mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
@@ -221,9 +222,9 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
         files: dict[str, Path | str] = {
             "run": _script(wanted.scheduler, left),
             "lib.sh": CHECKS / "lib.sh",
-            "tools/submit": submit,
             "tools/mke2fs": mke2fs,
         }
+        files |= built
         files |= {f"tools/{path.name}": path.resolve() for path in tools.libraries(mke2fs)}
         files |= {check.script.name: check.script for check in left}
         job = machines.Job(

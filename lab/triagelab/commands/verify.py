@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,7 @@ def add(commands: options.Commands) -> None:
     """Its arguments."""
     proof = commands.add_parser("verify", help="check that a scheduler does what it must")
     proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
-    proof.add_argument(
-        "--debug",
-        action="store_true",
-        help="on a kernel that looks for bugs of its own, built on first use",
-    )
-    options.add_kernel(proof)
-    proof.add_argument(
-        "--module",
-        metavar="FILE.ko",
-        type=Path,
-        help="the scheduler, built for that kernel: SCHEDULER-iosched.ko",
-    )
+    add_what(proof)
     proof.add_argument(
         "--check",
         metavar="NAME",
@@ -41,10 +31,28 @@ def add(commands: options.Commands) -> None:
     proof.set_defaults(command=_verify)
 
 
-def _verify(given: argparse.Namespace) -> int:
-    chosen = _checks(given.check)
+def add_what(parser: argparse.ArgumentParser) -> None:
+    """Add which kernel, and which module if it is not ours."""
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="on a kernel that looks for bugs of its own, built on first use",
+    )
+    options.add_kernel(parser)
+    parser.add_argument(
+        "--module",
+        metavar="FILE.ko",
+        type=Path,
+        help="the scheduler, built for that kernel: SCHEDULER-iosched.ko",
+    )
+
+
+def prepared(
+    given: argparse.Namespace, with_yield_points: bool = False
+) -> tuple[kernels.Kernel, tuple[Path, ...]]:
+    """Return the kernel that was asked for, and all modules a guest may load."""
     name = given.kernel
-    if given.debug and not name.endswith(kernels.DEBUG):
+    if given.debug and not kernels.looks_for_bugs(name):
         name += kernels.DEBUG
     available = _scheduler_to_verify(given.scheduler, given.module)
     tools.require(tools.RUN)
@@ -55,12 +63,25 @@ def _verify(given: argparse.Namespace) -> int:
         needed = modules.KERNELS_OWN[given.scheduler]
         if needed and not guest.has_module(kernel, needed):
             raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
-    built = sorted(modules.build(kernel).glob("*.ko"))
-    files = {path.name: modules.kept(path) for path in [*built, *available]}
+    return kernel, tuple(built_for(kernel, available, with_yield_points))
+
+
+def _verify(given: argparse.Namespace) -> int:
+    chosen = checks_named(given.check)
+    kernel, files = prepared(given)
     out = rundir.new_folder(given.out, f"verify-{given.scheduler}")
     with rundir.owned(out):
-        guests = verify.guests(kernel, given.scheduler, files.values(), chosen, out / "guests")
+        guests = verify.guests(kernel, given.scheduler, files, chosen, out / "guests")
         return _carry_out_checks(given, kernel, guests, out)
+
+
+def built_for(
+    kernel: kernels.Kernel, available: Iterable[Path] = (), with_yield_points: bool = False
+) -> list[Path]:
+    """Return our modules for the kernel, and others in place of those of the same name."""
+    built = sorted(modules.build(kernel, storm=with_yield_points).glob("*.ko"))
+    files = {path.name: modules.kept(path) for path in [*built, *available]}
+    return list(files.values())
 
 
 def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
@@ -76,7 +97,8 @@ def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
     return [module.absolute()]
 
 
-def _checks(names: list[str] | None) -> list[verify.Check]:
+def checks_named(names: list[str] | None) -> list[verify.Check]:
+    """The checks with these names or numbers, all if there are none."""
     every = verify.checks()
     if not names:
         return every
@@ -92,39 +114,45 @@ def _checks(names: list[str] | None) -> list[verify.Check]:
 def _carry_out_checks(
     given: argparse.Namespace, kernel: kernels.Kernel, guests: list[verify.Guest], out: Path
 ) -> int:
-    total = sum(len(guest.checks) for guest in guests)
-    begin = time.monotonic()
     try:
-        with telling.progress(total, 0, quiet=given.json, what="checking") as step:
-            verify.run(
-                guests,
-                lambda result: step(
-                    f"{result.check.name} on {result.place}",
-                    {"fail": "FAILED", "skip": "skipped", "pass": "passed"}[result.state],
-                ),
-            )
+        record = record_of(given.scheduler, kernel, guests, quiet=given.json)
     except execute.StoppedError:
         telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
         return telling.INTERRUPTED
-    results = sorted(
-        (result for guest in guests for result in guest.results),
-        key=lambda result: (result.check.name, str(result.place)),
-    )
-    failed = [result for result in results if result.state == "fail"]
-    record = {
-        "schema": 1,
-        "scheduler": given.scheduler,
-        "kernel": kernel.release,
-        "result": "fail" if failed else "pass",
-        "seconds": round(time.monotonic() - begin, 1),
-        "checks": [result.record() for result in results],
-    }
     execute.write_json(out / "verify.json", record)
     if given.json:
         sys.stdout.write((out / "verify.json").read_text())
     else:
         _tell_checks(record, out)
-    return 1 if failed else 0
+    return 0 if record["result"] == "pass" else 1
+
+
+def record_of(
+    scheduler: str, kernel: kernels.Kernel, guests: list[verify.Guest], quiet: bool
+) -> dict[str, Any]:
+    """Run the guests' checks; returns what verify.json holds."""
+    total = sum(len(guest.checks) for guest in guests)
+    begin = time.monotonic()
+    with telling.progress(total, 0, quiet=quiet, what="checking") as step:
+        verify.run(
+            guests,
+            lambda result: step(
+                f"{result.check.name} on {result.place}",
+                {"fail": "FAILED", "skip": "skipped", "pass": "passed"}[result.state],
+            ),
+        )
+    results = sorted(
+        (result for guest in guests for result in guest.results),
+        key=lambda result: (result.check.name, str(result.place)),
+    )
+    return {
+        "schema": 1,
+        "scheduler": scheduler,
+        "kernel": kernel.release,
+        "result": "fail" if any(result.state == "fail" for result in results) else "pass",
+        "seconds": round(time.monotonic() - begin, 1),
+        "checks": [result.record() for result in results],
+    }
 
 
 def _tell_checks(record: dict[str, Any], out: Path) -> None:

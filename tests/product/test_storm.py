@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./triage storm` as its users call it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triagelab import kernels
+
+from tests.kernel import bugs, test_seeded
+from tests.product.product import ROOT, qemus, triage
+
+#: Bugs in tests/kernel/seeded/, a seed that finds each, and what that says.
+FOUND = {
+    "lost-on-requeue": (33, "do not end|a request waits"),
+}
+
+
+def record(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "storm.json").read_text())
+    return found
+
+
+def test_triage_withstands_fifty_seeds(tmp_path: Path) -> None:
+    done = triage("storm", "triage", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "50 storms, 0 failed" in done.stdout
+    found = record(tmp_path / "out")
+    assert found["result"] == "pass"
+    assert len({storm["fingerprint"] for storm in found["storms"]}) == 50
+
+
+@pytest.mark.parametrize("scheduler", ["triage", "kyber"])
+def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) -> None:
+    """All that CPUs passed, and when: by yield points of its own, by kprobes."""
+    prints = []
+    for n in range(3):
+        out = tmp_path / str(n)
+        triage("storm", scheduler, "--replay", "10", "--out", out)
+        prints += [storm["fingerprint"] for storm in record(out)["storms"]]
+    assert re.fullmatch(r"[0-9a-f]{16}", prints[0])
+    assert prints[1:] == [prints[0]] * 2
+    triage("storm", scheduler, "--replay", "11", "--out", tmp_path / "other")
+    assert record(tmp_path / "other")["storms"][0]["fingerprint"] != prints[0]
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_bug_is_found_and_its_replay_shrunk(name: str, tmp_path: Path) -> None:
+    seed, says = FOUND[name]
+    (bug,) = (bug for bug in bugs.seeded() if bug.patch.stem == name)
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    module = test_seeded.build(kernel, [bug], tmp_path / "built", storm=True)[bug]
+    words = ["storm", bug.scheduler, "--module", module]
+    done = triage(*words, "--seed", seed, "--seeds", 1, "--shrink", "--out", tmp_path / "out")
+    assert done.returncode == 1, done.stdout + done.stderr
+    (failed,) = record(tmp_path / "out")["failed"]
+    assert re.search(says, failed["reason"])
+    assert failed["last"]
+    command = f"./triage storm {bug.scheduler} --replay {failed['replay']} --module {module}"
+    assert command in done.stdout
+    again = triage(*words, "--replay", failed["replay"], "--out", tmp_path / "again")
+    assert again.returncode == 1
+    (same,) = record(tmp_path / "again")["failed"]
+    assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for words in (
+        ["storm", "nothing"],
+        ["storm", "kyber", "--replay", "x"],
+        ["storm", "kyber", "--replay", "1", "--seeds", "2"],
+        ["storm", "kyber", "--seeds", "0"],
+        ["storm", "kyber", "--cpus", "0"],
+    ):
+        done = triage(*words)
+        assert done.returncode == 2, words
+        assert done.stderr.startswith("triage: ")
+
+
+def test_interrupted_it_leaves_no_qemu_behind(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [str(ROOT / "triage"), "storm", "kyber", "--minutes", "9", "--out", str(out)]
+    running = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    end = time.monotonic() + 300
+    while not qemus(out):
+        assert time.monotonic() < end, "no guest was started"
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert not qemus(out)

@@ -4,13 +4,13 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test check modules lock clean
+.PHONY: help demo test check modules matrix lock clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
-	./triage run mixed-priority --repeats 3
+	./triage run mixed-priority
 
 test: ## every test, fast ones first
 	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
@@ -23,6 +23,9 @@ check: ## types, lint and format of the lab; checkpatch and sparse on the module
 
 modules: ## build the kernel modules for KERNEL (default 6.12)
 	./triage modules --kernel $(KERNEL)
+
+matrix: ## build and verify triage on the oldest and the newest kernels that Debian has
+	./triage matrix
 
 lock: ## pin the Python dependencies again after a change to lab/*.in
 	for name in requirements requirements-dev; do \

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What limited a run: the device or the CPU."""
 
+from triagelab import metrics
 from triagelab.figures import listed
 from triagelab.lookup import View
-from triagelab.samples import part_metric
 
 SATURATED = 0.9  # share of its capacity from which a resource counts as the bottleneck
 
@@ -42,7 +42,7 @@ def fullest_part(view: View, scheduler: str) -> str:
     used = {
         part: row["mean"]
         for part in view.parts
-        if (row := view.row(scheduler, None, part_metric(part))) is not None
+        if (row := view.row(scheduler, None, metrics.part(part).name)) is not None
     }
     return max(used, key=lambda part: used[part], default="")
 

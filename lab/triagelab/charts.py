@@ -8,18 +8,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from triagelab import drawing, figures, findings, lookup, statistics
+from triagelab import choices, drawing, figures, findings, lookup, metrics, statistics
 from triagelab.drawing import GREY, INK, Chart, Style
-from triagelab.figures import NAMES, scale_for
+from triagelab.figures import name_of, scale_for
 from triagelab.lookup import BASELINE, View
-from triagelab.samples import UNITS, resolution
+from triagelab.statistics import NO_DIFFERENCE, Comparison, Ratio
 from triagelab.summary import Values, alone_key
-
-NOTES = {
-    "cpu_s": "User and system time of fio's threads: more I/Os take more of it.",
-    "instructions_per_io": "All that the virtual CPU does, fio and interrupts too, over all I/Os.",
-}
-
 
 # ---- protection against cost ----------------------------------------------------
 
@@ -29,8 +23,8 @@ class Place:
     """Where a scheduler stands: what it protects, and what the background keeps."""
 
     scheduler: str
-    protection: statistics.Comparison  # P99 of the protected job over its P99 alone
-    kept: statistics.Comparison  # background throughput over that of the baseline
+    protection: Ratio  # longest latencies of the protected job over those of it alone
+    kept: Comparison  # background throughput over that of the baseline
 
 
 def places(view: View, values: Values) -> list[Place]:
@@ -42,32 +36,31 @@ def places(view: View, values: Values) -> list[Place]:
     if view.protected is None or alone is None:
         return []
     found = []
-    quiet = values.get((alone, BASELINE, view.protected, "p99_us"), {})
-    base = background(view, values, BASELINE)
+    tail = view.tail(view.protected)
+    quiet = values.get((alone, BASELINE, view.protected, tail), {})
     for scheduler in view.schedulers:
-        if view.starved(scheduler, view.protected, "p99_us"):
+        if view.starved(scheduler, view.protected):
             continue
-        latency = values.get((view.point, scheduler, view.protected, "p99_us"), {})
-        protection = statistics.compare(latency, quiet, resolution("p99_us"))
-        kept = statistics.compare(background(view, values, scheduler), base)
+        latency = values.get((view.point, scheduler, view.protected, tail), {})
+        protection = statistics.compare(latency, quiet, metrics.find(tail).resolution)
+        kept = _kept(view, scheduler)
         if protection and kept and protection.ratio and kept.ratio is not None:
             found.append(Place(scheduler, protection, kept))
     return found
 
 
-def _starved(view: View, job: str | None, metric: str) -> list[str]:
+def _kept(view: View, scheduler: str) -> Comparison | None:
+    metric = "background_bytes_per_s"
+    row = view.row(BASELINE, None, metric)
+    if scheduler == BASELINE and row:
+        return Comparison(1.0, None, row["n"], NO_DIFFERENCE)
+    return view.compare(scheduler, BASELINE, None, metric)
+
+
+def _starved(view: View, job: str | None) -> list[str]:
     """The schedulers under which a job starved in some repeats, each with how many."""
-    starved = {name: view.starved(name, job, metric) for name in view.schedulers}
+    starved = {name: view.starved(name, job) for name in view.schedulers}
     return [f"{name} ({said})" for name, said in starved.items() if said]
-
-
-def background(view: View, values: Values, scheduler: str) -> dict[int, float]:
-    """Bytes a second of all background jobs together, by repeat."""
-    jobs = [values.get((view.point, scheduler, job, "bytes_per_s"), {}) for job in view.background]
-    if not jobs:
-        return {}
-    complete = set.intersection(*(set(job) for job in jobs))
-    return {repeat: sum(job[repeat] for job in jobs) for repeat in complete}
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
@@ -99,7 +92,8 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     )
     ticks, names = drawing.log_ticks(10**bottom, 10**top)
     across = f"background throughput, share of {BASELINE}'s"
-    up = "P99, times that of the job alone"
+    tail = name_of(view.tail(view.protected))
+    up = f"{tail}, times that of the job alone"
     figure.update_layout(
         **drawing.layout(height, margin),
         xaxis=drawing.axis(across, range=[0, right], tickformat=".0%"),
@@ -113,12 +107,12 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     )
     together = " together" if len(view.background) > 1 else ""
     note = (
-        f"Up: P99 total latency of {view.protected}, as a ratio to running alone (log axis). "
+        f"Up: {tail} of {view.protected}, as a ratio to running alone (log axis). "
         f"Across: bytes a second of {figures.listed(view.background)}{together}, as a ratio to "
         f"{BASELINE}. Bars are 95 % intervals over repeats; a perfect scheduler would stand where "
         "the dashed lines cross."
     )
-    if starved := _starved(view, view.protected, "p99_us"):
+    if starved := _starved(view, view.protected):
         note += f" Endless, and so without a place, under {figures.listed(starved)}."
     return drawing.chart(identity, _protection_title(found, view), note, figure)
 
@@ -149,7 +143,7 @@ def _dot(place: Place, look: Style) -> go.Scatter:
             "line": {"color": look.colour if hollow else "white", "width": 2 if hollow else 1},
         },
         name=name,
-        hovertemplate=f"<b>{name}</b><br>P99 {figures.times(place.protection)} alone"
+        hovertemplate=f"<b>{name}</b><br>latency {figures.times(place.protection)} alone"
         f"<br>background keeps {figures.share(place.kept)}<extra></extra>",
     )
 
@@ -174,34 +168,33 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 
 
 def _protection_title(found: list[Place], view: View) -> str:
-    """Who protects most, and who costs least of those that protect at all."""
-    names = view.protectors()
-    protectors = [place for place in found if place.scheduler in names]
-    if not protectors:
-        ratios = [_ratio(place.protection) for place in found]
-        least, most = figures.digits(min(ratios)), figures.digits(max(ratios))
-        reach = f"{least} to {most}" if least != most else least
-        few = view.repeats < statistics.REPEATS_FOR_VERDICT
-        seen = "too few repeats to tell if one does" if few else "no scheduler was seen to do"
-        return (
-            f"{view.protected}'s P99 is {reach} × what it is alone: {seen} better than {BASELINE}"
-        )
-    best = min(protectors, key=lambda place: _ratio(place.protection))
-    cheapest = max(protectors, key=lambda place: _ratio(place.kept))
-    where = f"{best.scheduler} protects most, {_standing(best)}"
-    if best == cheapest:
-        return f"{where}; of those that protect, no other costs less"
-    return f"{where}; {cheapest.scheduler} costs least of those that protect, {_standing(cheapest)}"
+    """The schedulers worth choosing, each with what it gives and takes."""
+    choice = choices.choose([view])
+    standing = {place.scheduler: _standing(place) for place in found}
+    if choice and choice.worth != [BASELINE]:
+        named = [*choice.best, *(name for name in choice.worth if name not in choice.best)]
+        said = [f"{name} ({standing[name]})" for name in named if name in standing]
+        return f"Worth choosing: {figures.listed(said)}"
+    ratios = [_ratio(place.protection) for place in found]
+    least, most = figures.digits(min(ratios)), figures.digits(max(ratios))
+    reach = f"{least} to {most}" if least != most else least
+    seen = (
+        f"no scheduler was seen to be worth choosing over {BASELINE}"
+        if choice
+        else f"{statistics.NOT_ENOUGH} which scheduler to choose"
+    )
+    return (
+        f"{view.protected}'s {name_of(view.tail(view.protected))} is {reach} × what it is alone: "
+        f"{seen}"
+    )
 
 
 def _standing(place: Place) -> str:
     ratio = figures.digits(_ratio(place.protection))
-    return (
-        f"{ratio} × alone with {figures.digits(100 * _ratio(place.kept))} % of the background kept"
-    )
+    return f"{ratio} × alone, {figures.digits(100 * _ratio(place.kept))} % of the background kept"
 
 
-def _ratio(comparison: statistics.Comparison) -> float:
+def _ratio(comparison: Comparison | Ratio) -> float:
     assert comparison.ratio is not None  # places() leaves out what has none
     return comparison.ratio
 
@@ -210,14 +203,19 @@ def _ratio(comparison: statistics.Comparison) -> float:
 
 
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
-    """One metric of one job: a bar a scheduler, with its interval."""
+    """One metric of one job: a bar a scheduler, with its interval.
+
+    The maximum takes the place of a percentile that requests are too few for.
+    """
+    metric = view.told(job, metric)
     rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}
     alone = view.alone(metric) if job == view.protected else None
     longest = max(
         [max(row["ci95"] or [row["mean"]]) for row in rows.values()]
         + ([alone["mean"]] if alone else [])
     )
-    scale = scale_for(UNITS[metric], longest)
+    described = metrics.find(metric)
+    scale = scale_for(described.unit.name, longest)
 
     figure = go.Figure()
     for scheduler, row in rows.items():
@@ -235,7 +233,7 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
     if alone:
         dashed = {"color": INK, "width": 1.5, "dash": "dash"}
         figure.add_vline(x=alone["mean"] / scale.divisor, line=dashed)
-    label = f"{NAMES[metric]} ({scale.unit})" if scale.unit else NAMES[metric]
+    label = f"{described.label} ({scale.unit})" if scale.unit else described.label
     room = 1.38  # for the value to the right of the longest bar
     figure.update_layout(
         **drawing.layout(66 + 30 * len(rows), {"l": 10, "r": 12, "t": 6, "b": 46}),
@@ -250,9 +248,11 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
         ),
     )
     notes = [f"Dashed: {job} alone, {lookup.shown(alone)}."] if alone else []
-    notes += [NOTES[metric]] if metric in NOTES else []
-    if starved := _starved(view, job, metric):
-        notes.append(f"Endless under {figures.listed(starved)}: bars are of the others.")
+    notes += [described.note] if described.note else []
+    if starved := _starved(view, job):
+        under = figures.listed(starved)
+        endless = f"Endless under {under}: bars are of the other repeats."
+        notes.append(endless if described.is_latency_of_job else f"Starved under {under}.")
     return drawing.chart(identity, findings.title(view, job, metric), " ".join(notes), figure)
 
 

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: ./triage list, run, study, report, verify, modules."""
+"""The command line: ./triage list, run, study, report, fit, verify, storm, modules, matrix."""
 
 import argparse
 from collections.abc import Sequence
 
-from triagelab.commands import build, listing, report, run, study, telling, verify
+from triagelab.commands import (
+    build,
+    fit,
+    listing,
+    matrix,
+    report,
+    run,
+    storm,
+    study,
+    telling,
+    verify,
+)
 from triagelab.errors import LabError
 
 
@@ -31,6 +42,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="triage", description="Runs I/O schedulers on machines and says what they are worth."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (listing, run, study, report, verify, build):
+    for command in (listing, run, study, report, fit, verify, storm, build, matrix):
         command.add(commands)
     return parser

@@ -4,44 +4,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from triagelab.statistics import Comparison
-
-NAMES = {
-    "iops": "throughput",
-    "bytes_per_s": "bandwidth",
-    "mean_us": "mean latency",
-    "p50_us": "median latency",
-    "p99_us": "P99 latency",
-    "p999_us": "P99.9 latency",
-    "max_us": "maximum latency",
-    "cpu_s": "CPU time",
-    "clat_p99_us": "P99 completion latency",
-    "instructions_per_io": "instruction count per I/O",
-    "contended_locks_per_io": "number of contended locks per I/O",
-    "total_iops": "total throughput",
-    "total_bytes_per_s": "total bandwidth",
-    "jain_index": "fairness index",
-    "least_share": "share of the job with least",
-    "longest_wait_us": "longest wait",
-    "late_share": "share of late requests",
-    "context_switches": "context switches",
-    "cpu_utilisation": "CPU utilisation",
-    "device_utilisation": "device utilisation",
-    "device_busy": "time with a request in flight",
-}
-MORE_IS_BETTER = (
-    "iops",
-    "bytes_per_s",
-    "total_iops",
-    "total_bytes_per_s",
-    "jain_index",
-    "least_share",
-)
+from triagelab import metrics
+from triagelab.statistics import Comparison, Ratio
 
 
 def name_of(metric: str) -> str:
-    """A metric for people; what is not in NAMES is of a part of the device."""
-    return NAMES.get(metric) or metric.replace("_", " ")
+    """A metric for people."""
+    return metrics.find(metric).label
+
+
+def more_is_better(metric: str) -> bool:
+    """Whether a metric is better where it is higher."""
+    return metrics.find(metric).better is metrics.Better.MORE
 
 
 @dataclass(frozen=True)
@@ -56,23 +30,12 @@ class Scale:
         return f"{digits(value / self.divisor)}{SPACE}{self.unit}".rstrip()
 
 
-SCALES = {
-    "µs": [Scale(1e6, "s"), Scale(1e3, "ms"), Scale(1, "µs")],
-    "B/s": [Scale(1e9, "GB/s"), Scale(1e6, "MB/s"), Scale(1e3, "kB/s"), Scale(1, "B/s")],
-    "s": [Scale(1, "s"), Scale(1e-3, "ms")],
-    "1": [Scale(0.01, "%")],
-    # The metric's name says these.
-    "instructions": [Scale(1, "")],
-    "switches": [Scale(1, "")],
-    "locks": [Scale(1, "")],
-    "index": [Scale(1, "")],
-}
 THIN_SPACE, SPACE = "\u202f", "\u00a0"  # neither breaks a line
 
 
 def scale_for(unit: str, value: float) -> Scale:
     """The scale that shows a value of this unit with the fewest zeros."""
-    scales = SCALES.get(unit, [Scale(1, unit)])
+    scales = [Scale(divisor, name) for divisor, name in metrics.unit(unit).scales]
     return next((scale for scale in scales if value >= scale.divisor), scales[-1])
 
 
@@ -82,14 +45,14 @@ def quantity(value: float, unit: str, ci95: Iterable[float] | None = None) -> st
     return scale.show(value) + _interval(ci95, scale.divisor)
 
 
-def times(comparison: Comparison) -> str:
+def times(comparison: Comparison | Ratio) -> str:
     """A ratio with its interval: 0.42 × [0.40, 0.45]."""
     if comparison.ratio is None:
         return "no ratio (divided by 0)"
     return f"{digits(comparison.ratio)}{SPACE}×" + _interval(comparison.ci95, 1)
 
 
-def share(comparison: Comparison) -> str:
+def share(comparison: Comparison | Ratio) -> str:
     """A ratio as a percentage with its interval: 97 % [96, 98]."""
     if comparison.ratio is None:
         return "no share (of 0)"

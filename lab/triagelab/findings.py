@@ -9,12 +9,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from triagelab import choices, metrics
+from triagelab.choices import Choice
 from triagelab.figures import (
-    MORE_IS_BETTER,
-    NAMES,
     SPACE,
     digits,
     listed,
+    more_is_better,
     name_of,
     quantity,
     scale_for,
@@ -22,7 +23,8 @@ from triagelab.figures import (
     times,
 )
 from triagelab.lookup import BASELINE, Record, View, describe, shown, varying
-from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, REPEATS_FOR_VERDICT
+from triagelab.metrics import TAIL
+from triagelab.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,73 @@ class Answer:
 
 
 def answer(view: View) -> Answer:
-    """Who protects the protected job best and at what price; else who is best at what."""
+    """Which scheduler to choose for the protected job, and at what price; else each job's best."""
     if view.judged_by:
         return _judged(view)
-    if view.protected is None:
+    job = view.protected
+    if job is None:
         return Answer(_job_by_job(view), _few_repeats(view))
-    ranked = view.ranked(view.protected, "p99_us")
+    ranked = view.ranked(job, view.tail(job))
     if not ranked:
-        return Answer(f"{view.protected} completed no request under any scheduler.", [])
-    best = (view.protectors() or ranked)[0]
-    nobody = _nobody_protects(view)
-    headline = nobody or _protects(view, view.protected, best)
+        return Answer(f"{job} completed no request under any scheduler.", [])
+    choice = choices.choose([view])
+    names = choice.best if choice else ranked[:1]
+    headline = _choose(view, job, choice) if choice else _unchosen(view, job, ranked[0])
     others = [
-        _against_baseline(view, view.protected, name)
+        _against_baseline(view, job, name, choice)
         for name in view.schedulers
-        if name != BASELINE and (nobody or name != best)
+        if name != BASELINE and name not in names
     ]
     return Answer(headline, [*others, *_few_repeats(view)])
+
+
+def _choose(view: View, job: str, choice: Choice) -> str:
+    """The headline where the repeats suffice for a choice."""
+    under = view.row(BASELINE, job, view.tail(job))
+    if choice.worth == [BASELINE]:
+        assert under is not None  # a scheduler without a value is not worth choosing
+        return (
+            f"No scheduler was seen to be worth choosing over {BASELINE} for {job}: under "
+            f"{BASELINE} its {_tail(view)} is {_told(view, under)}{_than_alone(view, under)}."
+        )
+    best = choice.best[0]
+    row = view.row(best, job, view.tail(job))
+    assert row is not None
+    told = f"{job}'s {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
+    if best != BASELINE:
+        told += _than_baseline(view, job, best) + _price(view, best)
+    others = [
+        f"{name} {_offer(view, job, name)}" for name in choice.worth if name not in choice.best
+    ]
+    also = f"; also worth choosing: {'; '.join(others)}" if others else ""
+    return f"Choose {' or '.join(choice.best)}: {told}{also}."
+
+
+def _offer(view: View, job: str, name: str) -> str:
+    """What a scheduler gives and takes, in brackets."""
+    latency = view.mean(name, job, view.tail(job))
+    if name == BASELINE:
+        return f"({latency}, and nothing lost)"
+    kept = [
+        f"{background} keeps {digits(100 * ratio)}{SPACE}%"
+        for background in view.background
+        if (ratio := view.kept(name, background)) is not None
+    ]
+    return f"({', '.join([latency, *kept])})"
+
+
+def _unchosen(view: View, job: str, first: str) -> str:
+    """The headline where nothing can be told from the baseline, for want of one or of repeats."""
+    row = view.row(first, job, view.tail(job))
+    assert row is not None
+    told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
+    if len(view.schedulers) == 1:
+        return f"Only {first} was measured, so {job} is not compared: {told}."
+    return (
+        f"{NOT_ENOUGH.capitalize() if _few_repeats(view) else 'Nothing tells'} which scheduler to "
+        f"choose; {job} fared best under {first}: {told}{_than_baseline(view, job, first)}"
+        f"{_price(view, first)}."
+    )
 
 
 def overall(found: list[View]) -> Answer | None:
@@ -65,17 +117,22 @@ def overall(found: list[View]) -> Answer | None:
     ranked = sorted(worst, key=lambda name: worst[name].level)
     if not ranked:
         return None
-    best = ranked[0]
+    choice = choices.choose(found)
+    best = choice.best[0] if choice else ranked[0]
     job, price = found[0].protected, _least_kept(found, best)
-    headline = (
-        f"At the worst of {len(found)} points {job}'s P99 latency under {best} is "
+    headline = f"Choose {' or '.join(choice.best)}: at" if choice else "At"
+    headline += (
+        f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
         f"{worst[best].text}"
     )
     if best != BASELINE and BASELINE in worst:
         headline += f", under {BASELINE} {worst[BASELINE].text}"
     headline += f"; under {best} {price}" if price else ""
+    if choice and (others := [name for name in choice.worth if name not in choice.best]):
+        headline += f"; also worth choosing: {listed(others)}"
     details = [
-        f"{name}: {worst[name].text}, at {worst[name].where}{f'; {price}' if price else ''}."
+        f"{name}: {worst[name].text}, at {worst[name].where}{f'; {price}' if price else ''}"
+        f"{_beaten(name, choice)}."
         for name in ranked
         for price in [_least_kept(found, name)]
     ]
@@ -97,14 +154,12 @@ def _at_the_last(found: list[View]) -> Answer:
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
 
 
-#: Metrics that mean something by themselves; others are compared with the baseline's.
-_ABSOLUTE = ("jain_index", "least_share", "longest_wait_us")
-
-
 def _judged_overall(found: list[View]) -> Answer:
     """By the first metric that the experiment is judged by: each scheduler where it is worst."""
     metric = found[0].judged_by[0]
-    relative = metric not in _ABSOLUTE and all(view.row(BASELINE, None, metric) for view in found)
+    relative = not metrics.find(metric).absolute and all(
+        view.row(BASELINE, None, metric) for view in found
+    )
     worst: dict[str, tuple[float, str, str]] = {}
     where = varying(found)
     for view in found:
@@ -112,8 +167,7 @@ def _judged_overall(found: list[View]) -> Answer:
             here = _figure(view, name, metric, relative)
             if here and (name not in worst or _worse(here[0], worst[name][0], metric)):
                 worst[name] = (*here, where[view.point])
-    more = metric in MORE_IS_BETTER
-    ranked = sorted(worst, key=lambda name: worst[name][0], reverse=more)
+    ranked = sorted(worst, key=lambda name: worst[name][0], reverse=more_is_better(metric))
     if relative:
         ranked = [name for name in ranked if name != BASELINE]
     if not ranked:
@@ -141,7 +195,7 @@ def _figure(view: View, name: str, metric: str, relative: bool) -> tuple[float, 
 
 
 def _worse(value: float, than: float, metric: str) -> bool:
-    return value < than if metric in MORE_IS_BETTER else value > than
+    return value < than if more_is_better(metric) else value > than
 
 
 def _judged(view: View) -> Answer:
@@ -165,7 +219,7 @@ def _over_baseline(view: View, scheduler: str) -> str:
 
 @dataclass(frozen=True)
 class _Worst:
-    """The highest P99 of the protected job under a scheduler: infinite where it starved."""
+    """The longest latencies of the protected job under a scheduler: infinite where it starved."""
 
     level: float
     text: str
@@ -174,23 +228,30 @@ class _Worst:
 
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
     """None when the scheduler was measured nowhere."""
-    relative = all(view.alone("p99_us") for view in found)
+    tail = _tail_of(found)
+    relative = all(view.alone(tail) for view in found)
     where = varying(found)
     seen = [
-        _level(view, scheduler, relative, where[view.point])
+        _level(view, scheduler, tail, relative, where[view.point])
         for view in found
         if scheduler in view.schedulers
     ]
     return max(seen, key=lambda bad: bad.level, default=None)
 
 
-def _level(view: View, scheduler: str, relative: bool, where: str) -> _Worst:
-    row = view.row(scheduler, view.protected, "p99_us")
-    alone = view.alone("p99_us")
-    if row is None:
-        return _Worst(math.inf, "endless (it completed no request)", where)
-    if starved := view.starved(scheduler, view.protected, "p99_us"):
+def _tail_of(found: list[View]) -> str:
+    """The metric of longest latencies that all points have requests enough for."""
+    tails = [view.tail(view.protected) for view in found]
+    return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
+
+
+def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) -> _Worst:
+    row = view.row(scheduler, view.protected, tail)
+    alone = view.alone(tail)
+    if starved := view.starved(scheduler, view.protected):
         return _Worst(math.inf, f"endless ({starved})", where)
+    if row is None:
+        return _Worst(math.inf, "not measured", where)
     if relative and alone and alone["mean"]:
         level = row["mean"] / alone["mean"]
         return _Worst(level, f"{digits(level)}{SPACE}× what it is alone", where)
@@ -203,101 +264,90 @@ def _least_kept(found: list[View], scheduler: str) -> str:
         return ""
     kept = []
     for job in dict.fromkeys(job for view in found for job in view.background):
-        ratios = [
-            compared.ratio
-            for view in found
-            if (compared := view.compare(scheduler, BASELINE, job, "bytes_per_s"))
-            and compared.ratio is not None
-        ]
+        ratios = [ratio for view in found if (ratio := view.kept(scheduler, job)) is not None]
         if ratios:
             kept.append(f"{job} keeps at least {digits(100 * min(ratios))}{SPACE}%")
     return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
 
 
-def _nobody_protects(view: View) -> str:
-    """The headline when the repeats suffice and no scheduler beats the baseline, else empty."""
-    job = view.protected
-    under = view.row(BASELINE, job, "p99_us")
-    enough = view.repeats >= REPEATS_FOR_VERDICT
-    if job is None or under is None or not enough or len(view.schedulers) == 1 or view.protectors():
-        return ""
-    return (
-        f"No scheduler was seen to protect {job} better than {BASELINE} does: under {BASELINE} "
-        f"its P99 latency is {_p99(view, under)}{_than_alone(view, under)}."
-    )
+def _tail(view: View) -> str:
+    """The name of the metric that the protected job is judged by."""
+    return name_of(view.tail(view.protected))
 
 
-def _protects(view: View, job: str, best: str) -> str:
-    """The headline when there is a job to protect."""
-    row = view.row(best, job, "p99_us")
-    assert row is not None  # the best is one of those that have it
-    latency = f"its P99 latency is {_p99(view, row)}{_than_alone(view, row)}"
-    if len(view.schedulers) == 1:
-        return f"Only {best} was measured, so {job} is not compared: {latency}."
-    if view.repeats < REPEATS_FOR_VERDICT:
-        subject = f"{job} fared best under {best}"
-    else:
-        subject = f"{best} protects {job} best"
-    if equals := view.equals(best, job, "p99_us"):
-        subject += f" (no difference seen to {listed(equals)})"
-    if against := view.compare(best, BASELINE, job, "p99_us"):
-        latency += f" and {times(against)} what it is under {BASELINE}{_in_brackets(view, job)}"
-    price = _price(view, best)
-    return f"{subject}: {latency}{price}{f' of its throughput under {BASELINE}' if price else ''}."
-
-
-def _p99(view: View, row: Record) -> str:
-    """The P99 in a row, and where it is not of all repeats."""
-    starved = view.starved(row["scheduler"], row["job"], "p99_us")
+def _told(view: View, row: Record) -> str:
+    """The figure in a row, and where it is not of all repeats."""
+    starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 
 
 def _than_alone(view: View, row: Record) -> str:
-    alone = view.alone("p99_us")
+    alone = view.alone(row["metric"])
     if not alone or not alone["mean"]:
         return ""
     return f", {digits(row['mean'] / alone['mean'])} × what it is alone"
 
 
-def _in_brackets(view: View, job: str) -> str:
-    return f" ({view.mean(BASELINE, job, 'p99_us')})" if view.row(BASELINE, job, "p99_us") else ""
+def _than_baseline(view: View, job: str, scheduler: str) -> str:
+    tail = view.tail(job)
+    against = view.compare(scheduler, BASELINE, job, tail)
+    if against is None:
+        return ""
+    if against.ratio is None:
+        return f" ({against.verdict})"
+    under = view.mean(BASELINE, job, tail)
+    return f" and {times(against)} what it is under {BASELINE}{f' ({under})' if under else ''}"
 
 
 def _price(view: View, scheduler: str) -> str:
     """What the background keeps of its throughput under the baseline."""
     kept = [
-        f"{job} keeps {share(compared)}"
-        for job in view.background
-        if (compared := view.compare(scheduler, BASELINE, job, "bytes_per_s"))
+        f"{job} keeps {text}" for job in view.background if (text := _kept(view, scheduler, job))
     ]
-    return f"; {listed(kept)}" if kept else ""
+    return f"; {listed(kept)} of its throughput under {BASELINE}" if kept else ""
 
 
-def _against_baseline(view: View, job: str, scheduler: str) -> str:
-    """One scheduler against the baseline, in a line."""
-    row = view.row(scheduler, job, "p99_us")
-    if row is None:
-        return f"{scheduler}: {job} completed no request at all{_price(view, scheduler)}."
-    against = view.compare(scheduler, BASELINE, job, "p99_us")
-    if against is None:
-        return f"{scheduler}: P99 latency {_p99(view, row)}{_than_alone(view, row)}."
-    found = {
-        LOWER: "lower",
-        HIGHER: "higher",
-        NO_DIFFERENCE: "no difference seen",
-        NOT_ENOUGH: "not enough repeats to tell",
-    }[against.verdict]
-    found = "; ".join(filter(None, [found, view.starved(scheduler, job, "p99_us")]))
-    return (
-        f"{scheduler}: P99 latency {times(against)} that of {BASELINE} ({found})"
-        f"{_price(view, scheduler)}."
+def _kept(view: View, scheduler: str, job: str) -> str:
+    compared, ratio = (
+        view.compare(scheduler, BASELINE, job, "bytes_per_s"),
+        view.kept(scheduler, job),
     )
+    if compared is None or ratio is None:
+        return ""
+    if compared.ratio is not None:
+        return share(compared)
+    return f"{digits(100 * ratio)}{SPACE}% ({compared.verdict})"
+
+
+def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:
+    """One scheduler against the baseline, in a line."""
+    price = _price(view, scheduler)
+    tail = view.tail(job)
+    row = view.row(scheduler, job, tail)
+    if row is None:
+        return f"{scheduler}: {view.starved(scheduler, job) or f'{job} was not measured'}{price}."
+    against = view.compare(scheduler, BASELINE, job, tail)
+    if against is None or against.ratio is None:
+        told = f"{_tail(view)} {_told(view, row)}{_than_alone(view, row)}"
+    else:
+        told = f"{_tail(view)} {times(against)} that of {BASELINE} ({against.verdict})"
+    return f"{scheduler}: {told}{price}{_beaten(scheduler, choice)}."
+
+
+def _beaten(name: str, choice: Choice | None) -> str:
+    """Why a scheduler is not worth choosing; empty where it is."""
+    if choice is None or name == BASELINE or name in choice.worth:
+        return ""
+    if name in choice.starving:
+        return "; not worth choosing"
+    return f"; not worth choosing beside {choice.beaten[name]}" if name in choice.beaten else ""
 
 
 def _job_by_job(view: View) -> str:
     """The headline when no job is known to need protection."""
     return " ".join(
-        f"{job}: {extreme(view, job, 'p99_us')}; {extreme(view, job, 'iops')}." for job in view.jobs
+        f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
+        for job in view.jobs
     )
 
 
@@ -305,8 +355,8 @@ def _few_repeats(view: View) -> list[str]:
     if view.repeats >= REPEATS_FOR_VERDICT:
         return []
     warning = (
-        f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: no difference "
-        "between them is claimed, and any may be chance. Five repeats or more are advised."
+        f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: too few to tell whether "
+        f"a difference is chance. Use --repeats {REPEATS_FOR_VERDICT} or more."
     )
     return [warning]
 
@@ -322,11 +372,11 @@ def extreme(view: View, job: str | None, metric: str) -> str:
     ranked = view.ranked(job, metric)
     equals = view.equals(ranked[0], job, metric) if ranked else []
     return ends(
-        NAMES[metric],
+        name_of(metric),
         ranked,
         equals,
         lambda scheduler: view.mean(scheduler, job, metric),
-        more_is_better=metric in MORE_IS_BETTER,
+        more_is_better=more_is_better(metric),
     )
 
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from triagelab import drawing, figures
 from triagelab.drawing import Chart
 from triagelab.lookup import View
+from triagelab.metrics import MAXIMUM
 from triagelab.settings import Value
 
 Cell = tuple[Value, Value, View]  # where it is, and what was measured there
@@ -26,8 +27,12 @@ def grid(
 ) -> Chart | None:
     """A cell for each pair of values, with its figure, the darker the higher.
 
+    The maximum takes the place of a percentile that requests are too few for in some cell.
+
     names  of what varies across and up
     """
+    if any(view.told(job, metric) != metric for _, _, view in cells):
+        metric = MAXIMUM
     rows = {
         (x, y): row for x, y, view in cells if (row := view.row(scheduler, job, metric)) is not None
     }

@@ -5,10 +5,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from triagelab.figures import MORE_IS_BETTER, quantity
-from triagelab.samples import JOB_UNITS, part_metric, parts, point_key
+from triagelab import metrics
+from triagelab.figures import more_is_better, quantity
+from triagelab.metrics import MAXIMUM, TAIL
+from triagelab.samples import parts, point_key
 from triagelab.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
-from triagelab.summary import alone_key, is_alone
+from triagelab.summary import alone_key, is_alone, nothing_completed
 
 Record = dict[str, Any]
 
@@ -38,11 +40,14 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        self.repeats = min((row["n"] for row in here), default=0)
+        # A latency is of those repeats alone in which its job completed something.
+        self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         judged_by = environment.get("judged_by", [])
         self.judged_by = [name for name in judged_by if name in self.metrics]
-        self.parts = [name for name in parts(environment) if part_metric(name) in self.metrics]
+        self.parts = [
+            name for name in parts(environment) if metrics.part(name).name in self.metrics
+        ]
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
         """A row of the summary; job None for a metric of the whole run."""
@@ -60,20 +65,36 @@ class View:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
-    def starved(self, scheduler: str, job: str | None, metric: str) -> str:
-        """In how many repeats a job completed nothing, and so has no latency; empty if in none."""
-        every, seen = self.row(scheduler, job, "iops"), self.row(scheduler, job, "p99_us")
-        if every is None or JOB_UNITS.get(metric) != "µs":
-            return ""
-        nothing = every["n"] - (seen["n"] if seen else 0)
-        return f"nothing completed in {nothing} of {every['n']} repeats" if nothing else ""
+    def starved(self, scheduler: str, job: str | None) -> str:
+        """In how many repeats a job completed nothing; empty if in none."""
+        row = self.row(scheduler, job, "iops")
+        return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
+
+    def endless(self, scheduler: str, job: str | None, metric: str) -> str:
+        """The same for a latency, which had no end there; empty for any other metric."""
+        return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
+
+    def told(self, job: str | None, metric: str) -> str:
+        """The metric, or the maximum where some scheduler's requests are too few for it."""
+        rows = [
+            (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
+        ]
+        if job is not None and job == self.protected:
+            rows.append((self.alone(metric), self.alone(MAXIMUM)))
+        needs = metrics.find(metric).needs
+        few = needs > 1 and any(maximum and not found for found, maximum in rows)
+        return MAXIMUM if few else metric
+
+    def tail(self, job: str | None) -> str:
+        """The metric of a job's longest latencies: P99 if requests suffice, else the maximum."""
+        return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
         """A row's mean as text, and where it is not of all repeats; empty without a row."""
         row = self.row(scheduler, job, metric)
         if row is None:
             return ""
-        starved = self.starved(scheduler, job, metric)
+        starved = self.starved(scheduler, job)
         return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
 
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
@@ -84,24 +105,32 @@ class View:
             return _comparison(verdict).inverse()
         return None
 
+    def kept(self, scheduler: str, job: str) -> float | None:
+        """The share of its bandwidth under the baseline that a job keeps; None if not known."""
+        compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
+        if compared is not None and compared.ratio is not None:
+            return compared.ratio
+        row, base = (self.row(name, job, "bytes_per_s") for name in (scheduler, BASELINE))
+        return row["mean"] / base["mean"] if row and base and base["mean"] else None
+
     def ranked(self, job: str | None, metric: str) -> list[str]:
         """Schedulers by their mean, the best first; without those that have none.
 
         Last are those under which the job starved in some repeats: latency had no end there.
         """
         means = {
-            name: (bool(self.starved(name, job, metric)), row["mean"])
+            name: (bool(self.endless(name, job, metric)), row["mean"])
             for name in self.schedulers
             if (row := self.row(name, job, metric)) is not None
         }
-        return sorted(means, key=lambda name: means[name], reverse=metric in MORE_IS_BETTER)
+        return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
         """Schedulers that were not seen to differ from the best."""
         others = [
             name
             for name in self.ranked(job, metric)
-            if name != best and not self.starved(name, job, metric)
+            if name != best and not self.endless(name, job, metric)
         ]
         return [
             name
@@ -110,15 +139,15 @@ class View:
         ]
 
     def protectors(self) -> list[str]:
-        """Schedulers seen to lower the protected job's P99, the best first."""
+        """Schedulers seen to lower the protected job's longest latencies, the best first."""
         if self.protected is None:
             return []
+        tail = self.tail(self.protected)
         return [
             name
-            for name in self.ranked(self.protected, "p99_us")
-            if (seen := self.compare(name, BASELINE, self.protected, "p99_us"))
+            for name in self.ranked(self.protected, tail)
+            if (seen := self.compare(name, BASELINE, self.protected, tail))
             and seen.verdict == LOWER
-            and not self.starved(name, self.protected, "p99_us")
         ]
 
 

@@ -13,6 +13,7 @@ from triagelab import (
     findings,
     grids,
     lookup,
+    metrics,
     samples,
     study,
     sweeps,
@@ -193,7 +194,7 @@ def _steps(views: list[View], key: str) -> list[tuple[float, View]]:
     return sorted(steps, key=lambda step: step[0])
 
 
-def _seen(there: Measured, job: str, view: View) -> dict[str, distributions.Bins]:
+def _seen(there: Measured, job: str, view: View) -> dict[str, metrics.Bins]:
     """A job's latencies at a point, by scheduler."""
     found = there.histograms(job)
     return {name: bins for name in view.schedulers if (bins := found.get((view.point, name)))}

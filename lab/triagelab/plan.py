@@ -21,6 +21,10 @@ from triagelab.machines import Job, Machine
 #: What the point has of a protected job with nothing beside it, on `none`: what it is compared to.
 ALONE: Mapping[str, Any] = {"alone": True}
 
+#: A repeat's jobs start up to this much later, in µs: longer than a turn of a disk, a tick of the
+#: kernel's or a period of a scheduler's timers, none of which waits for a user's jobs to start.
+_LATEST_START_US = 100_000
+
 
 @dataclass(frozen=True)
 class Point:
@@ -155,7 +159,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     workload = setup.experiment.workload_at(point.where)
     files: dict[str, Path | str] = {
         "run": (FILES / "measure").read_text(),
-        "settings": _settings(point, scheduler),
+        "settings": _settings(point, scheduler) + f"START_LATER_S={_start_later(seed)}\n",
     }
     if text := _job_file(workload, point.device, seed, entry.sections):
         files["job.fio"] = text
@@ -256,6 +260,11 @@ def _settings(point: Point, scheduler: str) -> str:
             "",
         ]
     )
+
+
+def _start_later(seed: int) -> str:
+    """Seconds that a repeat's jobs start later than another's, the same under any scheduler."""
+    return f"{random.Random(seed).randrange(_LATEST_START_US) / 1e6:.6f}"
 
 
 def _quoted(text: str) -> str:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What others have published, beside what was measured here: agree, disagree, or why neither.
 
-A finding expects that one scheduler's mean is lower (<) or higher (>) than another's,
-not higher (<=) or not lower (>=), or about the same (=). It agrees if all it expects is
-so: `<` and `>` where the verdict says so, `=` where no difference was seen or the means
-are less than a tenth apart. It disagrees if any of it is not so.
+A finding expects that one scheduler's figure is lower (<) or higher (>) than another's,
+not higher (<=) or not lower (>=), or about the same (=). About the same is less than a
+tenth apart. It agrees if all it expects is so: `<` and `>` where the verdict says so, the
+others where the interval of the ratio ends within a tenth. It disagrees if the verdict
+says otherwise. Where the repeats tell neither, it is not comparable: that no difference
+was seen is no sign that there is none.
 """
 
 import tomllib
@@ -13,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from triagelab import bottleneck, experiments, figures
+from triagelab.choices import ALIKE
 from triagelab.errors import LabError
 from triagelab.lookup import View
 from triagelab.settings import Value
-from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
+from triagelab.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
 
 FILE = experiments.FOLDER / "published.toml"
 
@@ -25,18 +28,41 @@ DISAGREE = "disagree"
 NOT_COMPARABLE = "not comparable"
 NOT_MEASURED = "not measured"
 
-_ALIKE = 1.1  # times: a tenth more or less is about the same
 
-#: Whether what was seen is what was expected.
-_HOLDS: Mapping[str, Callable[[Comparison], bool]] = {
+def _above(seen: Comparison, limit: float) -> bool:
+    """Whether the ratio is seen to be above a limit: by its interval, or with none by itself."""
+    low = seen.ci95[0] if seen.ci95 else seen.ratio
+    return low is None or low > limit
+
+
+def _below(seen: Comparison, limit: float) -> bool:
+    high = seen.ci95[1] if seen.ci95 else seen.ratio
+    return high is not None and high < limit
+
+
+def _higher(seen: Comparison) -> bool:
+    """Whether a difference of more than a tenth was seen."""
+    return seen.verdict == HIGHER and (seen.ratio is None or seen.ratio >= ALIKE)
+
+
+def _lower(seen: Comparison) -> bool:
+    return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
+
+
+#: What was seen is what was expected, and what contradicts it.
+_AGREES: Mapping[str, Callable[[Comparison], bool]] = {
     "<": lambda seen: seen.verdict == LOWER,
     ">": lambda seen: seen.verdict == HIGHER,
-    "<=": lambda seen: seen.verdict != HIGHER,
-    ">=": lambda seen: seen.verdict != LOWER,
-    "=": lambda seen: (
-        seen.verdict == NO_DIFFERENCE
-        or (seen.ratio is not None and 1 / _ALIKE < seen.ratio < _ALIKE)
-    ),
+    "<=": lambda seen: _below(seen, ALIKE),
+    ">=": lambda seen: _above(seen, 1 / ALIKE),
+    "=": lambda seen: _below(seen, ALIKE) and _above(seen, 1 / ALIKE),
+}
+_CONTRADICTS: Mapping[str, Callable[[Comparison], bool]] = {
+    "<": lambda seen: seen.verdict != LOWER and _above(seen, 1 / ALIKE),
+    ">": lambda seen: seen.verdict != HIGHER and _below(seen, ALIKE),
+    "<=": _higher,
+    ">=": _lower,
+    "=": lambda seen: _higher(seen) or _lower(seen),
 }
 WORDS = {
     "<": "lower than",
@@ -68,8 +94,8 @@ class Expected:
     def parsed(text: str) -> "Expected":
         """`kyber < none`; ValueError where it is something else."""
         a, relation, b = text.split()
-        if relation not in _HOLDS:
-            raise ValueError(f"'{text}': expected one of {' '.join(_HOLDS)}")
+        if relation not in _AGREES:
+            raise ValueError(f"'{text}': expected one of {' '.join(_AGREES)}")
         return Expected(a, relation, b)
 
     def __str__(self) -> str:
@@ -142,26 +168,35 @@ def judge(finding: Finding, view: View | None) -> Verdict:
 
 
 def _verdict(finding: Finding, view: View) -> tuple[str, str]:
+    names = dict.fromkeys(name for expected in finding.expects for name in (expected.a, expected.b))
+    for name in names:
+        if starved := view.starved(name, finding.job):
+            return NOT_COMPARABLE, f"Under {name} {starved}: what it took had no end there."
+    if (told := view.told(finding.job, finding.metric)) != finding.metric:
+        few = f"Too few requests for {figures.name_of(finding.metric)}"
+        return NOT_COMPARABLE, f"{few}: only the {figures.name_of(told)} is known."
     seen = {
         expected: view.compare(expected.a, expected.b, finding.job, finding.metric)
         for expected in finding.expects
     }
     if missing := [str(expected) for expected, found in seen.items() if found is None]:
         return NOT_MEASURED, f"nothing to tell whether {figures.listed(missing)}"
-    names = dict.fromkeys(name for expected in seen for name in (expected.a, expected.b))
-    for name in names:
-        if starved := view.starved(name, finding.job, finding.metric):
-            return NOT_COMPARABLE, f"Under {name} {starved}: what it took had no end there."
     compared = {expected: found for expected, found in seen.items() if found is not None}
     wrong = [
         f"{expected.a} is {figures.times(found)} {expected.b}, not {WORDS[expected.relation]} it"
         for expected, found in compared.items()
-        if found.verdict != NOT_ENOUGH and not _HOLDS[expected.relation](found)
+        if found.verdict != NOT_ENOUGH and _CONTRADICTS[expected.relation](found)
     ]
     if wrong:
         return DISAGREE, f"{figures.listed(wrong)}. {finding.because}".rstrip()
     if any(found.verdict == NOT_ENOUGH for found in compared.values()):
         return NOT_COMPARABLE, "Too few repeats to tell."
+    if open_ := [
+        f"{expected.a} is {figures.times(found)} {expected.b}"
+        for expected, found in compared.items()
+        if not _AGREES[expected.relation](found)
+    ]:
+        return NOT_COMPARABLE, f"The repeats do not tell: {figures.listed(open_)}."
     return AGREE, f"{figures.listed(map(str, compared))}."
 
 

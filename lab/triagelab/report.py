@@ -23,6 +23,7 @@ from triagelab import (
     figures,
     findings,
     lookup,
+    metrics,
     samples,
     sweeps,
     timelines,
@@ -30,16 +31,27 @@ from triagelab import (
 from triagelab.drawing import Chart, Style
 from triagelab.lookup import BASELINE, View
 from triagelab.measured import Measured
-from triagelab.statistics import HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH, Comparison
+from triagelab.metrics import Of
+from triagelab.statistics import (
+    HIGHER,
+    LOWER,
+    NO_DIFFERENCE,
+    NOT_ENOUGH,
+    REPEATS_FOR_VERDICT,
+    Comparison,
+)
 from triagelab.summary import Values
 
 Record = dict[str, Any]
 
-UTILISATIONS = ("device_utilisation", "device_busy", "cpu_utilisation")
-OF_RUNS = ("instructions_per_io", "contended_locks_per_io")  # what has a chart of its own
 POINTS_SHOWN = 3  # a page of more points would hide what they have in common
-LEGEND = "↓ lower, ↑ higher, = no difference seen, ? not enough repeats"
+LEGEND = (
+    "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
+    "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
+    "together, 5 % of reports have a false one where nothing differs."
+)
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
+STARVED = "∅"
 
 
 def write(there: Measured) -> Path:
@@ -84,6 +96,7 @@ class JobTable:
 
     job: str
     best: str | None
+    tail: str  # the metric that it is the best by
     blocks: list[tuple[str, list["Line"]]]  # a metric's name and its lines
 
 
@@ -95,6 +108,7 @@ class Line:
     mean: str
     interval: str
     n: int
+    requests: int | None
     against_baseline: str
     against_best: str
 
@@ -119,6 +133,7 @@ def _page(there: Measured) -> str:
         settings=_settings(environment, runs),
         device_settings=environment["device"]["settings"],
         baseline=BASELINE,
+        least_repeats=REPEATS_FOR_VERDICT,
         plotly=plotly.offline.get_plotlyjs(),
     )
 
@@ -147,7 +162,7 @@ def _part(
     for index, job in enumerate(view.jobs):
         drawn = [
             charts.bars(f"{identity}-{metric}-{index}", view, job, metric, looks)
-            for metric in ("p99_us", "iops")
+            for metric in (view.tail(job), "iops")
             if view.ranked(job, metric)
         ]
         jobs.append((job, drawn))
@@ -156,7 +171,8 @@ def _part(
         for index, job in enumerate(view.jobs)
         if view.ranked(job, "cpu_s")  # an application has none
     ]
-    for metric in dict.fromkeys((*view.judged_by, *OF_RUNS)):
+    drawn_always = [metric.name for metric in metrics.METRICS if metric.drawn]
+    for metric in dict.fromkeys((*view.judged_by, *drawn_always)):
         if view.ranked(None, metric):
             cpu.append(charts.bars(f"{identity}-{metric}", view, None, metric, looks))
     time = [
@@ -185,24 +201,24 @@ def _no_protection(view: View) -> str:
         return "no job runs in the background"
     if BASELINE not in view.schedulers:
         return f"{BASELINE} was not measured, and what the background keeps is a ratio to it"
-    if view.alone("p99_us") is None:
+    if view.alone(metrics.MAXIMUM) is None:
         return f"no run of {view.protected} alone finished, and protection is a ratio to it"
     return "no scheduler let both sides make progress in a repeat that can be paired"
 
 
 def _utilisation(view: View) -> list[list[str]]:
-    wanted = [*map(samples.part_metric, view.parts), *UTILISATIONS]
+    wanted = [*map(metrics.part, view.parts), *(of for of in metrics.METRICS if of.used)]
     if len(view.parts) == 1:
-        wanted.remove("device_utilisation")  # it is that part's
-    metrics = [metric for metric in wanted if metric in view.metrics]
-    if not metrics:
+        wanted.remove(metrics.find("device_utilisation"))  # it is that part's
+    shown = [metric.name for metric in wanted if metric.name in view.metrics]
+    if not shown:
         return []
-    table = [["scheduler", *map(figures.name_of, metrics), "bottleneck"]]
+    table = [["scheduler", *map(figures.name_of, shown), "bottleneck"]]
     for scheduler in view.schedulers:
-        cells = [_cell(view.row(scheduler, None, metric)) for metric in metrics]
+        cells = [_cell(view.row(scheduler, None, metric)) for metric in shown]
         table.append([scheduler, *cells, bottleneck.named(view, scheduler)])
-    if view.protected and view.alone_run(metrics[0]):
-        cells = [_cell(view.alone_run(metric)) for metric in metrics]
+    if view.protected and view.alone_run(shown[0]):
+        cells = [_cell(view.alone_run(metric)) for metric in shown]
         table.append([f"{view.protected} alone", *cells, ""])
     return table
 
@@ -212,28 +228,32 @@ def _cell(row: Record | None) -> str:
 
 
 def _job_table(view: View, job: str) -> JobTable:
-    """The best is the scheduler with the lowest P99, for it is what people ask for."""
-    ranked = view.ranked(job, "p99_us")
+    """Build the table; its best has the lowest longest latencies, for people ask for these."""
+    tail = view.tail(job)
+    ranked = view.ranked(job, tail)
     best = ranked[0] if len(ranked) > 1 else None
     blocks = []
-    for metric in samples.JOB_UNITS:
+    for metric in metrics.of(Of.JOB):
         lines = [
-            _line(view, job, metric, scheduler, row, best)
+            _line(view, job, metric.name, scheduler, row, best)
             for scheduler in view.schedulers
-            if (row := view.row(scheduler, job, metric))
+            if (row := view.row(scheduler, job, metric.name))
         ]
         if lines:
-            blocks.append((figures.NAMES[metric], lines))
-    return JobTable(job, best, blocks)
+            blocks.append((metric.label, lines))
+    return JobTable(job, best, figures.name_of(tail), blocks)
 
 
 def _line(view: View, job: str, metric: str, scheduler: str, row: Record, best: str | None) -> Line:
     mean, _, interval = lookup.shown(row).partition(" [")
+    if starved := view.starved(scheduler, job):
+        mean += f" ({starved})"
     return Line(
         scheduler,
         mean,
-        f"[{interval}" if interval else "–",
+        f"[{interval}" if interval else "the same in each" if row["n"] > 1 else "–",
         row["n"],
+        row["requests"],
         _verdict(view.compare(scheduler, BASELINE, job, metric)),
         _verdict(view.compare(scheduler, best, job, metric) if best else None),
     )
@@ -242,7 +262,8 @@ def _line(view: View, job: str, metric: str, scheduler: str, row: Record, best: 
 def _verdict(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    return f"{figures.times(comparison)} {comparison.verdict}"
+    ratio = "" if comparison.ratio is None else f"{figures.times(comparison)} "
+    return f"{ratio}{comparison.verdict}"
 
 
 def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
@@ -355,22 +376,26 @@ def _terminal_table(view: View, job: str) -> Table:
     grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
     compared = _has_verdicts(view)
-    for heading in ("IOPS", "P99 latency [95 %]"):
+    tail = view.tail(job)
+    for heading in ("IOPS", f"{figures.name_of(tail)} [95 %]"):
         grid.add_column(heading, justify="right")
         if compared:
             grid.add_column(f"/ {BASELINE}", justify="right")
     for scheduler in view.schedulers:
         cells = []
-        repeats = (view.row(scheduler, job, "iops") or {}).get("n")
-        for metric in ("iops", "p99_us"):
-            cells.append(_short(view.row(scheduler, job, metric), repeats))
+        for metric in ("iops", tail):
+            cells.append(_short(view, scheduler, job, metric))
             if compared:
                 cells.append(_sign(view.compare(scheduler, BASELINE, job, metric)))
         grid.add_row(scheduler, *cells)
     if job == view.protected and view.alone("iops"):
         gap = [""] if compared else []
-        iops, p99 = _short(view.alone("iops")), _short(view.alone("p99_us"))
-        grid.add_row("(alone)", iops, *gap, p99, *gap, style="dim")
+        iops, longest = (_figure(view.alone(metric)) for metric in ("iops", tail))
+        grid.add_row("(alone)", iops, *gap, longest, *gap, style="dim")
+    if starved := [
+        f"{said} under {name}" for name in view.schedulers if (said := view.starved(name, job))
+    ]:
+        grid.caption, grid.caption_justify = "; ".join(starved), "left"
     return grid
 
 
@@ -391,16 +416,22 @@ def _terminal_judged(view: View, metric: str) -> Table:
     return grid
 
 
-def _short(row: Record | None, repeats: int | None = None) -> str:
-    """A figure, and in how many repeats it is one: a job that starves has no latency."""
+def _short(view: View, scheduler: str, job: str, metric: str) -> str:
+    """A figure; of a job that starved what it has in other repeats, if anything."""
+    row = view.row(scheduler, job, metric)
     if row is None:
-        return "nothing done"
-    said = figures.digits(row["mean"]) if row["metric"] == "iops" else lookup.shown(row)
-    return f"{said} in {row['n']} of {repeats}" if repeats and row["n"] < repeats else said
+        return "nothing done" if view.starved(scheduler, job) else "–"
+    return _figure(row)
+
+
+def _figure(row: Record | None) -> str:
+    if row is None:
+        return "–"
+    return figures.digits(row["mean"]) if row["metric"] == "iops" else lookup.shown(row)
 
 
 def _sign(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    ratio = "–" if comparison.ratio is None else f"{figures.digits(comparison.ratio)} ×"
-    return f"{ratio} {SIGNS[comparison.verdict]}"
+    ratio = "" if comparison.ratio is None else f"{figures.digits(comparison.ratio)} × "
+    return f"{ratio}{SIGNS.get(comparison.verdict, STARVED)}"

@@ -3,22 +3,25 @@
 
 A row of the table is one value of one metric: of a job, or of the whole run (job
 null); over the whole run (time_s null), or at a time since the job's start, which
-for what the whole run has is the first sign of I/O.
+for what the whole run has is the first sign of I/O.  A job that starved has rows
+with no requests and no latency; a percentile that too few requests support has none.
 """
 
 import csv
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from triagelab import metrics
 from triagelab.errors import LabError, RequestError
 from triagelab.fiofile import LOG_WINDOW_MS
+from triagelab.metrics import Bins, Done, Metric, Of, Together, Whole
 
 SCHEMA = {
     "run": pl.String,
@@ -30,44 +33,8 @@ SCHEMA = {
     "time_s": pl.Float64,
     "value": pl.Float64,
     "unit": pl.String,
+    "requests": pl.Int64,  # that the value rests on; null where it is not counted
 }
-
-# Every metric with its unit, in the order of tables.  A job's are of total latency
-# but for clat_p99_us, because waiting for a tag hides in submission.
-JOB_UNITS = {
-    "iops": "IOPS",
-    "bytes_per_s": "B/s",
-    "mean_us": "µs",
-    "p50_us": "µs",
-    "p99_us": "µs",
-    "p999_us": "µs",
-    "max_us": "µs",
-    "cpu_s": "s",
-    "clat_p99_us": "µs",
-}
-RUN_UNITS = {
-    "instructions_per_io": "instructions",
-    "contended_locks_per_io": "locks",
-    "context_switches": "switches",
-    "cpu_utilisation": "1",
-    "device_utilisation": "1",  # of the part of the device that is used most
-    "device_busy": "1",  # share of the time with a request in flight
-}
-# Of all jobs together; only those that an experiment is judged by are in its table.
-OVERALL_UNITS = {
-    "total_iops": "IOPS",
-    "total_bytes_per_s": "B/s",
-    "jain_index": "index",  # of bytes a second by weight: 1 is fair, 1 / n all for one of n
-    "least_share": "1",  # of all bytes, what the job got that got least
-    "longest_wait_us": "µs",
-    "late_share": "1",  # of a job's requests, those after its deadline; a mean over such jobs
-}
-TIME_UNITS = {"lat_us": "µs", "clat_us": "µs"}
-UNITS = JOB_UNITS | RUN_UNITS | OVERALL_UNITS | TIME_UNITS
-
-PERMILLES = {"p50_us": 500, "p99_us": 990, "p999_us": 999}
-# What fio's bins tell apart: they are 1/128 to 1/64 of a value wide.
-RESOLUTIONS = dict.fromkeys((*PERMILLES, "clat_p99_us"), 1 / 64)
 
 # Columns of samples.csv; all but in_flight only ever grow.
 COUNTERS = (
@@ -97,6 +64,7 @@ class Value:
     job: str | None
     metric: str
     value: float
+    requests: int | None
     time_s: float | None = None
 
 
@@ -125,10 +93,9 @@ def collect(out: Path) -> pl.DataFrame:
         )
     )
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA}
-    unit_of = units(environment)
     for run, values in done:
         for value in values:
-            for name, cell in _row(run, value, unit_of[value.metric]).items():
+            for name, cell in _row(run, value).items():
                 columns[name].append(cell)
     return pl.DataFrame(columns, schema=SCHEMA)
 
@@ -166,25 +133,10 @@ def point_order(point: Record) -> list[tuple[str, bool, Any]]:
     return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
 
 
-def units(environment: Record) -> dict[str, str]:
-    """Every metric of an experiment with its unit, in the order of tables."""
-    return UNITS | {part_metric(part): "1" for part in parts(environment)}
-
-
-def resolution(metric: str) -> float:
-    """How far apart two values of a metric are at least, as a share, if they are two."""
-    return RESOLUTIONS.get(metric, 0.0)
-
-
 def parts(environment: Record) -> Record:
     """The parts of the device that say how busy they were, if there are any."""
     found: Record = environment["device"].get("parts") or {}
     return found
-
-
-def part_metric(part: str) -> str:
-    """The metric of how much of a part of the device was used."""
-    return f"{part}_utilisation"
 
 
 def read_json(path: Path) -> Record:
@@ -214,7 +166,7 @@ def _unusable(path: Path, reason: object) -> LabError:
     return LabError(f"{path}: {reason}. {advice}; what else is finished is kept.")
 
 
-def _row(run: Record, value: Value, unit: str) -> Record:
+def _row(run: Record, value: Value) -> Record:
     return {
         "run": run["id"],
         "scheduler": run["scheduler"],
@@ -224,7 +176,8 @@ def _row(run: Record, value: Value, unit: str) -> Record:
         "metric": value.metric,
         "time_s": value.time_s,
         "value": float(value.value),
-        "unit": unit,
+        "unit": metrics.find(value.metric).unit.name,
+        "requests": value.requests,
     }
 
 
@@ -233,23 +186,30 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
     if application:
         yield from _operations(path / "out" / "operations.csv", application)
     sections = [name for name in run["sections"] if name != application]
-    jobs = list(_jobs(path / "out" / "fio.json", sections)) if sections else []
-    yield from jobs
-    wanted = set(environment.get("judged_by", ())) & set(OVERALL_UNITS)
-    if wanted and jobs:
-        found = _overall(path / "out" / "fio.json", jobs, environment.get("deadlines", {}))
-        yield from (Value(None, metric, found[metric]) for metric in sorted(wanted))
+    if sections:
+        yield from _jobs(path / "out" / "fio.json", sections, environment)
     known = {"cpus": environment["cpus"], **environment["device"]}
     yield from _run_wide(path / "out", environment, {**known, **run})
     yield from _logs(path / "out" / "logs", run["sections"])
 
 
+def _measured(
+    job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
+) -> Iterator[Value]:
+    """The metrics that `of` has requests enough for; one of throughput needs none."""
+    for metric in wanted:
+        value = metric.measure(of)
+        if value is not None and (of.requests >= metric.needs or not metric.is_latency_of_job):
+            yield Value(job, metric.name, value, metric.rests_on(of))
+
+
 # ---- fio's JSON -----------------------------------------------------------------
 
 
-def _jobs(path: Path, sections: list[str]) -> Iterator[Value]:
+def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Value]:
     threads: dict[str, list[Record]] = defaultdict(list)
-    for job in read_json(path)["jobs"]:
+    read = read_json(path)
+    for job in read["jobs"]:
         threads[job["jobname"]].append(job)
     if len(threads) < len(set(sections)):
         raise LabError(
@@ -260,53 +220,51 @@ def _jobs(path: Path, sections: list[str]) -> Iterator[Value]:
         # One that was starved has run all the same.
         if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
             raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
-        for metric, value in _job(path, name, parts).items():
-            yield Value(name, metric, value)
+    done = {name: _done_by(path, name, parts) for name, parts in threads.items()}
+    for name, job in done.items():
+        yield from _measured(name, metrics.of(Of.JOB), job)
+    judged_by = environment.get("judged_by", ())
+    together = Together(
+        done,
+        tuple(environment.get("background", ())),
+        tuple(_by_weight(thread, read) for thread in read["jobs"]),
+        max(thread["job_runtime"] for thread in read["jobs"]),
+        environment.get("deadlines", {}),
+    )
+    wanted = [of for of in metrics.of(Of.JOBS) if not of.asked or of.name in judged_by]
+    yield from _measured(None, wanted, together)
 
 
-def _job(path: Path, name: str, threads: list[Record]) -> dict[str, float]:
-    """A job's metrics over its threads and directions.
-
-    A job that completed nothing has throughput 0 and no latency.
-    """
+def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
+    """The work of a job, over its threads and directions."""
     parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
-    # As fio's group_reporting: the sum of the work over the longest time, in ms.
-    seconds = max(part["runtime"] for part in parts) / 1000
-    values = {
-        "iops": sum(part["total_ios"] for part in parts) / seconds if seconds else 0.0,
-        "bytes_per_s": sum(part["io_bytes"] for part in parts) / seconds if seconds else 0.0,
-        "cpu_s": sum(_cpu_seconds(thread) for thread in threads),
-    }
     total = [part["lat_ns"] for part in parts if part["lat_ns"]["N"]]
     count = sum(part["N"] for part in total)
-    if not count:
-        return values
     bins = _merged_bins(total)
-    if not bins:
+    if count and not bins:
         raise LabError(
             f"{path}: there is no histogram of {name}'s total latency. fio must run with "
             "lat_percentiles=1 and --output-format=json+: take lat_percentiles=0 and "
             "disable_lat out of the job file."
         )
-    values["mean_us"] = sum(part["mean"] * part["N"] for part in total) / count / 1000
-    values |= _latencies(bins)
-    values["max_us"] = max(part["max"] for part in total) / 1000
-    # clat is a second opinion: a job file may turn it off.
-    completion = _merged_bins([part.get("clat_ns", {}) for part in parts])
-    if completion:
-        values["clat_p99_us"] = percentile(completion, 990) / 1000
-    return values
+    return Done(
+        requests=sum(part["total_ios"] for part in parts),
+        # As fio's group_reporting: the sum of the work over the longest time, in ms.
+        seconds=max(part["runtime"] for part in parts) / 1000,
+        bytes=sum(part["io_bytes"] for part in parts),
+        cpu_s=sum(_cpu_seconds(thread) for thread in threads),
+        mean_us=sum(part["mean"] * part["N"] for part in total) / count / 1000 if count else 0.0,
+        max_us=max((part["max"] for part in total), default=0.0) / 1000,
+        bins=bins,
+        # clat is a second opinion: a job file may turn it off.
+        completion=_merged_bins([part.get("clat_ns", {}) for part in parts]),
+    )
 
 
-def _latencies(bins: Counter[int]) -> dict[str, float]:
-    """Percentiles of latencies, in ns."""
-    return {metric: percentile(bins, of) / 1000 for metric, of in PERMILLES.items()}
-
-
-def histograms(out: Path, job: str) -> dict[tuple[str, str], Counter[int]]:
+def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
     """A job's total latencies, in ns: bins by point and scheduler, over repeats."""
     application = read_environment(out).get("application")
-    found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    found: dict[tuple[str, str], Bins] = defaultdict(Counter)
     for path, run in runs(out):
         if run["status"] != "done" or job not in run["sections"]:
             continue
@@ -326,46 +284,6 @@ def _completed_by(thread: Record) -> int:
     return sum(thread[way]["total_ios"] for way in DIRECTIONS if way in thread)
 
 
-def _overall(path: Path, jobs: list[Value], deadlines: dict[str, int]) -> dict[str, float]:
-    """What is judged of all jobs together."""
-    by_metric: dict[str, list[float]] = defaultdict(list)
-    for value in jobs:
-        by_metric[value.metric].append(value.value)
-    read = read_json(path)
-    bytes_per_s = by_metric["bytes_per_s"]
-    total = sum(bytes_per_s)
-    waits = by_metric["max_us"]
-    if len(waits) < len(bytes_per_s):  # one that completed nothing waited all the time
-        waits.append(max(thread["job_runtime"] for thread in read["jobs"]) * 1000)
-    return {
-        "total_iops": sum(by_metric["iops"]),
-        "total_bytes_per_s": total,
-        "jain_index": jain([_by_weight(thread, read) for thread in read["jobs"]]),
-        "least_share": min(bytes_per_s) / total if total else 0.0,
-        "longest_wait_us": max(waits),
-        "late_share": _late(read["jobs"], deadlines),
-    }
-
-
-def _late(threads: list[Record], deadlines: dict[str, int]) -> float:
-    """The share of a job's requests that took longer than its deadline, a mean over such jobs.
-
-    A job with a deadline that completed nothing was late with everything.
-    """
-    done: dict[str, Counter[int]] = defaultdict(Counter)
-    for thread in threads:
-        if thread["jobname"] in deadlines:
-            parts = [thread[way]["lat_ns"] for way in DIRECTIONS if way in thread]
-            done[thread["jobname"]] += _merged_bins(parts)
-    shares = [_share_above(bins, deadlines[job] * 1000) for job, bins in done.items()]
-    return sum(shares) / len(shares) if shares else 0.0
-
-
-def _share_above(bins: Counter[int], limit: int) -> float:
-    late = sum(count for value, count in bins.items() if value > limit)
-    return late / bins.total() if bins else 1.0
-
-
 def _by_weight(thread: Record, read: Record) -> float:
     """A process's bytes by its weight: 8 less its best-effort level, which is 4 where not set.
 
@@ -376,64 +294,41 @@ def _by_weight(thread: Record, read: Record) -> float:
     return float(done / (8 - int(options.get("prio", 4))))
 
 
-def jain(shares: list[float]) -> float:
-    """Jain's index of fairness: 1 where all are equal, 1 / n where one of n has everything.
-
-    R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness (DEC-TR-301, 1984).
-    """
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
-
-
 def _cpu_seconds(thread: Record) -> float:
     """User and system time: fio gives percent of job_runtime, which is in ms."""
     share = (thread["usr_cpu"] + thread["sys_cpu"]) / 100
     return float(share * thread["job_runtime"] / 1000)
 
 
-def _merged_bins(parts: list[Record]) -> Counter[int]:
-    bins: Counter[int] = Counter()
+def _merged_bins(parts: list[Record]) -> Bins:
+    bins: Bins = Counter()
     for part in parts:
         for value, count in part.get("bins", {}).items():
             bins[int(value)] += count
     return bins
 
 
-def percentile(bins: Counter[int], permille: int) -> int:
-    """The smallest bin value whose cumulative count reaches the share; fio's rule."""
-    total = bins.total()
-    seen = 0
-    for value in sorted(bins):
-        seen += bins[value]
-        if seen * 1000 >= permille * total:
-            return value
-    raise ValueError("no bins")
-
-
 # ---- an application's operations ------------------------------------------------
 
 
 def _operations(path: Path, application: str) -> Iterator[Value]:
-    """Of lines `end in s,latency in µs`: a job's metrics, and its latency over time as fio logs it.
-
-    An application that completed nothing has throughput 0 and no latency.
-    """
+    """Of lines `end in s,latency in µs`: a job's metrics, and its latency over time."""
     done = _done(path)
-    if not done:
-        yield Value(application, "iops", 0.0)
-        return
     latencies = [latency for _, latency in done]
-    mean = sum(latencies) / len(latencies)
-    seconds = max(end for end, _ in done)
-    values = {"iops": len(done) / seconds, "mean_us": mean, **_latencies(_bins(done))}
-    for metric, value in (values | {"max_us": max(latencies)}).items():
-        yield Value(application, metric, value)
+    job = Done(
+        requests=len(done),
+        seconds=max((end for end, _ in done), default=0.0),
+        mean_us=sum(latencies) / len(latencies) if latencies else 0.0,
+        max_us=max(latencies, default=0.0),
+        bins=_bins(done),
+    )
+    yield from _measured(application, metrics.of(Of.JOB), job)
     windows: dict[int, list[float]] = defaultdict(list)
     for end, latency in done:
         windows[int(end * 1000) // LOG_WINDOW_MS].append(latency)
     for window, inside in sorted(windows.items()):
         time_s = (window + 1) * LOG_WINDOW_MS / 1000
-        yield Value(application, "lat_us", sum(inside) / len(inside), time_s)
+        yield Value(application, "lat_us", sum(inside) / len(inside), len(inside), time_s)
 
 
 def _done(path: Path) -> list[tuple[float, float]]:
@@ -445,7 +340,7 @@ def _done(path: Path) -> list[tuple[float, float]]:
         raise _unusable(path, error) from error
 
 
-def _bins(done: list[tuple[float, float]]) -> Counter[int]:
+def _bins(done: list[tuple[float, float]]) -> Bins:
     return Counter(round(latency * 1000) for _, latency in done)
 
 
@@ -465,45 +360,44 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     rows = rows[active[0] : active[-1] + 1]
     first, last = rows[0], rows[-1]
     change = {name: last[name] - first[name] for name in first}
-    completed = _completed(last) - _completed(first)
-    busy_ns = change["time_ns"] * run["cpus"] - change["idle_ns"]
-
-    if environment["machine"] == "sim" and completed:
-        # The simulated CPU takes one nanosecond for an instruction.
-        yield Value(None, "instructions_per_io", busy_ns / completed)
     contended = _between(folder / "locks.csv", first, last)
-    if completed and len(contended) > 1:
-        waited = contended[-1]["contended"] - contended[0]["contended"]
-        yield Value(None, "contended_locks_per_io", waited / completed)
-    yield Value(None, "context_switches", change["context_switches"])
-    yield Value(None, "cpu_utilisation", busy_ns / (change["time_ns"] * run["cpus"]))
-    yield from _device(folder, rows, environment, run.get("capacity_iops"))
-    devices = run.get("devices", 1)
-    yield Value(None, "device_busy", change["io_ticks_ms"] * 1e6 / change["time_ns"] / devices)
+    shares, device_rows = _shares(folder, rows, environment, run.get("capacity_iops"))
+    whole = Whole(
+        requests=_completed(last) - _completed(first),
+        elapsed_ns=change["time_ns"],
+        busy_ns=change["time_ns"] * run["cpus"] - change["idle_ns"],
+        cpus=run["cpus"],
+        devices=run.get("devices", 1),
+        context_switches=change["context_switches"],
+        io_ticks_ms=change["io_ticks_ms"],
+        # The simulated CPU takes one nanosecond for an instruction.
+        virtual_time=environment["machine"] == "sim",
+        contended=contended[-1]["contended"] - contended[0]["contended"]
+        if len(contended) > 1
+        else None,
+        used={name: share(device_rows[0], device_rows[-1]) for name, share in shares.items()},
+    )
+    yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, parts(environment))], whole)
+    for before, after in itertools.pairwise(device_rows):
+        if shares:
+            # The device as a whole is as full as its fullest part.
+            used = max(share(before, after) for share in shares.values())
+            time_s = (after["time_ns"] - first["time_ns"]) / 1e9
+            yield Value(None, "device_utilisation", used, None, time_s)
 
 
-def _device(
+def _shares(
     folder: Path, rows: list[Row], environment: Record, capacity: float | None
-) -> Iterator[Value]:
-    """How much of the device was used while `rows` were written: of each part, and over time.
-
-    The device as a whole is as full as its fullest part.
-    """
-    start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
+) -> tuple[dict[str, Share], list[Row]]:
+    """How much of each part of the device was used, by its metric, and the rows that say so."""
     shares: dict[str, Share] = {}
     if busy := parts(environment):
+        start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
         rows = [row for row in _parts_counters(folder, busy) if start <= row["time_ns"] <= end]
-        shares = {part_metric(name): _part_share(part) for name, part in busy.items()}
+        shares = {metrics.part(name).name: _part_share(part) for name, part in busy.items()}
     elif capacity:
         shares = {"device_utilisation": _capacity_share(capacity)}
-    if not shares or len(rows) < 2:
-        return
-    whole = {metric: share(rows[0], rows[-1]) for metric, share in shares.items()}
-    for metric, used in ({"device_utilisation": max(whole.values())} | whole).items():
-        yield Value(None, metric, used)
-    for before, after in itertools.pairwise(rows):
-        used = max(share(before, after) for share in shares.values())
-        yield Value(None, "device_utilisation", used, (after["time_ns"] - start) / 1e9)
+    return (shares, rows) if len(rows) > 1 else ({}, [])
 
 
 def _capacity_share(capacity_iops: float) -> Share:
@@ -600,4 +494,4 @@ def _logs(folder: Path, sections: list[str]) -> Iterator[Value]:
                 continue
             for line in path.read_text().splitlines():
                 milliseconds, nanoseconds, _ = line.split(",", 2)
-                yield Value(job, metric, int(nanoseconds) / 1000, int(milliseconds) / 1000)
+                yield Value(job, metric, int(nanoseconds) / 1000, None, int(milliseconds) / 1000)

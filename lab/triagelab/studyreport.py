@@ -11,9 +11,11 @@ from rich.text import Text
 
 from triagelab import drawing, execute, figures, measured, pages, published, report, samples, study
 from triagelab.drawing import Style
+from triagelab.lookup import BASELINE
 from triagelab.measured import Measured
 from triagelab.pages import Page
 from triagelab.published import Verdict
+from triagelab.statistics import REPEATS_FOR_VERDICT
 
 RECORD = "study.json"
 
@@ -85,6 +87,8 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
             kernels=_all(environments, "kernel"),
             qemus=_all(environments, "qemu"),
             fios=_all(environments, "fio"),
+            baseline=BASELINE,
+            least_repeats=REPEATS_FOR_VERDICT,
             plotly=plotly.offline.get_plotlyjs(),
         )
     )

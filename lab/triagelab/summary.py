@@ -11,16 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import statistics
-from triagelab.samples import OVERALL_UNITS, point_order, resolution, units
-
-# What schedulers are compared by; the rest is in the rows.
-COMPARED = ("p99_us", "iops", "mean_us", "bytes_per_s", "cpu_s")
-COMPARED_OF_RUN = ("instructions_per_io", "contended_locks_per_io", *OVERALL_UNITS)
+from triagelab import metrics, samples, statistics
+from triagelab.metrics import Metric, Of
+from triagelab.samples import point_order
 
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
 Values = dict[Key, dict[int, float]]  # by repeat number
+Requests = dict[Key, dict[int, int]]  # that a value rests on, where they are counted
 
 
 def is_alone(point: Record) -> bool:
@@ -28,13 +26,14 @@ def is_alone(point: Record) -> bool:
     return bool(point.get("alone"))
 
 
-def summarise(samples: pl.DataFrame, environment: Record) -> Record:
-    """The content of summary.json.
+def summarise(table: pl.DataFrame, environment: Record) -> Record:
+    """Build the content of summary.json from the tidy table.
 
-    A verdict compares scheduler `a` with `b`, which stands before it in the
-    experiment's list, at one point: `ratio` is a's mean over b's.
+    A verdict compares scheduler `a` with `b`, which stands before it in the experiment's
+    list, at one point: `ratio` is a's value over b's. A row's `requests` are those of all
+    its repeats, and `starved` is the number of repeats in which its job completed nothing.
     """
-    values = by_repeat(samples)
+    values, requests = by_repeat(table), _requests(table)
     return {
         "schema": 1,
         "experiment": environment["experiment"],
@@ -42,19 +41,56 @@ def summarise(samples: pl.DataFrame, environment: Record) -> Record:
         "device": environment["device"]["name"],
         "kernel": environment["kernel"],
         "repeats": environment["repeats"],
-        "rows": _rows(values, environment),
-        "verdicts": _verdicts(values, environment),
+        "rows": _rows(values, requests, environment),
+        "verdicts": _verdicts(values, requests, environment),
     }
 
 
-def by_repeat(samples: pl.DataFrame) -> Values:
-    """Each metric of each job under each scheduler: its value in every repeat."""
+def by_repeat(table: pl.DataFrame) -> Values:
+    """Each metric of each job under each scheduler: its value in every repeat.
+
+    A percentile that some repeat has too few requests for is left out.
+    """
     values: Values = {}
-    whole = samples.filter(pl.col("time_s").is_null())
-    columns = ("point", "scheduler", "job", "metric", "repeat", "value")
-    for point, scheduler, job, metric, repeat, value in whole.select(columns).iter_rows():
+    done: dict[tuple[str, str, str | None], set[int]] = {}
+    whole = table.filter(pl.col("time_s").is_null())
+    columns = ("point", "scheduler", "job", "metric", "repeat", "value", "requests")
+    for point, scheduler, job, metric, repeat, value, requests in whole.select(columns).iter_rows():
         values.setdefault((point, scheduler, job, metric), {})[repeat] = value
-    return values
+        if requests:
+            done.setdefault((point, scheduler, job), set()).add(repeat)
+    return {
+        key: of
+        for key, of in values.items()
+        if metrics.find(key[3]).needs == 1 or of.keys() >= done[key[:3]]
+    }
+
+
+def _requests(table: pl.DataFrame) -> Requests:
+    """The requests that each value rests on."""
+    found: Requests = {}
+    counted = table.filter(pl.col("time_s").is_null(), pl.col("requests").is_not_null())
+    columns = ("point", "scheduler", "job", "metric", "repeat", "requests")
+    for *key, repeat, requests in counted.select(columns).iter_rows():
+        found.setdefault(_key(key), {})[repeat] = requests
+    return found
+
+
+def _key(cells: list[Any]) -> Key:
+    point, scheduler, job, metric = cells
+    return point, scheduler, job, metric
+
+
+def starved(requests: Requests, point: str, scheduler: str, job: str | None) -> str:
+    """In how many repeats a job completed nothing; empty if in none."""
+    done = requests.get((point, scheduler, job, "iops"), {})
+    nothing = sum(count == 0 for count in done.values())
+    return nothing_completed(nothing, len(done)) if nothing else ""
+
+
+def nothing_completed(nothing: int, repeats: int) -> str:
+    """The words for a job that starved, the same everywhere."""
+    return f"nothing completed in {nothing} of {repeats} repeats"
 
 
 def points(values: Values) -> list[str]:
@@ -78,61 +114,87 @@ def jobs(values: Values, environment: Record) -> list[str]:
     return known + [name for name in found if name not in known]
 
 
-def _rows(values: Values, environment: Record) -> list[Record]:
+def _rows(values: Values, requests: Requests, environment: Record) -> list[Record]:
     rows = []
-    unit_of = units(environment)
+    every = [*metrics.METRICS, *map(metrics.part, samples.parts(environment))]
     keys = itertools.product(
         points(values),
         [*jobs(values, environment), None],
-        unit_of,
+        every,
         schedulers(values, environment),
     )
     for point, job, metric, scheduler in keys:
-        measured = values.get((point, scheduler, job, metric))
+        key = (point, scheduler, job, metric.name)
+        measured = values.get(key)
         if not measured:
             continue
-        estimate = statistics.estimate([measured[repeat] for repeat in sorted(measured)])
+        rests_on = requests.get(key, {})
+        estimate = statistics.estimate(
+            [measured[repeat] for repeat in sorted(measured)], _step(metric, rests_on)
+        )
+        of_job = requests.get((point, scheduler, job, "iops"), {})
         rows.append(
             {
                 "scheduler": scheduler,
                 "point": json.loads(point),
                 "job": job,
-                "metric": metric,
-                "unit": unit_of[metric],
+                "metric": metric.name,
+                "unit": metric.unit.name,
                 "mean": estimate.mean,
                 "ci95": _as_list(estimate.ci95),
                 "n": estimate.n,
+                "requests": sum(rests_on[repeat] for repeat in measured) if rests_on else None,
+                "starved": sum(count == 0 for count in of_job.values()),
             }
         )
     return rows
 
 
-def _verdicts(values: Values, environment: Record) -> list[Record]:
-    verdicts = []
-    metrics: list[tuple[str | None, str]] = [
-        *itertools.product(jobs(values, environment), COMPARED),
-        *((None, metric) for metric in COMPARED_OF_RUN),
+def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
+    """How far apart two values are at least, as a share, by the fewest requests of any repeat."""
+    counts = [count for of in rest_on for count in of.values() if count]
+    return metric.step(min(counts, default=0))
+
+
+def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
+    """All pairs of schedulers: they are one family, whose verdicts hold together."""
+    wanted: list[tuple[str | None, Metric]] = [
+        *itertools.product(
+            jobs(values, environment), [of for of in metrics.of(Of.JOB) if of.compared]
+        ),
+        *((None, of) for of in metrics.of(Of.RUN, Of.JOBS) if of.compared),
     ]
     pairs = itertools.combinations(schedulers(values, environment), 2)
-    for point, (job, metric), (b, a) in itertools.product(points(values), metrics, pairs):
-        above = values.get((point, a, job, metric), {})
-        below = values.get((point, b, job, metric), {})
-        comparison = statistics.compare(above, below, resolution(metric))
-        if comparison is None:
+    family: list[tuple[Record, statistics.Ratio]] = []
+    verdicts = []
+    for point, (job, metric), (b, a) in itertools.product(points(values), wanted, pairs):
+        keys = [(point, scheduler, job, metric.name) for scheduler in (a, b)]
+        above, below = (values.get(key, {}) for key in keys)
+        about = {"point": json.loads(point), "job": job, "metric": metric.name, "a": a, "b": b}
+        nothing = [
+            f"{said} under {scheduler}"
+            for scheduler in (a, b)
+            if (said := starved(requests, point, scheduler, job))
+        ]
+        if nothing and (above or below or metric.is_latency_of_job):
+            n = len(above.keys() & below.keys())
+            no_verdict = {"ratio": None, "ci95": None, "n": n, "verdict": "; ".join(nothing)}
+            verdicts.append(about | no_verdict)
             continue
-        verdicts.append(
-            {
-                "point": json.loads(point),
-                "job": job,
-                "metric": metric,
-                "a": a,
-                "b": b,
-                "ratio": comparison.ratio,
-                "ci95": _as_list(comparison.ci95),
-                "n": comparison.n,
-                "verdict": comparison.verdict,
-            }
-        )
+        step = _step(metric, *(requests.get(key, {}) for key in keys))
+        ratio = statistics.compare(above, below, step)
+        if ratio is not None:
+            family.append((about, ratio))
+            verdicts.append(about)
+    for (about, _), found in zip(
+        family, statistics.judged([ratio for _, ratio in family]), strict=True
+    ):
+        about |= {
+            "ratio": found.ratio,
+            "ci95": _as_list(found.ci95),
+            "n": found.n,
+            "verdict": found.verdict,
+        }
     return verdicts
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from triagelab import drawing, figures, findings, statistics
-from triagelab.charts import background
+from triagelab import drawing, figures, findings, metrics, statistics
 from triagelab.drawing import INK, Chart, Style
-from triagelab.figures import NAMES, SPACE, Scale, digits, scale_for
+from triagelab.figures import SPACE, Scale, digits, name_of, scale_for
 from triagelab.lookup import BASELINE, Sweep, View
-from triagelab.samples import UNITS, resolution
+from triagelab.metrics import MAXIMUM, TAIL
+from triagelab.statistics import NO_DIFFERENCE
 from triagelab.summary import Values, alone_key
 
 # The symbols of drawing.MARKERS as text, for labels.
@@ -38,7 +38,6 @@ Measured = dict[int, float]  # by repeat number
 class Dot:
     """What was measured of one scheduler at one step."""
 
-    measured: Measured
     mean: float
     ci95: tuple[float, ...] | None
 
@@ -51,6 +50,7 @@ class Kind:
     """What a chart shows of a sweep."""
 
     name: str  # in a sentence
+    job: str | None
     metric: str
     scale: Scale
     log: bool
@@ -58,12 +58,12 @@ class Kind:
     @property
     def axis(self) -> str:
         """What stands beside the axis."""
-        return NAMES[self.metric]
+        return name_of(self.metric)
 
     @property
     def more_is_better(self) -> bool:
         """Whether the best is at the top."""
-        return self.metric in figures.MORE_IS_BETTER
+        return figures.more_is_better(self.metric)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,10 @@ def charts(
 
     Latency has the same axis in all of them, so that they can be compared.
     """
-    relative = all(_alone(view, values) for sweep in found for _, view in sweep.steps)
-    latencies = [_latency(sweep, values, relative) for sweep in found]
+    views = [view for sweep in found for _, view in sweep.steps]
+    tail = _told(views, views[0].protected, TAIL) if views else TAIL
+    relative = all(_alone(view, values, tail) for view in views)
+    latencies = [_latency(sweep, values, tail, relative) for sweep in found]
     ends = _log_range(latencies)
     drawn = []
     for index, latency in enumerate(latencies):
@@ -109,8 +111,10 @@ def lines(
 ) -> Chart | None:
     """One metric over the steps of a sweep; None where nothing was measured of it.
 
-    Latency has a log axis: it differs by orders of magnitude.
+    Latency has a log axis: it differs by orders of magnitude. The maximum takes the place
+    of a percentile that requests are too few for at some step.
     """
+    metric = _told([view for _, view in sweep.steps], job, metric)
     found = {
         scheduler: [_dot(_endured(view, values, scheduler, job, metric)) for _, view in sweep.steps]
         for scheduler in _schedulers(sweep)
@@ -119,10 +123,11 @@ def lines(
     if not found:
         return None
     low, high = _ends(found.values())
-    log = UNITS[metric] == "µs" and low > 0
-    scale = scale_for(UNITS[metric], math.sqrt(low * high) if log else high)
+    unit = metrics.find(metric).unit.name
+    log = unit == "µs" and low > 0
+    scale = scale_for(unit, math.sqrt(low * high) if log else high)
     of = f"{job}'s " if job else ""
-    side = Side(sweep, Kind(f"{of}{NAMES[metric]}", metric, scale, log), found)
+    side = Side(sweep, Kind(f"{of}{name_of(metric)}", job, metric, scale, log), found)
     ends = _log_range([side]) if log else (0.0, 1.05 * high or 1.0)
     return _chart(identity, side, looks, *ends)
 
@@ -130,47 +135,56 @@ def lines(
 # ---- what was measured ----------------------------------------------------------
 
 
-def _latency(sweep: Sweep, values: Values, relative: bool) -> Side:
-    """P99 of the protected job: over its P99 alone if `relative`, else in µs."""
+def _told(views: list[View], job: str | None, metric: str) -> str:
+    """The metric, or the maximum where requests are too few for it at one of the points."""
+    return MAXIMUM if any(view.told(job, metric) != metric for view in views) else metric
+
+
+def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
+    """Longest latencies of the protected job: over those of it alone if `relative`, else in µs."""
     lines = {}
     for scheduler in _schedulers(sweep):
         line: Line = []
         for _, view in sweep.steps:
-            measured = _endured(view, values, scheduler, view.protected, "p99_us")
-            line.append(_ratio(measured, _alone(view, values)) if relative else _dot(measured))
+            measured = _endured(view, values, scheduler, view.protected, tail)
+            alone = _alone(view, values, tail)
+            line.append(_ratio(measured, alone, tail) if relative else _dot(measured))
         lines[scheduler] = line
     lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
     middle = math.sqrt(math.prod(_ends(lines.values()))) if lines else 0.0
     scale = Scale(1, "× alone") if relative else scale_for("µs", middle)
-    name = f"{sweep.steps[0][1].protected}'s P99 latency"
-    return Side(sweep, Kind(name, "p99_us", scale, log=True), lines)
+    job = sweep.steps[0][1].protected
+    return Side(sweep, Kind(f"{job}'s {name_of(tail)}", job, tail, scale, log=True), lines)
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
     """Bytes a second of all background jobs together."""
+    metric = "background_bytes_per_s"
     lines = {
-        scheduler: [_dot(background(view, values, scheduler)) for _, view in sweep.steps]
+        scheduler: [
+            _dot(values.get((view.point, scheduler, None, metric), {})) for _, view in sweep.steps
+        ]
         for scheduler in _schedulers(sweep)
     }
     lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
     scale = scale_for("B/s", _ends(lines.values())[1] if lines else 0.0)
     jobs = dict.fromkeys(job for _, view in sweep.steps for job in view.background)
     name = f"bandwidth of {figures.listed(jobs)}" if jobs else ""
-    return Side(sweep, Kind(name, "bytes_per_s", scale, log=False), lines)
+    return Side(sweep, Kind(name, None, metric, scale, log=False), lines)
 
 
 def _schedulers(sweep: Sweep) -> list[str]:
     return list(dict.fromkeys(name for _, view in sweep.steps for name in view.schedulers))
 
 
-def _alone(view: View, values: Values) -> Measured:
+def _alone(view: View, values: Values, tail: str) -> Measured:
     key = alone_key(view.point, [key[0] for key in values])
-    return values.get((key, BASELINE, view.protected, "p99_us"), {}) if key else {}
+    return values.get((key, BASELINE, view.protected, tail), {}) if key else {}
 
 
 def _endured(view: View, values: Values, scheduler: str, job: str | None, metric: str) -> Measured:
     """A metric; nothing where the job starved in some repeats: its latency has no end there."""
-    if view.starved(scheduler, job, metric):
+    if view.endless(scheduler, job, metric):
         return {}
     return values.get((view.point, scheduler, job, metric), {})
 
@@ -179,14 +193,14 @@ def _dot(measured: Measured) -> Dot | None:
     if not measured:
         return None
     estimate = statistics.estimate([measured[repeat] for repeat in sorted(measured)])
-    return Dot(measured, estimate.mean, estimate.ci95)
+    return Dot(estimate.mean, estimate.ci95)
 
 
-def _ratio(measured: Measured, base: Measured) -> Dot | None:
-    compared = statistics.compare(measured, base, resolution("p99_us"))
+def _ratio(measured: Measured, base: Measured, tail: str) -> Dot | None:
+    compared = statistics.compare(measured, base, metrics.find(tail).resolution)
     if compared is None or compared.ratio is None:
         return None
-    return Dot(measured, compared.ratio, compared.ci95)
+    return Dot(compared.ratio, compared.ci95)
 
 
 def _ends(lines: Iterable[Line]) -> tuple[float, float]:
@@ -319,8 +333,12 @@ def _title(side: Side) -> str:
     """Who is best and worst at the last step."""
     last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
     ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
+    view = side.sweep.steps[-1][1]
     equals = [
-        name for name in ranked[1:] if _no_difference(last[name], last[ranked[0]], side.kind.metric)
+        name
+        for name in ranked[1:]
+        if (seen := view.compare(name, ranked[0], side.kind.job, side.kind.metric))
+        and seen.verdict == NO_DIFFERENCE
     ]
     said = findings.ends(
         side.kind.name,
@@ -330,11 +348,6 @@ def _title(side: Side) -> str:
         more_is_better=side.kind.more_is_better,
     )
     return f"At {side.sweep.key} = {side.sweep.steps[-1][0]:g} {said}"
-
-
-def _no_difference(a: Dot, b: Dot, metric: str) -> bool:
-    compared = statistics.compare(a.measured, b.measured, resolution(metric))
-    return compared is not None and compared.verdict == statistics.NO_DIFFERENCE
 
 
 def _note(side: Side) -> str:

@@ -38,6 +38,8 @@ RMMOD = Tool("rmmod", "kmod")
 SETPRIV = Tool("setpriv", "util-linux")
 UNSHARE = Tool("unshare", "util-linux")
 GCC = Tool("gcc-12", "gcc-12 libc6-dev")
+#: The newest that Debian 12 and 13 both have.
+CLANG = Tool("clang-19", "clang-19")
 MAKE = Tool("make", "make")
 MKE2FS = Tool("mke2fs", "e2fsprogs")
 PAHOLE = Tool("pahole", "dwarves")

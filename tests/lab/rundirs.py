@@ -102,7 +102,7 @@ def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
     if job == "backup_sim":
         return replace(load, iops=load.iops * min(0.4 + 0.1 * apps, 1))
     grown = apps ** {"bfq": 0.02, "prio-basic": 0.3}.get(scheduler, 1.0)
-    return replace(load, median_us=load.median_us * grown, iops=load.iops / grown)
+    return replace(load, median_us=load.median_us * grown)
 
 
 def make(out: Path, bench: Bench = STUDY) -> Path:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from triagelab import applications, devices, experiments, plan, samples, settings
 from triagelab.errors import LabError, RequestError
-from triagelab.samples import percentile
+from triagelab.metrics import percentile
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load

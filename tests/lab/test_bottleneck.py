@@ -20,7 +20,7 @@ def test_bottleneck(device: float | None, cpu: float | None, named: str) -> None
     used = {"device_utilisation": device, "cpu_utilisation": cpu}
     rows: list[dict[str, Any]] = [
         {"scheduler": "none", "point": {}, "job": None, "metric": metric, "unit": "1",
-         "mean": mean, "ci95": None, "n": 5}
+         "mean": mean, "ci95": None, "n": 5, "starved": 0}
         for metric, mean in ({**used, "iops": 1.0}).items()
         if mean is not None
     ]  # fmt: skip
@@ -35,7 +35,7 @@ def utilised(**used: dict[str, float]) -> View:
     """A view of a device with dies and a bus: for each scheduler how full they are."""
     rows: list[dict[str, Any]] = [
         {"scheduler": name, "point": {}, "job": None, "metric": f"{what}_utilisation",
-         "unit": "1", "mean": mean, "ci95": None, "n": 5}
+         "unit": "1", "mean": mean, "ci95": None, "n": 5, "starved": 0}
         for name, parts in used.items()
         for what, mean in {"cpu": 0.4, "device": max(parts.values()), **parts}.items()
     ]  # fmt: skip

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import findings, lookup, samples, summary
+from triagelab import choices, findings, lookup, samples, summary
+from triagelab.choices import Choice
 from triagelab.figures import digits
 from triagelab.findings import title
 from triagelab.lookup import View
@@ -16,7 +17,7 @@ from tests.lab import rundirs
 from tests.lab.measured import case, plain
 from tests.lab.rundirs import Bench, Load
 
-STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
+STUDY = dataclasses.replace(rundirs.STUDY, seconds=1.0)
 
 
 def view(tmp_path: Path, bench: Bench = STUDY) -> View:
@@ -27,17 +28,80 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
     return found
 
 
-def test_headline_names_protector_and_price(tmp_path: Path) -> None:
+def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
+    """bfq has the lowest latency, and leaves the backup a sixth: that is not the answer."""
     answer = findings.answer(view(tmp_path))
     headline = plain(answer.headline)
-    assert headline.startswith("bfq protects database_sim best: its P99 latency is ")
+    assert headline.startswith("Choose prio-basic: database_sim's P99 latency is ")
     assert "× what it is alone" in headline
     assert "what it is under none (" in headline
-    assert "backup_sim keeps 1" in headline
-    others = [detail.split(":")[0] for detail in answer.details]
-    assert others == ["mq-deadline", "kyber", "prio-basic"]
-    assert "(higher)" in answer.details[0]
-    assert "(lower)" in answer.details[2]
+    assert "backup_sim keeps 58" in headline
+    assert re.search(
+        r"; also worth choosing: bfq \(\d+ µs, backup_sim keeps 1\d\.\d %\); none \(", headline
+    )
+    assert headline.endswith("ms, and nothing lost).")
+    others = {detail.split(":")[0]: detail for detail in answer.details}
+    assert list(others) == ["mq-deadline", "kyber", "bfq"]
+    assert "(higher)" in others["mq-deadline"]
+    assert others["mq-deadline"].endswith("; not worth choosing beside none.")
+    assert others["kyber"].endswith("; not worth choosing beside none.")
+    assert "(lower)" in others["bfq"]
+    assert "not worth" not in others["bfq"]
+
+
+def choice(tmp_path: Path, **loads: tuple[float, float]) -> Choice | None:
+    """The choice between schedulers, each with its latency and the background's throughput."""
+    made = {
+        name: {"database_sim": Load(300, latency), "backup_sim": Load(kept, 3000, bs=131072)}
+        for name, (latency, kept) in loads.items()
+    }
+    return choices.choose([view(tmp_path, dataclasses.replace(STUDY, loads=made))])
+
+
+def test_a_scheduler_that_another_beats_is_not_worth_choosing(tmp_path: Path) -> None:
+    found = choice(
+        tmp_path,
+        none=(3000, 9000),
+        best=(200, 6000),
+        beaten=(200, 3000),  # as good a latency, and a higher price
+        cheap=(1000, 8000),
+        pointless=(2900, 8900),  # a tenth of nothing
+        worse=(6000, 9000),
+    )
+    assert found
+    assert found.best == ["best"]
+    assert found.worth == ["best", "cheap", "none"]
+    assert found.beaten == {"beaten": "best", "pointless": "cheap", "worse": "none"}
+
+
+def test_equals_are_chosen_together(tmp_path: Path) -> None:
+    found = choice(tmp_path, none=(3000, 9000), x=(200, 6000), y=(200, 6000))
+    assert found and found.best == found.worth[:2]
+    assert set(found.best) == {"x", "y"}
+
+
+def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
+    """A scheduler that fails at one point does not beat one that never does."""
+
+    def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
+        if job == "database_sim" and point["n"] == 2:
+            failing = {"prio-basic": 2500.0, "late": 80.0}
+            return dataclasses.replace(load, median_us=failing.get(scheduler, load.median_us))
+        return load
+
+    loads = {name: STUDY.loads[name] for name in ("none", "bfq", "prio-basic")}
+    bfq = STUDY.loads["bfq"]
+    worse = dataclasses.replace(bfq["database_sim"], median_us=150.0)
+    loads["late"] = bfq | {"database_sim": worse}  # bfq beats it at the first point alone
+    bench = dataclasses.replace(STUDY, loads=loads, at=at, points=({"n": 1}, {"n": 2}))
+    views = case(tmp_path, bench).views
+    first, both = choices.choose(views[:1]), choices.choose(views)
+    assert first and first.best == ["prio-basic"]
+    assert both and "prio-basic" not in both.best
+    assert first.beaten["late"] == "bfq"
+    assert "late" not in both.beaten
+    answer = findings.overall(views)
+    assert answer and answer.headline.startswith(f"Choose {' or '.join(both.best)}: at")
 
 
 def test_comparisons_read_either_way(tmp_path: Path) -> None:
@@ -54,65 +118,96 @@ def test_nobody_protects(tmp_path: Path) -> None:
     loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline")}
     answer = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=loads)))
     assert answer.headline.startswith(
-        "No scheduler was seen to protect database_sim better than none"
+        "No scheduler was seen to be worth choosing over none for database_sim: under none its "
     )
     assert [detail.split(":")[0] for detail in answer.details] == ["mq-deadline"]
-
-
-def test_equals_are_named(tmp_path: Path) -> None:
-    loads = {"none": STUDY.loads["none"], "x": STUDY.loads["bfq"], "y": STUDY.loads["bfq"]}
-    bench = dataclasses.replace(STUDY, loads=loads, noise=0.0)
-    for scheduler in ("x", "y"):  # the same figures for both
-        loads[scheduler] = {name: dataclasses.replace(load, spread=0.0)
-                            for name, load in loads[scheduler].items()}  # fmt: skip
-    headline = findings.answer(view(tmp_path, bench)).headline
-    assert headline.startswith("x protects database_sim best (no difference seen to y)")
 
 
 def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
     starved = {"database_sim": Load(0, 100), "backup_sim": Load(9000, 3000)}
     loads = {"none": STUDY.loads["none"], "bad": starved, "bfq": STUDY.loads["bfq"]}
     answer = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=loads)))
-    assert answer.details[0].startswith("bad: database_sim completed no request at all")
+    assert answer.details[0].startswith(
+        "bad: nothing completed in 5 of 5 repeats; backup_sim keeps"
+    )
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """Though in the others its P99 is the lowest; iops has all repeats in its mean."""
+    """Though in the others its P99 is the lowest; and no verdict says that it is lower."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
-    bench = dataclasses.replace(STUDY, loads=loads, seconds=0.2)
+    bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
     under = "nothing completed in 2 of 5 repeats"
     assert starved.ranked("database_sim", "p99_us")[-1] == "bfq"
     assert starved.ranked("database_sim", "iops")[0] == "bfq"
     assert starved.protectors() == []
+    for metric in ("p99_us", "iops", "cpu_s"):
+        seen = starved.compare("bfq", "none", "database_sim", metric)
+        assert seen and (seen.ratio, seen.verdict) == (None, f"{under} under bfq")
     answer = findings.answer(starved)
-    assert answer.headline.startswith("No scheduler was seen to protect database_sim")
-    assert answer.details[1].startswith("bfq: P99 latency 0.0")
-    assert f" that of none (lower; {under})" in answer.details[1]
+    assert answer.headline.startswith("No scheduler was seen to be worth choosing over none")
+    assert answer.details[1].startswith("bfq: P99 latency ")
+    assert f"({under})" in answer.details[1]
+    assert "of none (lower" not in answer.details[1]
+    assert answer.details[1].endswith("; not worth choosing.")
+    assert len(answer.details) == 2, "five repeats are not too few because a job starved in some"
     said = title(starved, "database_sim", "p99_us")
     assert re.search(rf"highest under bfq \(\d+\sµs; {under}\)$", said)
-    assert under not in title(starved, "database_sim", "iops")
+    assert under in title(starved, "database_sim", "iops")
 
 
 def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None:
     loads = {name: STUDY.loads[name] for name in ("none", "bfq")}
-    bench = dataclasses.replace(STUDY, loads=loads, seconds=0.2)
+    bench = dataclasses.replace(STUDY, loads=loads)
     answer = findings.answer(view(tmp_path, dataclasses.replace(bench, starved=(("none", 1),))))
-    assert answer.headline.startswith("bfq protects database_sim best")
-    assert "ms; nothing completed in 1 of 5 repeats)" in answer.headline
+    assert "(nothing completed in 1 of 5 repeats under none)" in answer.headline
     loads = {"none": STUDY.loads["none"]}
     bench = dataclasses.replace(bench, loads=loads, starved=(("none", 1),))
     answer = findings.answer(view(tmp_path / "one", bench))
     assert "] (nothing completed in 1 of 5 repeats), " in answer.headline
 
 
-@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
+    """Where it is left nothing in some repeats, the price says so."""
+    loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
+    bench = dataclasses.replace(
+        STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
+        starved=(("bfq", 2),),
+    )  # fmt: skip
+    found = view(tmp_path, dataclasses.replace(bench, protected="backup_sim"))
+    assert found.starved("bfq", "backup_sim")
+    turned = dataclasses.replace(bench, protected="database_sim", background=("backup_sim",))
+    out = tmp_path / "out"
+    environment = samples.read_environment(out)
+    environment |= {"protected": turned.protected, "background": list(turned.background)}
+    (other,) = lookup.views(summary.summarise(samples.collect(out), environment), environment)
+    kept = other.kept("bfq", "backup_sim")
+    row, base = (other.row(name, "backup_sim", "bytes_per_s") for name in ("bfq", "none"))
+    assert row and base
+    assert kept == row["mean"] / base["mean"]
+    said = findings.answer(other).headline
+    assert "% (nothing completed in 1 of 5 repeats under bfq)" in said
+
+
+def test_a_percentile_of_too_few_requests_is_called_the_maximum(tmp_path: Path) -> None:
+    """Under every scheduler, where it is too few under one: they are compared."""
+    loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")}
+    few = view(tmp_path, dataclasses.replace(STUDY, loads=loads, seconds=0.5))  # 90 requests
+    assert few.tail("database_sim") == "max_us"
+    assert few.tail("backup_sim") == "p99_us"
+    assert few.row("mq-deadline", "database_sim", "p99_us") is None
+    headline = findings.answer(few).headline
+    assert headline.startswith("Choose bfq: database_sim's maximum latency is ")
+    assert "P99" not in headline
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 4])
 def test_few_repeats_claim_nothing(tmp_path: Path, repeats: int) -> None:
     found = view(tmp_path, dataclasses.replace(STUDY, repeats=repeats))
     answer = findings.answer(found)
-    assert "protects" not in answer.headline
+    assert answer.headline.startswith("Too few repeats to tell which scheduler to choose; ")
     assert "fared best under bfq" in answer.headline
-    assert "no difference between them is claimed" in answer.details[-1]
+    assert "too few to tell whether a difference is chance" in answer.details[-1]
     assert not found.protectors()
 
 
@@ -146,7 +241,6 @@ def several(tmp_path: Path, **changes: Any) -> list[View]:
         STUDY,
         loads={name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")},
         points=({"t_apps": 1}, {"t_apps": 4}, {"t_apps": 16}),
-        seconds=0.2,
         **{"at": rundirs.beside, **changes},
     )
     out = rundirs.make(tmp_path / "out", bench)
@@ -165,7 +259,7 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
         ratios.append(row["mean"] / alone["mean"])
     headline = plain(answer.headline)
     assert headline.startswith(
-        "At the worst of 3 points database_sim's P99 latency under bfq is "
+        "Choose bfq: at the worst of 3 points database_sim's P99 latency under bfq is "
         f"{plain(digits(max(ratios)))} × what it is alone, under none "
     )
     kept = [found.compare("bfq", "none", "backup_sim", "bytes_per_s") for found in views]
@@ -184,10 +278,10 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     answer = findings.overall(several(tmp_path, at=starved, alone=None))
     assert answer
     assert answer.details[-1].startswith(
-        "bfq: endless (it completed no request), at t_apps = 4; backup_sim keeps at least "
+        "bfq: endless (nothing completed in 5 of 5 repeats), at t_apps = 4; backup_sim keeps at"
     )
     # Without the job alone latency is in its own unit.
-    assert re.match(r"At the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
+    assert re.search(r"at the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
 
 
 def test_who_starves_in_some_repeats_is_as_bad_as_endless(tmp_path: Path) -> None:

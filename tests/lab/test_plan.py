@@ -2,6 +2,7 @@
 """Plans: what is run, in which order, and what a run's name depends on."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,21 @@ def test_what_determines_a_run_is_in_its_name(setup: plan.Setup, change: dict[st
 
 def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
     assert not names(setup) & names(replace(setup, seed=2))
+
+
+def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
+    setup: plan.Setup,
+) -> None:
+    """So that what a user cannot control, the phase of the jobs, is inside the intervals."""
+    starts: dict[int, set[float]] = {}
+    for run in plan.runs(replace(setup, repeats=20)):
+        (start,) = re.findall(r"^START_LATER_S=([\d.]+)$", str(run.job.files["settings"]), re.M)
+        starts.setdefault(run.repeat, set()).add(float(start))
+    assert {len(of) for of in starts.values()} == {1}
+    every = sorted(start for (start,) in starts.values())
+    assert len(set(every)) == 20
+    assert 0 <= every[0] < 0.02 < 0.08 < every[-1] < 0.1
+    assert 'sleep "$START_LATER_S"' in str(plan.runs(setup)[0].job.files["run"])
 
 
 def test_a_new_module_renames_its_own_runs_alone(setup: plan.Setup) -> None:

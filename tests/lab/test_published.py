@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import experiments, figures, published, study
+from triagelab import experiments, figures, metrics, published, study
 from triagelab.errors import LabError
 from triagelab.lookup import View
 from triagelab.published import (
@@ -18,14 +18,24 @@ from triagelab.published import (
     Finding,
     Source,
 )
-from triagelab.statistics import REPEATS_FOR_VERDICT, Comparison, compare
+from triagelab.statistics import REPEATS_FOR_VERDICT, Comparison, compare, judged
 
 OURS = published.load()
+
+
+def seen(*ratios: float) -> Comparison:
+    """The verdict of a report that compares nothing else."""
+    ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
+    assert ratio
+    (found,) = judged([ratio])
+    return found
+
+
 LOW, HIGH, SAME = (
-    compare({n: value + n / 1000 for n in range(5)}, {n: 1.0 + n / 1000 for n in range(5)})
-    for value in (0.5, 2.0, 1.05)
+    seen(*(value + repeat / 1000 for repeat in range(5))) for value in (0.5, 2.0, 1.05)
 )
-FEW = compare({0: 0.5, 1: 0.5}, {0: 1.0, 1: 1.0})
+WIDE = seen(0.5, 1.0, 2.0, 0.8, 1.2)
+FEW = seen(0.5, 0.5)
 
 
 class Seen:
@@ -33,9 +43,10 @@ class Seen:
 
     schedulers = ("a", "b")
 
-    def __init__(self, found: Comparison | None, nothing: str = "") -> None:
+    def __init__(self, found: Comparison | None, nothing: str = "", metric: str = "") -> None:
         self.found = found
         self.nothing = nothing
+        self.metric = metric
 
     def compare(self, *_: object) -> Comparison | None:
         return self.found
@@ -48,8 +59,11 @@ class Seen:
     def mean(self, name: str, job: str | None, metric: str) -> str:
         return figures.quantity(2000.0, "µs")
 
-    def starved(self, name: str, job: str | None, metric: str) -> str:
+    def starved(self, name: str, job: str | None) -> str:
         return self.nothing if name == "b" else ""
+
+    def told(self, job: str | None, metric: str) -> str:
+        return self.metric or metric
 
 
 def finding(*expects: str) -> Finding:
@@ -59,7 +73,7 @@ def finding(*expects: str) -> Finding:
     return Finding(source, "figure 1", "so", figures, "µs", None, "m", {}, "job", "p99_us", wanted)
 
 
-def judged(relation: str, found: Comparison | None) -> str:
+def verdict(relation: str, found: Comparison | None) -> str:
     view = cast(View, Seen(found))
     return published.judge(finding(f"a {relation} b"), view).verdict
 
@@ -69,15 +83,16 @@ def judged(relation: str, found: Comparison | None) -> str:
     [
         ("<", AGREE, DISAGREE, DISAGREE),
         (">", DISAGREE, AGREE, AGREE),  # 5 % and always is a difference seen
-        ("<=", AGREE, DISAGREE, DISAGREE),
+        ("<=", AGREE, DISAGREE, AGREE),  # but it is about the same
         (">=", DISAGREE, AGREE, AGREE),
         ("=", DISAGREE, DISAGREE, AGREE),
     ],
 )
 def test_the_rule(relation: str, low: str, high: str, same: str) -> None:
-    assert [judged(relation, found) for found in (LOW, HIGH, SAME)] == [low, high, same]
-    assert judged(relation, FEW) == NOT_COMPARABLE, "two repeats"
-    assert judged(relation, None) == NOT_MEASURED
+    assert [verdict(relation, found) for found in (LOW, HIGH, SAME)] == [low, high, same]
+    assert verdict(relation, FEW) == NOT_COMPARABLE, "two repeats"
+    assert verdict(relation, WIDE) == NOT_COMPARABLE, "no difference seen is none known"
+    assert verdict(relation, None) == NOT_MEASURED
 
 
 def test_a_verdict_says_why_and_shows_both_sides() -> None:
@@ -100,6 +115,12 @@ def test_latencies_of_some_repeats_alone_are_not_compared() -> None:
     verdict = published.judge(finding("a < b"), cast(View, Seen(LOW, nothing)))
     assert verdict.verdict == NOT_COMPARABLE
     assert f"Under b {nothing}" in verdict.why
+
+
+def test_a_percentile_of_too_few_requests_is_not_compared() -> None:
+    verdict = published.judge(finding("a < b"), cast(View, Seen(LOW, metric="max_us")))
+    assert verdict.verdict == NOT_COMPARABLE
+    assert verdict.why == "Too few requests for P99 latency: only the maximum latency is known."
 
 
 def test_what_cannot_be_compared_says_so() -> None:
@@ -134,7 +155,7 @@ def test_our_findings_are_about_what_the_study_measures(finding: Finding) -> Non
     measure = measures[finding.measure]
     assert (measure.repeats or measure.found().repeats) >= REPEATS_FOR_VERDICT
     assert finding.expects
-    assert finding.metric in figures.NAMES
+    assert metrics.known(finding.metric)
     varied = measure.vary
     for name, value in finding.at.items():
         assert value in varied.get(name, [value])

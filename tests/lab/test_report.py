@@ -14,14 +14,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
-from triagelab import measured, report, samples, summary
+from triagelab import measured, metrics, report, samples, summary
 from triagelab.errors import LabError
+from triagelab.metrics import Of
 
 from tests.lab import browser, rundirs
 from tests.lab.browser import Seen
 from tests.lab.rundirs import Bench, Load
 
-STUDY = dataclasses.replace(rundirs.STUDY, seconds=0.5)
+STUDY = dataclasses.replace(rundirs.STUDY, seconds=1.0)
 USERS = Bench(
     loads={"none": {"my job": Load(900, 300)}},
     repeats=1,
@@ -38,15 +39,14 @@ CASES = {
     "two points": dataclasses.replace(
         STUDY, seconds=0.2, repeats=3, points=({"bs": "4k"}, {"bs": "64k"})
     ),
-    "flash": dataclasses.replace(STUDY, device="flash", seconds=0.5),
+    "flash": dataclasses.replace(STUDY, device="flash", seconds=1.0),
     "sweep": dataclasses.replace(
         STUDY,
         loads={name: STUDY.loads[name] for name in ("none", "bfq")},
         points=tuple({"t_apps": n, "cell": cell} for n in (1, 4) for cell in ("reads", "writes")),
         at=rundirs.beside,
         device="flash",
-        seconds=0.3,
-        repeats=3,
+        seconds=1.0,
     ),
     "no baseline": dataclasses.replace(
         STUDY, alone=None, loads={name: STUDY.loads[name] for name in ("bfq", "kyber")}
@@ -165,8 +165,9 @@ def test_opens_with_the_answer(study: Path) -> None:
     title = samples.read_environment(study)["title"]
     question = samples.read_environment(study)["question"]
     assert text.strip().startswith(f"{title} {question}")
-    answer = text.index("bfq protects database_sim best")
-    assert answer < text.index("bfq protects most") < text.index("Latency and throughput")
+    answer = text.index("Choose prio-basic: database_sim's P99 latency is ")
+    title = text.index("Worth choosing: prio-basic (")
+    assert answer < title < text.index("Latency and throughput")
 
 
 def test_says_what_the_bottleneck_was(study: Path) -> None:
@@ -204,12 +205,12 @@ def test_sweep_comes_first(made: dict[str, Path]) -> None:
     page = (made["sweep"] / "report.html").read_text()
     text = words(page)
     order = [
-        "At the worst of 4 points database_sim's P99 latency under bfq is ",
+        "Choose bfq: at the worst of 4 points database_sim's P99 latency under bfq is ",
         "cell = reads At t_apps = 4 database_sim's P99 latency is lowest under bfq",
         "cell = writes At t_apps = 4 ",
         "Each point",
-        "cell = reads, t_apps = 1 bfq protects database_sim best",
-        "cell = writes, t_apps = 4 bfq protects database_sim best",
+        "cell = reads, t_apps = 1 Choose bfq: database_sim",
+        "cell = writes, t_apps = 4 Choose bfq: database_sim",
         "How to read this",
     ]
     places = [text.find(said) for said in order]
@@ -243,27 +244,63 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
     assert "database_sim (protected)" in text
     assert re.search(r"^ +\(alone\) ", text, re.MULTILINE)
     assert re.search(r"bfq .*× ↑ .*µs \[.*\] .*× ↓", text)
-    assert "bfq protects database_sim best" in text
+    assert "Choose prio-basic: database_sim's P99" in text
+    said = " ".join(text.split())
+    assert "95 % interval of each figure by itself" in said
+    assert "verdicts on all comparisons together, 5 % of reports have a false one" in said
 
 
 def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
     text = terminal(made["no baseline"])
     assert "/ none" not in text
-    assert "no difference seen, ?" not in text  # the legend
+    assert "no difference seen" not in text  # the legend
 
 
-def test_table_says_in_how_many_repeats_a_job_had_a_latency(tmp_path: Path) -> None:
-    bench = dataclasses.replace(STUDY, seconds=0.2, starved=(("bfq", 0), ("bfq", 3)))
+def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_path: Path) -> None:
+    bench = dataclasses.replace(STUDY, starved=(("bfq", 0), ("bfq", 3)))
     out = rundirs.make(tmp_path / "out", bench)
     report.write(measured.read(out))
     protected, _, background = terminal(out).partition("backup_sim")
-    assert re.findall(r"^ +(\S+) .* in 3 of 5 ", protected, re.MULTILINE) == ["bfq"]
-    assert " 3 of 5" not in background
+    assert re.findall(r"^ +(\S+) .*∅ .*∅", protected, re.MULTILINE) == ["bfq"]
+    assert "nothing completed in 2 of 5 repeats under bfq" in protected
+    assert "∅" not in background.partition("[ ]")[0]
+    text = words((out / "report.html").read_text())
+    table = text[text.index("All figures") :]
+    assert table.count("nothing completed in 2 of 5 repeats under bfq") >= len(
+        [metric for metric in metrics.of(Of.JOB) if metric.compared]
+    )
+
+
+def test_a_percentile_of_too_few_requests_is_the_maximum_everywhere(tmp_path: Path) -> None:
+    """In the terminal and the page; P99 stands where there are 100 requests in each repeat."""
+    out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, seconds=0.5))
+    report.write(measured.read(out))
+    protected, _, background = terminal(out).partition("backup_sim")
+    assert "maximum latency [95 %]" in protected
+    assert "P99" not in protected
+    assert "P99 latency [95 %]" in background
+    text = words((out / "report.html").read_text())
+    shown, _, table = text.partition("All figures")
+    assert "database_sim: maximum latency is lowest under bfq" in shown
+    assert "database_sim: P99" not in shown
+    assert "database_sim's P99" not in shown
+    mine = table[table.index("P99 latency") : table.index("P99.9 latency")]
+    assert [name for name in STUDY.loads if f" {name} " in mine.partition("maximum")[0]] == [
+        name for name, jobs in STUDY.loads.items() if jobs["database_sim"].iops > 200
+    ]
+
+
+def test_every_row_of_the_page_says_how_many_requests_it_rests_on(study: Path) -> None:
+    rows = json.loads((study / "summary.json").read_text())["rows"]
+    page = (study / "report.html").read_text()
+    for row in rows:
+        if row["job"] and not row["point"]:
+            assert f"<td>{row['n']}</td><td>{row['requests']}</td>" in page
 
 
 def test_of_many_points_the_answer_is_enough(made: dict[str, Path]) -> None:
     text = terminal(made["sweep"])
-    assert text.startswith("At the worst of 4 points ")
+    assert text.startswith("Choose bfq: at the worst of 4 points ")
     assert "(alone)" not in text
     assert terminal(made["two points"]).count("(alone)") == 2
 

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from triagelab import samples
+from triagelab import metrics, samples
 from triagelab.errors import LabError, RequestError
-from triagelab.samples import JOB_UNITS, OVERALL_UNITS, SCHEMA, jain, percentile
+from triagelab.metrics import Of, jain, percentile
+from triagelab.samples import SCHEMA
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load
 
+ASKED = [metric.name for metric in metrics.METRICS if metric.asked]
 FIO = Path(__file__).parent / "data" / "fio-3.33.json.gz"
 
 SMALL = Bench(
@@ -73,13 +75,22 @@ def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
     found = first_run(samples.collect(out), "backup_sim")
     assert found["p50_us"] * 1000 == printed["percentile"]["50.000000"]
     assert found["p99_us"] * 1000 == printed["percentile"]["99.000000"]
-    assert found["p999_us"] * 1000 == printed["percentile"]["99.900000"]
+    assert metrics.percentile(bins_of(backup), 999) == printed["percentile"]["99.900000"]
+    assert "p999_us" not in found, "of 1 000 requests, not fewer"
     assert found["max_us"] * 1000 == printed["max"]
     assert found["mean_us"] * 1000 == pytest.approx(printed["mean"])
     completion = backup["mixed"]["clat_ns"]["percentile"]["99.000000"]
     assert found["clat_p99_us"] * 1000 == completion
     assert found["iops"] == pytest.approx(backup["mixed"]["iops"], rel=1e-3)
     assert found["bytes_per_s"] == pytest.approx(backup["mixed"]["bw_bytes"], rel=1e-3)
+
+
+def bins_of(job: dict[str, Any]) -> Counter[int]:
+    """All latencies of a job, by fio's bins."""
+    bins: Counter[int] = Counter()
+    for way in ("read", "write", "trim"):
+        bins.update({int(ns): n for ns, n in job[way]["lat_ns"].get("bins", {}).items()})
+    return bins
 
 
 def test_threads_of_one_job_are_one_job(out: Path) -> None:
@@ -113,10 +124,10 @@ def test_percentiles_in_bins_beside_each_other_are_one(out: Path) -> None:
         values.append(rundirs.bucket(values[-1] + width))
     assert set(map(int, bins)) & set(values), "these are fio's"
     for metric in ("p50_us", "p99_us", "p999_us", "clat_p99_us"):
-        resolution = samples.resolution(metric)
+        resolution = metrics.find(metric).resolution
         assert all(b / a <= 1 + resolution for a, b in itertools.pairwise(values))
         assert any(c / a > 1 + resolution for a, c in zip(values, values[2:], strict=False))
-    assert samples.resolution("mean_us") == samples.resolution("iops") == 0
+    assert metrics.find("mean_us").resolution == metrics.find("iops").resolution == 0
 
 
 def test_percentile_is_the_smallest_value_that_reaches_the_share() -> None:
@@ -135,7 +146,9 @@ def test_table_is_tidy_and_in_a_fixed_order(out: Path) -> None:
     table = samples.collect(out)
     assert table.schema == pl.Schema(SCHEMA)
     assert table["run"].unique(maintain_order=True).to_list() == ["none-0", "none-1"]
-    assert set(first_run(table, "a")) == set(JOB_UNITS)
+    assert set(first_run(table, "a")) == {metric.name for metric in metrics.of(Of.JOB)} - {
+        "p999_us"
+    }
     assert table["value"].is_finite().all()
     assert table.equals(samples.collect(out))
 
@@ -185,9 +198,9 @@ def test_job_that_completed_nothing_has_no_latency(out: Path) -> None:
 
 
 def judged(out: Path) -> dict[str, float]:
-    edit(out / "environment.json", lambda content: content.update(judged_by=[*OVERALL_UNITS]))
+    edit(out / "environment.json", lambda content: content.update(judged_by=ASKED))
     found = first_run(samples.collect(out), None)
-    return {metric: found[metric] for metric in OVERALL_UNITS}
+    return {metric: found[metric] for metric in ASKED}
 
 
 def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
@@ -226,7 +239,7 @@ def test_who_completed_nothing_waited_all_the_time(out: Path) -> None:
 
 
 def test_what_no_experiment_asks_for_is_not_in_its_table(out: Path) -> None:
-    assert not set(OVERALL_UNITS) & set(first_run(samples.collect(out), None))
+    assert not set(ASKED) & set(first_run(samples.collect(out), None))
 
 
 def test_jain_index_is_between_one_of_all_and_all_alike() -> None:

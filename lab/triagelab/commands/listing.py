@@ -5,17 +5,25 @@ import argparse
 
 from rich.table import Table
 
-from triagelab import devices, experiments, kernels, modules
+from triagelab import devices, drives, experiments, kernels, modules
 from triagelab.commands import options, telling
 
 
 def add(commands: options.Commands) -> None:
     """Its arguments."""
     listing = commands.add_parser("list", help="experiments, schedulers, devices, kernels found")
+    listing.add_argument(
+        "what",
+        nargs="?",
+        choices=["drives"],
+        help="drives: the devices fitted to measured drives, with class, source and errors",
+    )
     listing.set_defaults(command=_list)
 
 
-def _list(_: argparse.Namespace) -> int:
+def _list(given: argparse.Namespace) -> int:
+    if given.what == "drives":
+        return _list_drives()
     rows = [("experiment", name, experiments.title(name)) for name in experiments.names()]
     rows += [("scheduler", name, "the kernel's own") for name in modules.KERNELS_OWN]
     rows += [("scheduler", name, f"kernel/{name}") for name in modules.own_schedulers()]
@@ -24,5 +32,14 @@ def _list(_: argparse.Namespace) -> int:
     table = Table("kind", "name", "what", box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
+    telling.output.print(table)
+    return 0
+
+
+def _list_drives() -> int:
+    table = Table("name", "class", "source", "off, median/worst", box=None, pad_edge=False)
+    for drive in map(drives.find, drives.names()):
+        source = f"{drive.source['repository']} ({drive.source['licence']})"
+        table.add_row(drive.name, f"{drive.kind}: {drive.product}", source, drive.error_text)
     telling.output.print(table)
     return 0

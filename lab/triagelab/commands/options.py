@@ -25,7 +25,7 @@ def add_kernel(
         metavar="K",
         default=default,
         help=f"a series (default {kernels.DEFAULT_SERIES}), an installed release, 'running', "
-        "or a vmlinuz; SERIES-debug: built here, looks for bugs of its own",
+        "or a vmlinuz; built here to look for bugs: SERIES-debug, SERIES-kcsan",
     )
 
 

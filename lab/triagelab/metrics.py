@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The registry of metrics: each with its name, unit, precision and how it is computed.
+
+Samples, summary, findings, charts and tables read everything they need to know of a
+metric here.  Adding a metric adds one entry to METRICS and one test of its value.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Bins = Counter[int]  # latency in ns -> number of requests
+
+
+# ---- units ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of summary.json, and the larger and smaller ones that people read.
+
+    scales  divisor and name, the largest first
+    """
+
+    name: str
+    scales: tuple[tuple[float, str], ...]
+
+
+_IOPS = Unit("IOPS", ((1, "IOPS"),))
+_BYTES_PER_S = Unit("B/s", ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/s")))
+_MICROSECONDS = Unit("µs", ((1e6, "s"), (1e3, "ms"), (1, "µs")))
+_SECONDS = Unit("s", ((1, "s"), (1e-3, "ms")))
+_SHARE = Unit("1", ((0.01, "%"),))
+# The metric's name says what these count.
+_INSTRUCTIONS = Unit("instructions", ((1, ""),))
+_SWITCHES = Unit("switches", ((1, ""),))
+_LOCKS = Unit("locks", ((1, ""),))
+_INDEX = Unit("index", ((1, ""),))
+
+
+# ---- the facts that metrics are computed from -----------------------------------
+
+
+@dataclass(frozen=True)
+class Done:
+    """The work that one job completed in one run.
+
+    seconds     the longest time of any of its processes
+    bytes       None for an application, which counts operations
+    cpu_s       None for an application
+    mean_us     of total latency, submission and completion
+    bins        total latencies
+    completion  completion latencies, empty where fio did not measure them
+    """
+
+    requests: int
+    seconds: float
+    bytes: int | None = None
+    cpu_s: float | None = None
+    mean_us: float = 0.0
+    max_us: float = 0.0
+    bins: Bins = field(default_factory=Counter)
+    completion: Bins = field(default_factory=Counter)
+
+    @property
+    def iops(self) -> float:
+        """Requests a second; 0 for a job that completed nothing."""
+        return self.requests / self.seconds if self.seconds else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes a second; 0 for a job that completed nothing."""
+        return (self.bytes or 0) / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Together:
+    """The work of all fio jobs of one run.
+
+    background  the jobs that the protected one is protected from
+    by_weight   each process's bytes over its weight
+    longest_ms  the longest time that a process ran
+    deadlines   job -> µs that none of its requests should take
+    """
+
+    jobs: Mapping[str, Done]
+    background: tuple[str, ...]
+    by_weight: tuple[float, ...]
+    longest_ms: float
+    deadlines: Mapping[str, int]
+
+    @property
+    def requests(self) -> int:
+        """The requests of all jobs."""
+        return sum(job.requests for job in self.jobs.values())
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The bandwidth of all jobs."""
+        return sum(job.bytes_per_s for job in self.jobs.values())
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The guest's counters between the first and the last sign of I/O of a run.
+
+    virtual_time  the CPU takes one nanosecond for an instruction
+    contended     locks that a CPU found taken; None where they are not counted
+    used          the share of each part of the device that was used
+    """
+
+    requests: int
+    elapsed_ns: int
+    busy_ns: int
+    cpus: int
+    devices: int
+    context_switches: int
+    io_ticks_ms: int
+    virtual_time: bool
+    contended: int | None
+    used: Mapping[str, float]
+
+
+# ---- the registry ---------------------------------------------------------------
+
+
+class Of(Enum):
+    """The thing that a metric is of."""
+
+    JOB = "a job"
+    RUN = "a whole run"
+    JOBS = "all fio jobs of a run together"
+    TIME = "a job, over time"
+
+
+class Better(Enum):
+    """The direction in which a metric is better; neither for one that only describes."""
+
+    LESS = "less"
+    MORE = "more"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    label       its name for people
+    measure     its value from Done (JOB), Whole (RUN) or Together (JOBS); None: it has none
+    compared    schedulers are compared by it, so it is one of the report's comparisons
+    resolution  how far apart two values are at least, as a share, if they are two
+    counted     it counts requests: one more or less is no difference
+    rests_on    the number of requests that a value rests on
+    needs       the fewest requests that it can be read from
+    asked       it is there only where an experiment is judged by it
+    absolute    it means something by itself; others are compared with the baseline's
+    drawn       a metric of runs with a chart of its own in every report
+    used        a share of the machine that was used: the report's table of bottlenecks
+    note        what a reader of its chart should know
+    """
+
+    name: str
+    label: str
+    unit: Unit
+    of: Of
+    better: Better | None = None
+    measure: Callable[[Any], float | None] = lambda _: None
+    compared: bool = False
+    resolution: float = 0.0
+    counted: bool = False
+    rests_on: Callable[[Any], int] = lambda of: int(of.requests)
+    needs: int = 1
+    asked: bool = False
+    absolute: bool = False
+    drawn: bool = False
+    used: bool = False
+    note: str = ""
+
+    @property
+    def is_latency_of_job(self) -> bool:
+        """Whether it has no end where the job completed nothing."""
+        return self.of is Of.JOB and self.unit is _MICROSECONDS
+
+    def step(self, requests: float) -> float:
+        """How far apart two values are at least, as a share, where so many requests were made."""
+        return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
+
+
+#: What fio's bins tell apart: they are 1/128 to 1/64 of a value wide.
+_A_BIN = 1 / 64
+#: The metric that takes the place of a percentile that too few requests support.
+MAXIMUM = "max_us"
+#: The tail that a protected job is judged by.
+TAIL = "p99_us"
+
+
+def percentile(bins: Bins, permille: int) -> int:
+    """Return the smallest bin value whose cumulative count reaches the share; fio's rule."""
+    total = bins.total()
+    seen = 0
+    for value in sorted(bins):
+        seen += bins[value]
+        if seen * 1000 >= permille * total:
+            return value
+    raise ValueError("no bins")
+
+
+def _percentile_us(bins: Bins, permille: int) -> float | None:
+    return percentile(bins, permille) / 1000 if bins else None
+
+
+def jain(shares: list[float]) -> float:
+    """Jain's index of fairness: 1 where all are equal, 1 / n where one of n has everything.
+
+    R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness (DEC-TR-301, 1984).
+    """
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def _background(together: Together) -> list[Done]:
+    return [together.jobs[name] for name in together.background if name in together.jobs]
+
+
+def _background_bytes_per_s(together: Together) -> float | None:
+    jobs = _background(together)
+    return sum(job.bytes_per_s for job in jobs) if jobs else None
+
+
+def _least_share(together: Together) -> float:
+    total = together.bytes_per_s
+    return min(job.bytes_per_s for job in together.jobs.values()) / total if total else 0.0
+
+
+def _longest_wait(together: Together) -> float:
+    """Return the longest latency; a job that completed nothing waited all the time."""
+    return max(
+        job.max_us if job.requests else together.longest_ms * 1000 for job in together.jobs.values()
+    )
+
+
+def _late_share(together: Together) -> float:
+    """Return the share of a job's requests after its deadline, a mean over jobs that have one.
+
+    A job that completed nothing was late with everything.
+    """
+    shares = [
+        _share_above(together.jobs[name].bins, deadline_us * 1000)
+        for name, deadline_us in together.deadlines.items()
+        if name in together.jobs
+    ]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _share_above(bins: Bins, limit: int) -> float:
+    late = sum(count for value, count in bins.items() if value > limit)
+    return late / bins.total() if bins else 1.0
+
+
+def _instructions(whole: Whole) -> float | None:
+    return whole.busy_ns / whole.requests if whole.virtual_time and whole.requests else None
+
+
+def _contended(whole: Whole) -> float | None:
+    if whole.contended is None or not whole.requests:
+        return None
+    return whole.contended / whole.requests
+
+
+#: Every metric, in the order of tables.  A job's latencies are total latency but for
+#: clat_p99_us, because waiting for a tag hides in submission.
+METRICS = (
+    Metric("iops", "throughput", _IOPS, Of.JOB, Better.MORE, lambda job: job.iops,
+           compared=True, counted=True),
+    Metric("bytes_per_s", "bandwidth", _BYTES_PER_S, Of.JOB, Better.MORE,
+           lambda job: None if job.bytes is None else job.bytes_per_s,
+           compared=True, counted=True),
+    Metric("mean_us", "mean latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: job.mean_us if job.requests else None, compared=True),
+    Metric("p50_us", "median latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: _percentile_us(job.bins, 500), resolution=_A_BIN, needs=2),
+    Metric("p99_us", "P99 latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: _percentile_us(job.bins, 990),
+           compared=True, resolution=_A_BIN, needs=100),
+    Metric("p999_us", "P99.9 latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: _percentile_us(job.bins, 999), resolution=_A_BIN, needs=1000),
+    Metric(MAXIMUM, "maximum latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: job.max_us if job.requests else None, compared=True),
+    Metric("cpu_s", "CPU time", _SECONDS, Of.JOB, Better.LESS, lambda job: job.cpu_s,
+           compared=True,
+           note="User and system time of fio's threads: more I/Os take more of it."),
+    Metric("clat_p99_us", "P99 completion latency", _MICROSECONDS, Of.JOB, Better.LESS,
+           lambda job: _percentile_us(job.completion, 990), resolution=_A_BIN, needs=100),
+    Metric("instructions_per_io", "instruction count per I/O", _INSTRUCTIONS, Of.RUN, Better.LESS,
+           _instructions, compared=True, drawn=True,
+           note="All that the virtual CPU does, fio and interrupts too, over all I/Os."),
+    Metric("contended_locks_per_io", "number of contended locks per I/O", _LOCKS, Of.RUN,
+           Better.LESS, _contended, compared=True, drawn=True),
+    Metric("context_switches", "context switches", _SWITCHES, Of.RUN, Better.LESS,
+           lambda whole: whole.context_switches),
+    Metric("device_utilisation", "device utilisation", _SHARE, Of.RUN,
+           measure=lambda whole: max(whole.used.values(), default=None), used=True),
+    Metric("device_busy", "time with a request in flight", _SHARE, Of.RUN,
+           measure=lambda whole: whole.io_ticks_ms * 1e6 / whole.elapsed_ns / whole.devices,
+           used=True),
+    Metric("cpu_utilisation", "CPU utilisation", _SHARE, Of.RUN,
+           measure=lambda whole: whole.busy_ns / (whole.elapsed_ns * whole.cpus), used=True),
+    Metric("background_bytes_per_s", "bandwidth of the background", _BYTES_PER_S, Of.JOBS,
+           Better.MORE, _background_bytes_per_s, compared=True, counted=True,
+           rests_on=lambda all_jobs: sum(job.requests for job in _background(all_jobs))),
+    Metric("total_iops", "total throughput", _IOPS, Of.JOBS, Better.MORE,
+           lambda all_jobs: sum(job.iops for job in all_jobs.jobs.values()),
+           compared=True, counted=True, asked=True),
+    Metric("total_bytes_per_s", "total bandwidth", _BYTES_PER_S, Of.JOBS, Better.MORE,
+           lambda all_jobs: all_jobs.bytes_per_s, compared=True, counted=True, asked=True),
+    Metric("jain_index", "fairness index", _INDEX, Of.JOBS, Better.MORE,
+           lambda all_jobs: jain(list(all_jobs.by_weight)),
+           compared=True, counted=True, asked=True, absolute=True),
+    Metric("least_share", "share of the job with least", _SHARE, Of.JOBS, Better.MORE,
+           _least_share, compared=True, counted=True, asked=True, absolute=True,
+           rests_on=lambda all_jobs: min(job.requests for job in all_jobs.jobs.values())),
+    Metric("longest_wait_us", "longest wait", _MICROSECONDS, Of.JOBS, Better.LESS,
+           _longest_wait, compared=True, asked=True, absolute=True),
+    Metric("late_share", "share of late requests", _SHARE, Of.JOBS, Better.LESS,
+           _late_share, compared=True, counted=True, asked=True,
+           rests_on=lambda all_jobs: sum(
+               all_jobs.jobs[name].requests for name in all_jobs.deadlines if name in all_jobs.jobs
+           )),
+    Metric("lat_us", "latency", _MICROSECONDS, Of.TIME, Better.LESS),
+    Metric("clat_us", "completion latency", _MICROSECONDS, Of.TIME, Better.LESS),
+)  # fmt: skip
+
+_BY_NAME = {metric.name: metric for metric in METRICS}
+_UNITS = {metric.unit.name: metric.unit for metric in METRICS}
+_PART = "_utilisation"
+
+
+def find(name: str) -> Metric:
+    """Return the metric called `name`; a name that is not registered is a device part's."""
+    return _BY_NAME.get(name) or _part(name)
+
+
+def known(name: str) -> bool:
+    """Whether METRICS has a metric of this name."""
+    return name in _BY_NAME
+
+
+def of(*kinds: Of) -> list[Metric]:
+    """Return the metrics of these kinds of thing, in the order of tables."""
+    return [metric for metric in METRICS if metric.of in kinds]
+
+
+def part(name: str) -> Metric:
+    """Return the metric of how much of a part of the device was used."""
+    return _part(name + _PART)
+
+
+def _part(name: str) -> Metric:
+    label = name.replace("_", " ")
+    return Metric(name, label, _SHARE, Of.RUN, measure=lambda whole: whole.used.get(name))
+
+
+def unit(name: str) -> Unit:
+    """Return the unit of this name; one that no metric has is shown as it is."""
+    return _UNITS.get(name) or Unit(name, ((1, name),))

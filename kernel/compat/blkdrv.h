@@ -27,29 +27,84 @@ typedef int blkdrv_node_t;
 #define BLKDRV_F_MERGE 0
 #endif
 
+/**
+ * struct blkdrv_limits - what a disk can do
+ * @max_hw_sectors: of one request; 0: the core's default
+ * @discards: it takes discards and writes zeroes, of any size
+ * @write_cache: it has a cache, takes flushes and FUA
+ * @rotational: it rotates
+ */
+struct blkdrv_limits {
+	unsigned int max_hw_sectors;
+	bool discards;
+	bool write_cache;
+	bool rotational;
+};
+
 /*
- * blkdrv_alloc_disk() - allocate a disk with the core's default limits, not rotational
+ * blkdrv_alloc_disk() - allocate a disk with these limits
  *
- * Since 6.9 blk_mq_alloc_disk() takes limits, and since 6.11 a disk is rotational only
- * if these say so. Until then a flag of the queue said that it is not.
+ * Since 6.9 blk_mq_alloc_disk() takes limits, and since 6.11 these say too whether a disk
+ * has a cache, and whether it rotates. Until then functions and flags of the queue did.
  *
  * Return: the disk, or an ERR_PTR()
  */
 #ifdef IOSCHED_HAS_LIMITS_IN_ALLOC
-#define blkdrv_alloc_queue(set) blk_mq_alloc_disk(set, NULL, NULL)
-#else
-#define blkdrv_alloc_queue(set) blk_mq_alloc_disk(set, NULL)
-#endif
-
-static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set)
+static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set,
+						const struct blkdrv_limits *limits)
 {
-	struct gendisk *disk = blkdrv_alloc_queue(set);
+	struct queue_limits lim = { .max_hw_sectors = limits->max_hw_sectors };
 
-#ifdef QUEUE_FLAG_NONROT
-	if (!IS_ERR(disk))
-		blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
-#endif
+	if (limits->discards) {
+		lim.max_hw_discard_sectors = UINT_MAX;
+		lim.discard_granularity = SECTOR_SIZE;
+		lim.max_write_zeroes_sectors = UINT_MAX;
+	}
+	if (limits->write_cache)
+		lim.features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
+	if (limits->rotational)
+		lim.features |= BLK_FEAT_ROTATIONAL;
+	return blk_mq_alloc_disk(set, &lim, NULL);
+}
+#else
+static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set,
+						const struct blkdrv_limits *limits)
+{
+	struct gendisk *disk = blk_mq_alloc_disk(set, NULL);
+	struct request_queue *q;
+
+	if (IS_ERR(disk))
+		return disk;
+	q = disk->queue;
+	if (limits->max_hw_sectors)
+		blk_queue_max_hw_sectors(q, limits->max_hw_sectors);
+	if (limits->discards) {
+		q->limits.discard_granularity = SECTOR_SIZE;
+		blk_queue_max_discard_sectors(q, UINT_MAX);
+		blk_queue_max_write_zeroes_sectors(q, UINT_MAX);
+	}
+	blk_queue_write_cache(q, limits->write_cache, limits->write_cache);
+	if (!limits->rotational)
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
 	return disk;
 }
+#endif
+
+/* Since 6.14 a task that freezes a queue keeps flags of its own until it thaws the queue. */
+#ifdef IOSCHED_FREEZE_HAS_FLAGS
+#define blkdrv_freeze(q) blk_mq_freeze_queue(q)
+#define blkdrv_unfreeze(q, flags) blk_mq_unfreeze_queue(q, flags)
+#else
+static inline unsigned int blkdrv_freeze(struct request_queue *q)
+{
+	blk_mq_freeze_queue(q);
+	return 0;
+}
+
+static inline void blkdrv_unfreeze(struct request_queue *q, unsigned int flags)
+{
+	blk_mq_unfreeze_queue(q);
+}
+#endif
 
 #endif

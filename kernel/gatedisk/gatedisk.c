@@ -466,7 +466,7 @@ static struct gendisk *gd_alloc_disk(void)
 {
 	struct gendisk *disk;
 
-	disk = blkdrv_alloc_disk(&gd.set);
+	disk = blkdrv_alloc_disk(&gd.set, &(struct blkdrv_limits){});
 	if (IS_ERR(disk))
 		return disk;
 

@@ -4,16 +4,15 @@
  * takes, which is refused, given back, fails or stalls. So requests come back in any
  * order, on any CPU, and before the submitter has left the submission.
  */
-#include <linux/blk-mq.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/highmem.h>
-#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/vmalloc.h>
 
+#include "blkdrv.h"
 #include "storm.h"
 
 #define STORM_BYTES	SZ_8M
@@ -155,16 +154,11 @@ static enum blk_eh_timer_return storm_timeout(struct request *rq)
 }
 
 static int storm_init_request(struct blk_mq_tag_set *set, struct request *rq,
-			      unsigned int hctx_idx, unsigned int numa_node)
+			      unsigned int hctx_idx, blkdrv_node_t numa_node)
 {
 	struct storm_cmd *cmd = blk_mq_rq_to_pdu(rq);
 
-#ifdef STORM_HAVE_HRTIMER_SETUP
 	hrtimer_setup(&cmd->timer, storm_served, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-#else
-	hrtimer_init(&cmd->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	cmd->timer.function = storm_served;
-#endif
 	return 0;
 }
 
@@ -184,18 +178,10 @@ static const struct block_device_operations storm_fops = {
 /* Freeze the queue as a change of its settings does, for a while. */
 void storm_disk_freeze(unsigned int us)
 {
-	struct request_queue *q = disk.gendisk->queue;
-
-#ifdef STORM_FREEZE_HAS_FLAGS	/* Linux 6.14 */
-	unsigned int flags = blk_mq_freeze_queue(q);
+	const unsigned int flags = blkdrv_freeze(disk.gendisk->queue);
 
 	fsleep(us);
-	blk_mq_unfreeze_queue(q, flags);
-#else
-	blk_mq_freeze_queue(q);
-	fsleep(us);
-	blk_mq_unfreeze_queue(q);
-#endif
+	blkdrv_unfreeze(disk.gendisk->queue, flags);
 }
 
 /* Keep the queue from the device, as a driver does that resets it. */
@@ -232,44 +218,17 @@ void storm_disk_show(struct seq_file *m)
 
 /* --- setting up --- */
 
-#ifdef STORM_HAVE_LIMITS_IN_ALLOC	/* Linux 6.9 */
-
 static struct gendisk *storm_alloc_disk(void)
 {
-	struct queue_limits lim = {
-		.max_hw_sectors		= SZ_256K >> SECTOR_SHIFT,
-		.max_hw_discard_sectors	= UINT_MAX,
-		.discard_granularity	= SECTOR_SIZE,
-		.max_write_zeroes_sectors = UINT_MAX,
-		.features		= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA,
+	const struct blkdrv_limits limits = {
+		.max_hw_sectors	= SZ_256K >> SECTOR_SHIFT,
+		.discards	= true,
+		.write_cache	= true,
+		.rotational	= disk.set.rotational,
 	};
 
-	if (disk.set.rotational)
-		lim.features |= BLK_FEAT_ROTATIONAL;
-	return blk_mq_alloc_disk(&disk.tags, &lim, NULL);
+	return blkdrv_alloc_disk(&disk.tags, &limits);
 }
-
-#else
-
-static struct gendisk *storm_alloc_disk(void)
-{
-	struct gendisk *gendisk = blk_mq_alloc_disk(&disk.tags, NULL);
-	struct request_queue *q;
-
-	if (IS_ERR(gendisk))
-		return gendisk;
-	q = gendisk->queue;
-	blk_queue_max_hw_sectors(q, SZ_256K >> SECTOR_SHIFT);
-	blk_queue_write_cache(q, true, true);
-	q->limits.discard_granularity = SECTOR_SIZE;
-	blk_queue_max_discard_sectors(q, UINT_MAX);
-	blk_queue_max_write_zeroes_sectors(q, UINT_MAX);
-	if (!disk.set.rotational)
-		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
-	return gendisk;
-}
-
-#endif
 
 static int storm_add_disk(void)
 {
@@ -305,9 +264,7 @@ int storm_disk_init(u64 seed, const struct storm_disk_settings *set, struct dent
 	disk.tags.queue_depth = set->depth;
 	disk.tags.numa_node = NUMA_NO_NODE;
 	disk.tags.cmd_size = sizeof(struct storm_cmd);
-#ifdef STORM_HAVE_SHOULD_MERGE	/* implied since Linux 6.14 */
-	disk.tags.flags = BLK_MQ_F_SHOULD_MERGE;
-#endif
+	disk.tags.flags = BLKDRV_F_MERGE;
 	ret = blk_mq_alloc_tag_set(&disk.tags);
 	if (ret)
 		goto free_data;

@@ -8,6 +8,7 @@
 #include <linux/hash.h>
 #include <linux/ioprio.h>
 #include <linux/lockdep.h>
+#include <linux/overflow.h>
 #include <linux/log2.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -56,8 +57,8 @@ static int tg_flows_allocate(struct tg_flows *flows, unsigned int count, int nod
 	struct tg_flow *table;
 	unsigned int i;
 
-	table = kvcalloc_node(count, sizeof(*table), GFP_KERNEL, node);
-	buckets = kvcalloc_node(count, sizeof(*buckets), GFP_KERNEL, node);
+	table = kvzalloc_node(array_size(count, sizeof(*table)), GFP_KERNEL, node);
+	buckets = kvzalloc_node(array_size(count, sizeof(*buckets)), GFP_KERNEL, node);
 	if (!table || !buckets) {
 		kvfree(table);
 		kvfree(buckets);

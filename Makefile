@@ -4,7 +4,7 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test check modules matrix lock clean
+.PHONY: help demo test proof check modules matrix lock clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -13,7 +13,10 @@ demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
 test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
+	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/proof tests/modeldisk tests/kernel tests/product
+
+proof: ## explore the protocol of triage's core, under weak memory too
+	PYTHONPATH=lab $(developer) -m pytest tests/proof
 
 check: ## types, lint and format of the lab; checkpatch and sparse on the modules
 	$(developer) -m ruff check .

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The protocol of kernel/triage/core.c: is a request ever queued while nobody will run its
+ * queue? The rules 1 to 5 are those at the top of core.c.
+ *
+ * A comment "file function: code" names the code that a step stands for; test_proof.py
+ * checks that the function has that code. Each FLAW_ takes one barrier, order, look or
+ * rerun away, and some scenario then has to fail.
+ *
+ * A scenario is the number of each kind of process:
+ *	URGENT, BULK	submitters with one request each, of that kind
+ *	COMPLETERS	CPUs that complete requests of the device
+ *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
+ *	WORKERS		CPUs that run the hardware queue
+ * and three that are 0 or 1:
+ *	MISTAKEN	urgent submitters take their requests for bulk
+ *	BUSY		the device has a request of bulk from the beginning
+ *	LIMITS		the administrator's limit holds all bulk until the watchdog has fired
+ *
+ * Bulk has a budget of one request in the device. The watchdog fires only for limits: what
+ * else ends a hold must not need it, though in core.c it ends every hold after 10 ms.
+ *
+ * Memory is weaker than that of any CPU that Linux runs on, but for stores that overtake
+ * the loads before them. Each location has a history of values. A CPU has seen each
+ * location up to some point of its history (its view), and a load may return that value or
+ * any newer one. A value carries what its writer had seen at its last barrier; the reader
+ * has seen that too after a read barrier. A full barrier joins the CPU's view with that of
+ * the last full barrier of any CPU. These are the views of the "promising semantics" (Kang
+ * et al., POPL 2017) without promises. -DSTRONG has every load return the newest value.
+ */
+
+#define INBOX	0	/* requests: urgent ones, and bulk * 8 */
+#define QUEUED	1
+#define STATE	2	/* HELD | LIMITED */
+#define NR_HELD	3
+#define SENT	4	/* bulk, beside what the device was BUSY with */
+#define BACK	5	/* bulk */
+#define PLACES	6
+
+#define HELD	1
+#define LIMITED	2
+
+#define A_BULK	8
+#define CPUS	(URGENT + BULK + COMPLETERS + MERGERS + WORKERS + 1)	/* the watchdog's */
+
+/* A view is a word with a point in each location's history, in four bits. */
+#define POINTS	16
+
+c_decl {
+	/* Return the later of two views, location by location. */
+	static int join(int a, int b)
+	{
+		int both = 0;
+
+		for (int at = 0; at < 4 * PLACES; at += 4) {
+			const int seen_a = a >> at & 15, seen_b = b >> at & 15;
+
+			both |= (seen_a > seen_b ? seen_a : seen_b) << at;
+		}
+		return both;
+	}
+}
+
+byte newest[PLACES];
+byte value[PLACES * POINTS];
+int carried[PLACES * POINTS];
+
+int view[CPUS];		/* what a CPU has seen */
+int pending[CPUS];	/* what the values that it loaded carry: seen after a read barrier */
+int released[CPUS];	/* what it had seen at its last barrier: its stores carry that */
+int fenced;		/* what the last full barrier of any CPU had seen */
+
+/* Operands of the operations below, which are atomic. */
+byte cpu, where, what;
+int to_join;
+
+#define NOW(at)		value[(at) * POINTS + newest[at]]
+#define IN_HISTORY	(now.where * POINTS + now.newest[now.where])
+
+inline full_barrier()
+{
+	cpu = me;
+	c_code {
+		now.fenced = join(join(now.view[now.cpu], now.pending[now.cpu]), now.fenced);
+		now.view[now.cpu] = now.fenced;
+		now.pending[now.cpu] = now.fenced;
+		now.released[now.cpu] = now.fenced;
+	};
+	cpu = 0
+}
+
+inline read_barrier()
+{
+	cpu = me;
+	c_code { now.view[now.cpu] = join(now.view[now.cpu], now.pending[now.cpu]); };
+	cpu = 0
+}
+
+/* See what another CPU has seen that handed something over: a lock, work, a request. */
+inline take_over(from)
+{
+	cpu = me; to_join = from;
+	c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
+	cpu = 0; to_join = 0
+}
+
+inline hand_over(from)
+{
+	cpu = me; to_join = from;
+	c_code { now.to_join = join(now.view[now.cpu], now.to_join); };
+	from = to_join;
+	cpu = 0; to_join = 0
+}
+
+inline load(at, to)
+{
+	atomic {
+		point = newest[at];
+#ifndef STRONG
+		do
+		:: point > ((view[me] >> (4 * at)) & 15) -> point--
+		:: break
+		od;
+#endif
+		d_step {
+			cpu = me; to_join = carried[at * POINTS + point];
+			c_code {
+				now.pending[now.cpu] = join(now.pending[now.cpu], now.to_join);
+			};
+			to_join = point << (4 * at);
+			c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
+			to = value[at * POINTS + point];
+			cpu = 0; to_join = 0; point = 0
+		}
+	}
+}
+
+/* Write a new value, which carries @to_join too. */
+inline append(at, new)
+{
+	what = new;
+	/* A protocol that goes on and on without progress ends here. */
+	assert(newest[at] < POINTS - 1);
+	newest[at]++;
+	cpu = me; where = at;
+	c_code {
+		const int point = now.newest[now.where] << 4 * now.where;
+
+		now.value[IN_HISTORY] = now.what;
+		now.view[now.cpu] = join(now.view[now.cpu], point);
+		now.carried[IN_HISTORY] = join(join(now.released[now.cpu], now.to_join), point);
+	};
+	cpu = 0; where = 0; what = 0; to_join = 0
+}
+
+inline store(at, new)
+{
+	d_step { append(at, new) }
+}
+
+/* An atomic operation without a barrier; the caller is atomic. */
+inline modify(at, new)
+{
+	cpu = me; to_join = carried[at * POINTS + newest[at]];
+	c_code { now.pending[now.cpu] = join(now.pending[now.cpu], now.to_join); };
+	append(at, new)
+}
+
+/* Without locks; those below @locked are the lock holder's. */
+bool locked;
+int lock_view;		/* what its last holder had seen */
+byte urgent_queued, bulk_queued;
+byte sent = BUSY;
+bool kick;
+
+/* The block layer and the device. */
+bool work;		/* the hardware queue's work is queued */
+int work_view;
+byte urgent_inside, bulk_inside = BUSY;
+int device_view;
+byte urgent_dispatched, bulk_dispatched;
+
+/* The administrator's limit and the watchdog. */
+bool limit_is_open = !LIMITS;
+bool armed;
+int armed_view;
+
+inline lock()
+{
+	atomic { !locked -> locked = true; take_over(lock_view) }
+}
+
+inline unlock()
+{
+	d_step { hand_over(lock_view); locked = false }
+}
+
+/* core.c tg_release: if (!test_and_clear_bit(TG_HELD, &shard->state)) */
+/* core.c tg_release: atomic_dec(&shard->tg->nr_held); */
+inline release(ended)
+{
+	atomic {
+		full_barrier();
+		ended = NOW(STATE) & HELD;
+		if
+		:: ended -> modify(STATE, NOW(STATE) & ~HELD)
+		:: else
+		fi;
+		full_barrier()
+	}
+	if
+	:: ended -> d_step { modify(NR_HELD, NOW(NR_HELD) - 1) }
+	:: else
+	fi
+}
+
+/* core.c tg_has_work: if (llist_empty(&shard->inbox)) { */
+/* core.c tg_has_work: if (!READ_ONCE(shard->queued)) */
+/* core.c tg_has_work: return likely(!test_bit(TG_HELD, &shard->state)); */
+inline has_work(says)
+{
+	says = true;
+	load(INBOX, seen);
+	if
+	:: !seen ->
+#ifndef FLAW_HAS_WORK_WITHOUT_BARRIER
+		/* core.c tg_has_work: smp_rmb(); */
+		d_step { read_barrier() };
+#endif
+		load(QUEUED, seen);
+		if
+		:: !seen -> says = false
+		:: else
+		fi
+	:: else
+	fi;
+	if
+	:: says -> load(STATE, seen); says = !(seen & HELD)
+	:: else
+	fi;
+	seen = 0
+}
+
+/* blk_mq_run_hw_queue(hctx, true), which asks first. */
+/* core.c tg_run: blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true); */
+inline run_queue()
+{
+	has_work(yes);
+	if
+	:: yes -> d_step { full_barrier(); work = true; hand_over(work_view) }
+	:: else
+	fi;
+	yes = false
+}
+
+/* Bulk fits the budget. A dispatcher knows what it has sent. */
+/* gauge.h tg_gauge_inside: const u64 back = atomic64_read(&gauge->back); */
+inline may_go(says)
+{
+	load(BACK, seen);
+	says = sent == seen;
+	seen = 0
+}
+
+/* gauge.h tg_gauge_inside: smp_rmb(); */
+/* gauge.h tg_gauge_inside: return READ_ONCE(gauge->sent) - back; */
+inline may_go_outside(says)
+{
+	load(BACK, says);
+	d_step { read_barrier() };
+	load(SENT, seen);
+	says = seen + BUSY == says;
+	seen = 0
+}
+
+inline drain()
+{
+	/* core.c tg_drain: if (llist_empty(&shard->inbox)) */
+	load(INBOX, list);
+	if
+	:: list ->
+#ifndef FLAW_DRAIN_UNSEEN
+		/* core.c tg_drain: WRITE_ONCE(shard->queued, shard->queued + 1); */
+		store(QUEUED, urgent_queued + bulk_queued + 1);
+#endif
+		/* core.c tg_drain: tg_sort(shard, llist_del_all(&shard->inbox)); */
+		atomic {
+#ifndef FLAW_DRAIN_WITHOUT_BARRIER
+			full_barrier();
+#endif
+			list = NOW(INBOX);
+			modify(INBOX, 0);
+#ifndef FLAW_DRAIN_WITHOUT_BARRIER
+			full_barrier()
+#endif
+		}
+		urgent_queued = urgent_queued + list % A_BULK;
+		bulk_queued = bulk_queued + list / A_BULK;
+#ifndef FLAW_DRAIN_UNSEEN
+		store(QUEUED, urgent_queued + bulk_queued + 1);
+#endif
+		/* core.c tg_sort: if (urgent && test_bit(TG_HELD, &shard->state)) */
+		if
+		:: list % A_BULK ->
+			load(STATE, seen);
+			if
+			:: seen & HELD ->
+				/* core.c tg_sort: shard->kick |= tg_release(shard); */
+				release(ended);
+				kick = kick || ended
+			:: else
+			fi;
+			ended = 0; seen = 0
+		:: else
+		fi;
+		/* core.c tg_drain: WRITE_ONCE(shard->queued, shard->queued - 1); */
+		store(QUEUED, urgent_queued + bulk_queued)
+	:: else
+	fi;
+	list = 0
+}
+
+/* core.c tg_take_next: tg_send(shard, rq, tg_tag(rq)->urgent); */
+/* device.h tg_send: WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost); */
+inline send_urgent()
+{
+	d_step { urgent_dispatched++; urgent_inside++; hand_over(device_view) };
+	found = true
+}
+
+inline send_bulk()
+{
+	sent++;
+	store(SENT, sent - BUSY);
+	d_step { bulk_dispatched++; bulk_inside++; hand_over(device_view) };
+	found = true
+}
+
+/* core.c tg_take_next: rq = tg_next(shard, &reason); */
+inline take_next()
+{
+	if
+	:: urgent_queued -> urgent_queued--; store(QUEUED, urgent_queued + bulk_queued); send_urgent()
+	:: !urgent_queued && bulk_queued && limit_is_open ->
+		may_go(yes);
+		if
+		:: yes -> bulk_queued--; store(QUEUED, urgent_queued + bulk_queued); send_bulk()
+		:: else
+		fi;
+		yes = false
+	:: else
+	fi
+}
+
+/* core.c tg_take_only: if (!list || READ_ONCE(list->next)) */
+inline take_only()
+{
+	load(INBOX, list);
+	if
+	:: list == A_BULK -> may_go(yes)
+	:: else -> yes = list == 1
+	fi;
+	if
+	:: yes ->
+		/* core.c tg_take_only: if (cmpxchg(&shard->inbox.first, list, NULL) != list) */
+		atomic {
+			full_barrier();
+			if
+			:: NOW(INBOX) == list -> modify(INBOX, 0)
+			:: else -> yes = false
+			fi;
+			full_barrier()
+		}
+		if
+		:: yes && list == 1 -> send_urgent()
+		:: yes && list != 1 -> send_bulk()
+		:: else
+		fi
+	:: else
+	fi;
+	yes = false; list = 0
+}
+
+inline set_held()
+{
+#ifndef FLAW_LIMITED_KEPT
+	/* core.c tg_set_held: clear_bit(TG_LIMITED, &shard->state); */
+	d_step { modify(STATE, NOW(STATE) & ~LIMITED) };
+#endif
+#ifndef FLAW_COUNTED_LATE
+	/* core.c tg_set_held: atomic_inc(&shard->tg->nr_held); */
+	d_step { modify(NR_HELD, NOW(NR_HELD) + 1) };
+#endif
+	/* core.c tg_set_held: if (test_and_set_bit(TG_HELD, &shard->state)) */
+	atomic {
+#ifndef FLAW_HELD_WITHOUT_BARRIER
+		full_barrier();
+#endif
+		ended = NOW(STATE) & HELD;
+		modify(STATE, NOW(STATE) | HELD);
+#ifndef FLAW_HELD_WITHOUT_BARRIER
+		full_barrier()
+#endif
+	}
+#ifdef FLAW_COUNTED_LATE
+	if
+	:: !ended -> d_step { modify(NR_HELD, NOW(NR_HELD) + 1) }
+	:: else
+	fi;
+#else
+	/* core.c tg_set_held: atomic_dec(&shard->tg->nr_held); */
+	if
+	:: ended -> d_step { modify(NR_HELD, NOW(NR_HELD) - 1) }
+	:: else
+	fi;
+#endif
+	ended = 0
+}
+
+/* core.c tg_keep_held: set_bit(TG_LIMITED, &shard->state); */
+/* core.c tg_keep_held: tg_watch(shard, ns); */
+inline keep_held()
+{
+	if
+	:: !limit_is_open ->
+		d_step { modify(STATE, NOW(STATE) | LIMITED) };
+#ifndef FLAW_NO_WATCHDOG
+		d_step { hand_over(armed_view); armed = true }
+#endif
+	:: else
+	fi
+}
+
+/* core.c tg_dispatch_chosen: if (wait && llist_empty(&shard->inbox)) { */
+inline look_again()
+{
+	may_go(yes);
+	if
+	:: !urgent_queued && !(yes && limit_is_open) -> load(INBOX, list); again = list != 0
+	:: else -> again = true
+	fi;
+	yes = false; list = 0
+}
+
+/* core.c tg_dispatch_chosen: tg_drain(shard); */
+/* core.c tg_dispatch_chosen: if (!shard->queued) */
+/* core.c tg_dispatch_chosen: rq = tg_take_next(shard); */
+/* core.c tg_dispatch_chosen: tg_set_held(shard); */
+inline dispatch_chosen()
+{
+	drain();
+	if
+	:: urgent_queued + bulk_queued ->
+		take_next();
+		if
+		:: !found ->
+			set_held();
+#ifndef FLAW_ONE_LOOK
+			look_again();
+			if
+			:: again -> drain(); take_next()
+			:: else
+			fi;
+			again = false;
+#endif
+			if
+			:: !found -> keep_held()
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: found ->
+			/* core.c tg_dispatch_chosen: if (unlikely(test_bit(TG_HELD, &shard->state))) */
+			load(STATE, seen);
+			if
+			:: seen & HELD -> release(ended)
+			:: else
+			fi;
+			ended = 0; seen = 0
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* core.c tg_dispatch_request: rq = tg_take_only(shard); */
+/* core.c tg_dispatch_request: rq = tg_dispatch_chosen(shard, hctx); */
+/* core.c tg_dispatch_request: shard->kick = false; */
+inline dispatch()
+{
+	found = false;
+	lock();
+	if
+	:: !(urgent_queued + bulk_queued) && !LIMITS -> take_only()
+	:: else
+	fi;
+	if
+	:: !found -> dispatch_chosen(); kick = false
+	:: else
+	fi;
+	unlock()
+}
+
+/* core.c tg_wake: if (tg_release(shard)) */
+/* core.c tg_wake: tg_run(shard); */
+inline wake()
+{
+	load(STATE, seen);
+	if
+	:: (seen & HELD) && !(seen & LIMITED) ->
+		may_go_outside(yes);
+		if
+		:: yes ->
+			release(ended);
+#ifndef FLAW_WAKE_WITHOUT_RUN
+			if
+			:: ended -> run_queue()
+			:: else
+			fi;
+#endif
+			ended = 0
+		:: else
+		fi;
+		yes = false
+	:: else
+	fi;
+	seen = 0
+}
+
+#define LOCALS	byte me = _pid, point, seen, list, ended; bool yes, found, again
+
+/* core.c tg_insert_requests: const bool held = test_bit(TG_HELD, &shard->state); */
+/* core.c tg_insert_requests: llist_add_batch(newest, oldest, &shard->inbox); */
+/* core.c tg_insert_requests: if (unlikely(test_bit(TG_HELD, &shard->state)) && ends) */
+/* core.c tg_insert_requests: tg_release(shard); */
+inline insert(what, ends_hold)
+{
+	load(STATE, seen);
+	yes = !(seen & HELD) || ends_hold;
+	atomic {
+#ifndef FLAW_PUSH_WITHOUT_BARRIER
+		full_barrier();
+#endif
+		modify(INBOX, NOW(INBOX) + what);
+#ifndef FLAW_PUSH_WITHOUT_BARRIER
+		full_barrier()
+#endif
+	}
+#ifndef FLAW_INSERT_KEEPS_HOLD
+	load(STATE, seen);
+	if
+	:: (seen & HELD) && yes -> release(ended)
+	:: else
+	fi;
+#endif
+	yes = false; seen = 0; ended = 0;
+	run_queue()
+}
+
+#if URGENT
+active [URGENT] proctype urgent_submitter()
+{
+	LOCALS;
+
+	insert(1, !MISTAKEN)
+}
+#endif
+
+#if BULK
+active [BULK] proctype bulk_submitter()
+{
+	LOCALS;
+
+	insert(A_BULK, false)
+}
+#endif
+
+#if COMPLETERS
+/* device.h tg_back: atomic64_add(TG_GAUGE_ONE + tag->cost, tag->urgent ? &shard->device.urgent.back : */
+/* device.h tg_back: if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured || */
+active [COMPLETERS] proctype completer()
+{
+	LOCALS;
+
+end:	do
+	:: atomic { urgent_inside -> urgent_inside--; take_over(device_view) };
+		load(NR_HELD, seen);
+		if
+		:: seen -> seen = 0; wake()
+		:: else
+		fi
+	:: atomic { bulk_inside -> bulk_inside--; take_over(device_view) };
+		d_step { modify(BACK, NOW(BACK) + 1) };
+#ifndef FLAW_BACK_WITHOUT_BARRIER
+		/* device.h tg_back: smp_mb__after_atomic(); */
+		d_step { full_barrier() };
+#endif
+		load(NR_HELD, seen);
+#ifndef FLAW_BACK_WITHOUT_WAKE
+		/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
+		if
+		:: seen -> seen = 0; wake()
+		:: else
+		fi
+#endif
+	od
+}
+#endif
+
+#if MERGERS
+/* merge.c tg_bio_merge_queued: tg_drain(shard); */
+/* merge.c tg_bio_merge_queued: tg_shard_leave(shard); */
+/* core.c tg_shard_enter: tg_drain(shard); */
+active [MERGERS] proctype merger()
+{
+	LOCALS;
+
+	lock();
+	drain();
+	/* core.c tg_shard_leave: const bool kick = shard->kick; */
+	found = kick;
+	kick = false;
+	unlock();
+#ifndef FLAW_LEFT_WITHOUT_RUN
+	/* core.c tg_shard_leave: if (kick) */
+	if
+	:: found -> run_queue()
+	:: else
+	fi
+#endif
+}
+#endif
+
+/* CPUs that run the hardware queue: __blk_mq_do_dispatch_sched() asks until there is no more. */
+active [WORKERS] proctype worker()
+{
+	LOCALS;
+
+end:	do
+	:: atomic { work -> work = false; take_over(work_view); full_barrier() };
+		do
+		:: has_work(yes);
+			if
+			:: yes -> yes = false; dispatch()
+			:: else -> break
+			fi;
+			if
+			:: !found -> break
+			:: else -> found = false
+			fi
+		od;
+		found = false
+	od
+}
+
+/* core.c tg_watchdog: tg_release(shard); */
+/* core.c tg_watchdog: tg_run(shard); */
+active proctype watchdog()
+{
+	LOCALS;
+
+end:	do
+	:: atomic { armed -> armed = false; take_over(armed_view);
+		    limit_is_open = true };
+		release(ended);
+		ended = 0;
+#ifndef FLAW_WATCHDOG_WITHOUT_RUN
+		run_queue()
+#endif
+	od
+}
+
+/* Nobody can go on: then nothing is queued that the device has room for. */
+active proctype nobody_is_left_waiting()
+{
+	timeout ->
+	/* What a mistaken submitter has pushed waits until somebody looks. */
+	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
+	/* Where the device completes nothing it has room for one request of bulk. */
+	assert(COMPLETERS -> bulk_dispatched == BULK : BUSY + bulk_dispatched == 1 || !BULK);
+	/* Of two holds that begin at once neither is counted as over while it lasts. */
+	assert(NOW(NR_HELD) == (NOW(STATE) & HELD))
+}

@@ -27,8 +27,8 @@ struct tg_tag;
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write that is lost makes the budget wrong
- * by one request, for one request; none of them decides whether a held shard is woken
- * (that is the gauges' part, see tg_set_held()).
+ * for a tick at most. A completion that writes one that bulk waits for has a full barrier
+ * before it looks for held shards (tg_back_noticed()).
  */
 struct tg_budget {
 	unsigned long urgent_at;

@@ -34,7 +34,7 @@ static void tg_time(struct tg_shard *shard, struct request *rq)
 	shard->device.samples++;
 	tag->timed = true;
 	tag->clean = !tg_bulk_inside(shard->tg);
-	rq->fifo_time = ktime_get_ns();
+	rq->io_start_time_ns = ktime_get_ns();
 }
 
 /* Time an urgent request while there is bulk, and let bulk in behind it. */
@@ -48,7 +48,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 		return;
 	tg_time(shard, rq);
 	if (gated)
-		tg_grant(tg, budget, rq->fifo_time);
+		tg_grant(tg, budget, rq->io_start_time_ns);
 }
 
 /* Count how long a request has waited, and have its service time counted. */
@@ -58,9 +58,9 @@ static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 
 	shard->device.unmeasured = TG_MEASURED;
 	tag->measured = true;
-	rq->fifo_time = ktime_get_ns();
+	rq->io_start_time_ns = ktime_get_ns();
 	tg_measure(&shard->tg->waits[tag->class],
-		   rq->fifo_time - min_t(u64, rq->fifo_time, rq->start_time_ns));
+		   rq->io_start_time_ns - min_t(u64, rq->io_start_time_ns, rq->start_time_ns));
 }
 
 /* Note a request for which there is something to do as it is sent. */
@@ -94,7 +94,7 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	const u64 now = ktime_get_ns();
-	const u64 took = now - min_t(u64, now, rq->fifo_time);
+	const u64 took = now - min_t(u64, now, rq->io_start_time_ns);
 
 	if (tag->measured && done) {
 		tg_measure(&tg->services[tag->class], took);
@@ -117,8 +117,11 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 	const struct tg_tag *tag = tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
-	if (tag->timed || tag->measured)
+	if (tag->timed || tag->measured) {
 		tg_learn_back(tg, rq, done);
+		/* Bulk may go by what was learnt: as in tg_back(). */
+		smp_mb();
+	}
 	if (tg->rotational)
 		tg_disk_back(shard, rq);
 	if (atomic_read(&tg->nr_held))

@@ -118,9 +118,12 @@ void tg_flows_exit(struct tg_shard *shard)
 void tg_flows_resize(struct tg_shard *shard)
 {
 	struct blk_mq_hw_ctx *hctx = READ_ONCE(shard->hctx);
-	const unsigned int queues = shard->tg->nr_shards == 1 ?
+	const bool shared = hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED;
+	const unsigned int queues = shard->tg->nr_shards == 1 && !shared ?
 				    shard->tg->queue->nr_hw_queues : 1;
-	const unsigned int wanted = tg_flows_wanted(hctx->sched_tags->nr_tags * queues);
+	/* Tags that queues share are as many as can be, and the bitmap's depth of them in use. */
+	const unsigned int tags = hctx->sched_tags->bitmap_tags.sb.depth;
+	const unsigned int wanted = tg_flows_wanted(tags * queues);
 	struct tg_flows old, new;
 	unsigned int flags;
 	int ret;

@@ -61,13 +61,17 @@ static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class cl
 	return false;
 }
 
+/* Return whether a class's limit gives way to a task that waits for its requests. */
+static bool tg_limit_gives_way(const struct tg_shard *shard, enum prio_class class)
+{
+	return READ_ONCE(shard->tg->queue->mq_freeze_depth) ||
+	       tg_class_must_drain(shard, class);
+}
+
 /* Return whether a class's limit is all that holds its requests. */
 bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
 {
-	const struct tg_data *tg = shard->tg;
-
-	return tg_limit_is_reached(tg, class) && !READ_ONCE(tg->queue->mq_freeze_depth) &&
-	       !tg_class_must_drain(shard, class);
+	return tg_limit_is_reached(shard->tg, class) && !tg_limit_gives_way(shard, class);
 }
 
 static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
@@ -78,15 +82,21 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 		;
 }
 
-/* Charge a request that is dispatched to the limits of its class. */
-void tg_limit_charge(struct tg_data *tg, struct request *rq)
+/*
+ * Charge a request that is dispatched to the limits of its class. Those that the limit
+ * gave way for are no debt: a whole backlog's would keep the class out for minutes.
+ */
+void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {
+	struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_tag(rq)->class;
 	const unsigned int iops = READ_ONCE(tg->tunables.limit_iops[class]);
 	const unsigned int kib = READ_ONCE(tg->tunables.limit_kib[class]);
 	struct tg_limit *limit = &tg->limits.of[class];
 	const u64 now = ktime_get_ns();
 
+	if (tg_limit_is_reached(tg, class) && tg_limit_gives_way(shard, class))
+		return;
 	if (iops)
 		tg_limit_take(&limit->requests_due, now, 1, iops);
 	if (kib && tg_moves_data(rq))

@@ -132,6 +132,14 @@ static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 	return 0;
 }
 
+/*
+ * The shards go with the scheduler. Only for a scheduler that has this operation does the
+ * core forget hctx->sched_data; else the next one may take a shard for its own.
+ */
+static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+}
+
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
 /* The driver sends a request back: it was in the device, and will be inserted again. */
@@ -144,18 +152,22 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
- * The last call for a request. The core makes it right behind completed_request(), which
- * would be one call more.
+ * The last call for a request. It serves as completed_request() too, which the core would
+ * call right before it.
  */
 static void tg_finish_request(struct request *rq)
 {
 	struct tg_shard *shard = rq->mq_hctx->sched_data;
 	const struct tg_tag *tag = tg_tag(rq);
+	struct tg_data *tg = shard->tg;
 
 	if (likely(tag->in_flight))
 		tg_back(shard, rq, true);
-	if (likely(tag->held))
-		tg_submitter_put(&shard->tg->submitters, tag->submitter);
+	/* Where one process fewer is greedy, bulk may go: as in tg_back(). */
+	if (likely(tag->held) &&
+	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
+	    atomic_read(&tg->nr_held))
+		tg_wake(tg);
 }
 
 static struct elevator_type triage = {
@@ -163,6 +175,7 @@ static struct elevator_type triage = {
 		.init_sched		= tg_init_sched,
 		.exit_sched		= tg_exit_sched,
 		.init_hctx		= tg_init_hctx,
+		.exit_hctx		= tg_exit_hctx,
 		.depth_updated		= tg_depth_updated,
 		.limit_depth		= tg_limit_depth,
 		.prepare_request	= tg_prepare_request,

@@ -182,7 +182,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		time = tg_flow_take(shard, rq);
 		tg_settle(shard, tg_tag(rq)->class, time);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
-			tg_limit_charge(shard->tg, rq);
+			tg_limit_charge(shard, rq);
 	}
 	class = &shard->classes[tg_tag(rq)->class];
 	class->reasons[*reason]++;

@@ -17,7 +17,12 @@
 
 #include "triage.h"
 
-/* Tags of each 64 for submitters that hold many: always, and while somebody waits. */
+/*
+ * Tags of each 64, while some submitter holds several. HIGH may take all, and one that
+ * asks for little all but the last, whoever holds the others. The rest may take these:
+ * always, and while somebody waits.
+ */
+#define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
 
@@ -184,36 +189,44 @@ void tg_prepare_request(struct request *rq)
 	else if (held > TG_SPARSE_TAGS && READ_ONCE(submitter->several_at) != now)
 		/* Once a tick: threads on other CPUs read it. */
 		WRITE_ONCE(submitter->several_at, now);
-	if (held == TG_TAGS_FEW + 1)
+	if (held == TG_SPARSE_TAGS + 1)
+		atomic_inc(&tg->submitters.nr_several);
+	else if (held == TG_TAGS_FEW + 1)
 		atomic_inc(&tg->submitters.nr_greedy);
 }
 
-static bool tg_current_is_high(const struct tg_data *tg)
+/* Return how many tags of each 64 the current task may use. */
+static unsigned int tg_tags_of_current(struct tg_data *tg)
 {
-	return prio_classify(&tg->tunables.bounds, get_current_ioprio()) ==
-	       PRIO_CLASS_HIGH;
+	const enum prio_class class = prio_classify(&tg->tunables.bounds,
+						    get_current_ioprio());
+	const struct tg_submitter *submitter;
+	bool little;
+
+	if (class == PRIO_CLASS_HIGH)
+		return 64;
+	rcu_read_lock_sched();
+	submitter = tg_submitter_of_current(tg);
+	little = !submitter || tg_asks_little(submitter);
+	rcu_read_unlock_sched();
+	if (little && class != PRIO_CLASS_LOW)
+		return TG_TAGS_LITTLE;
+	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
 }
 
 /* Called before a request gets its tag. Only the task tells for whom it is. */
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
-	const struct tg_submitter *submitter;
-	bool few;
+	unsigned int part;
 
-	if (likely(!atomic_read(&tg->submitters.nr_greedy)))
+	if (likely(!atomic_read(&tg->submitters.nr_several)))
 		return;
-	rcu_read_lock_sched();
-	submitter = tg_submitter_of_current(tg);
-	few = !submitter || atomic_read(&submitter->held) <= TG_TAGS_FEW;
-	rcu_read_unlock_sched();
-	if (likely(few) || tg_current_is_high(tg))
-		return;
+	part = tg_tags_of_current(tg);
 	/* All hardware queues have the same number of tags, or share them. */
-	data->shallow_depth = iosched_shallow_depth(READ_ONCE(tg->shards[0]->hctx)->sched_tags,
-						    READ_ONCE(tg->budget.pressed) ?
-						    TG_TAGS_PRESSED : TG_TAGS_FULL,
-						    tg->whole_depth);
+	if (part < 64)
+		data->shallow_depth = iosched_shallow_depth(READ_ONCE(tg->shards[0]->hctx)->sched_tags,
+							    part, tg->whole_depth);
 }
 
 /* Called when the number of a hardware queue's tags was set, with the queue frozen. */
@@ -256,5 +269,6 @@ void tg_submitters_exit(struct tg_data *tg)
 	}
 	WARN_ON_ONCE(atomic_read(&submitters->workers.held));
 	WARN_ON_ONCE(atomic_read(&submitters->others.held));
+	WARN_ON_ONCE(atomic_read(&submitters->nr_several));
 	WARN_ON_ONCE(atomic_read(&submitters->nr_greedy));
 }

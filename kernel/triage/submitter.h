@@ -54,6 +54,7 @@ struct tg_submitter {
  * @buckets: by hash of the struct pid's address
  * @last_id: guarded by @lock
  * @unknown: how often there was no memory for an entry; guarded by @lock
+ * @nr_several: submitters that hold more than TG_SPARSE_TAGS tags; atomic
  * @nr_greedy: submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory
@@ -62,13 +63,14 @@ struct tg_submitters {
 	spinlock_t lock; /* guards membership and numbers */
 	u64 last_id;
 	unsigned long unknown;
+	atomic_t nr_several;
 	atomic_t nr_greedy;
 	struct tg_submitter workers;
 	struct tg_submitter others;
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
 };
 
-/* A submitter that holds no more tags than this may take any of those left. */
+/* Where two submitters hold more tags than this, turns decide (tg_bulk_may_share()). */
 #define TG_TAGS_FEW 8
 /* One that holds no more than this, and has not for a while, waits for each answer. */
 #define TG_SPARSE_TAGS 2
@@ -81,12 +83,22 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
-/* Note that a request's tag is free again. The entry may be gone afterwards. */
-static inline void tg_submitter_put(struct tg_submitters *submitters,
+/*
+ * Note that a request's tag is free again. The entry may be gone afterwards. Return
+ * whether one submitter fewer is greedy; that is a full barrier.
+ */
+static inline bool tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)
 {
-	if (atomic_dec_return(&submitter->held) == TG_TAGS_FEW)
-		atomic_dec(&submitters->nr_greedy);
+	const int held = atomic_dec_return(&submitter->held);
+
+	if (held == TG_SPARSE_TAGS)
+		atomic_dec(&submitters->nr_several);
+	if (likely(held != TG_TAGS_FEW))
+		return false;
+	atomic_dec(&submitters->nr_greedy);
+	smp_mb__after_atomic();
+	return true;
 }
 
 /* Return whether a submitter, by all that it has with the kernel, asks for little. */

@@ -81,8 +81,8 @@ enum tg_reason {
  * @measured: its service time goes into a histogram; while it is in the device
  *
  * One owner at a time changes it: the submitter, the holder of the shard's lock, the
- * driver. From dispatch on rq->fifo_time is the time of dispatch, in ns, of requests
- * that are @timed or @measured.
+ * driver. Of requests that are @timed or @measured rq->io_start_time_ns is the time of
+ * dispatch. rq->fifo_time is not: Linux 6.1 uses its place when another CPU completes.
  */
 struct tg_tag {
 	struct tg_submitter *submitter;
@@ -154,7 +154,7 @@ struct tg_shard {
  * @rotational: the device is a disk, with one arm
  * @whole_depth: limit_depth() limits all tags of a hardware queue, not each word of them
  * @nr_shards: 1: one shard sees all requests
- * @shards: one an hardware queue, on the queue's own node
+ * @shards: one for each hardware queue, on the request queue's node
  * @nr_held: shards whose TG_HELD is set; atomic
  * @wake_from: the shard that is the next to be woken; any value is safe
  * @alive: on inspect.c's list of schedulers that debugfs may show

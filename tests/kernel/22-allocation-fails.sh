@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: choosing the scheduler fails cleanly wherever an allocation in it fails, and
-#         no request or memory is lost by that, under load.
+# Guards: choosing the scheduler, and then another, fails cleanly wherever an allocation
+#         in it fails, and no request or memory is lost by that, under load.
 # Needs: null_blk, fio; a kernel with fault injection (/proc/self/fail-nth)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -16,7 +16,7 @@ echo 10 > /sys/kernel/debug/fail_page_alloc/min-order
 use_memory_disk
 start_verified_load 2
 
-# choose_failing N: choose the scheduler while the Nth allocation of whoever does so
+# choose_failing N SCHEDULER: choose it while the Nth allocation of the task that does so
 # fails. Where one fails that can be done without, the choice succeeds all the same.
 # Says what is left of N: more than 0 if there were not as many allocations.
 choose_failing() {
@@ -27,7 +27,7 @@ choose_failing() {
 		read left <&4
 		echo 0 >&4
 		echo $left
-	' "/sys/block/$DEV/queue/scheduler" "$1" "$SCHEDULER"
+	' "/sys/block/$DEV/queue/scheduler" "$1" "$2"
 }
 
 n=0
@@ -35,7 +35,7 @@ refused=0
 while
 	choose_scheduler none
 	n=$((n + 1))
-	[ "$(choose_failing $n)" = 0 ]
+	[ "$(choose_failing $n "$SCHEDULER")" = 0 ]
 do
 	[ $n -lt 1000 ] || fail "after $n allocations there are still more"
 	case " $(cat /sys/block/$DEV/queue/scheduler) " in
@@ -45,5 +45,17 @@ do
 done
 echo "$((n - 1)) allocations, $refused of which it cannot be chosen without"
 [ $refused -ge 1 ] || fail "no allocation was missed"
+
+# The next scheduler must not take for its own what this one has left.
+choose_scheduler kyber
+n=0
+while
+	choose_scheduler "$SCHEDULER"
+	n=$((n + 1))
+	[ "$(choose_failing $n kyber)" = 0 ]
+do
+	[ $n -lt 1000 ] || fail "after $n allocations there are still more"
+done
+[ $n -gt 1 ] || fail "no allocation of the next scheduler failed"
 choose_scheduler "$SCHEDULER"
 wait_verified_load

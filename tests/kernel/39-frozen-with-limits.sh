@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: what needs an empty queue does not wait for limits: a change of nr_requests, of
-#         the write-back throttling, of the scheduler. What was held back is let go.
+#         the write-back throttling, of the scheduler. What was held back is let go, and
+#         is no debt afterwards.
 # Needs: gatedisk; a scheduler with limits (limit_iops_low)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -25,8 +26,15 @@ at_once() {
 	took=$((($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - before) * 10))
 	echo "measured: $1 changed in $took ms with $HELD requests held back"
 	[ $took -le $LONGEST_MS ] || late="$late; $1 after $took ms"
-	[ ! -e "$(tunable limit_iops_low)" ] || echo 0 > "$(tunable limit_iops_low)"
 	wait_requests
+	[ -e "$(tunable limit_iops_low)" ] || return 0
+	before=$(cut -d ' ' -f 1 /proc/uptime | tr -d .)
+	echo "read 0 4096 idle 0" > "$TEST_TMP/asked"
+	put_requests "one more" < "$TEST_TMP/asked"
+	wait_requests
+	took=$((($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - before) * 10))
+	[ $took -le $((2 * LONGEST_MS)) ] || late="$late; one request after $1 after $took ms"
+	echo 0 > "$(tunable limit_iops_low)"
 }
 
 late=

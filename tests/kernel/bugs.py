@@ -32,12 +32,15 @@ class Bug:
 def seeded() -> Iterable[Bug]:
     for patch in sorted(SEEDED.glob("*.patch")):
         text = patch.read_text()
-        caught = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan) )?(sim|vm)(\d)$", text, re.M)
+        caught = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan|6\.1) )?(sim|vm)(\d)$", text, re.M)
         says = re.search(r"^Says: (.+)$", text, re.M)
         touched = set(re.findall(r"^\+\+\+ b/kernel/([^/]+)/", text, re.M))
         assert caught and says and len(touched) == 1, patch
         check, variant, machine, cpus = caught.groups()
-        series = f"{kernels.DEFAULT_SERIES}-{variant}" if variant else kernels.DEFAULT_SERIES
+        if variant in kernels.SERIES:
+            series = variant
+        else:
+            series = kernels.DEFAULT_SERIES + (f"-{variant}" if variant else "")
         place = verify.Place(machine, int(cpus))
         yield Bug(patch, touched.pop(), check, says[1], series, place)
 

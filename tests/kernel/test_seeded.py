@@ -7,7 +7,7 @@ then each test reads its own result.
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -18,9 +18,12 @@ from tests.kernel import bugs
 
 
 def build(
-    kernel: kernels.Kernel, wanted: Iterable[bugs.Bug], folder: Path, storm: bool = False
+    kernel: kernels.Kernel, wanted: Sequence[bugs.Bug], folder: Path, storm: bool = False
 ) -> dict[bugs.Bug, Path]:
-    """The modules with a bug, each under its scheduler's own file name."""
+    """Build a module for each bug, with its scheduler's own file name.
+
+    Where there are several, each module is called after its bug inside.
+    """
     source = folder / "kernel"
     for name in ("Kbuild", "Makefile", "compat", "include"):
         origin = modules.SOURCE / name
@@ -30,10 +33,10 @@ def build(
     for bug in wanted:
         stage = folder / "stage"
         made = bugs.put(bug, stage).rename(source / bug.patch.stem)
-        # In one build no two modules may have one name.
-        kbuild = (made / "Kbuild").read_text()
-        (made / "Kbuild").write_text(kbuild.replace(bug.scheduler + "-iosched", bug.patch.stem))
         shutil.rmtree(stage)
+        if len(wanted) > 1:  # in one build no two modules may have one name
+            kbuild = (made / "Kbuild").read_text()
+            (made / "Kbuild").write_text(kbuild.replace(bug.scheduler + "-iosched", bug.patch.stem))
     if storm:  # the yield points that they have are its
         shutil.copytree(modules.SOURCE / "storm", source / "storm")
     built = modules.build(kernel, source, folder / "out", storm)
@@ -41,7 +44,8 @@ def build(
     for bug in wanted:
         found[bug] = folder / bug.patch.stem / f"{bug.scheduler}-iosched.ko"
         found[bug].parent.mkdir()
-        (built / f"{bug.patch.stem}.ko").rename(found[bug])
+        name = bug.patch.stem if len(wanted) > 1 else f"{bug.scheduler}-iosched"
+        (built / f"{name}.ko").rename(found[bug])
     return found
 
 

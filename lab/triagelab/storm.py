@@ -297,10 +297,10 @@ class Result:
 
     @property
     def kind(self) -> str:
-        """What failed, without its figures: by it failures are told from each other."""
+        """The failure's first complaint, with N for each number: equal for equal failures."""
         lines = self.reason.splitlines() or [""]
         line = next((line for line in lines if _COMPLAINT.search(line)), lines[0])
-        return re.sub(r"\[.*?\]|0x[0-9a-f]+|\d+|^FAIL: ", "", line).strip()
+        return re.sub(r"0x[0-9a-f]+|\d+", "N", re.sub(r"\[.*?\]|^FAIL: ", "", line)).strip()
 
     def record(self) -> dict[str, Any]:
         """Return the result as storm.json has it."""

@@ -25,7 +25,7 @@ class ChangelogError(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A version, its day at noon UTC, and its changes: one string an item."""
+    """A version, the begin of its day in UTC, and its changes: one string an item."""
 
     version: str
     day: datetime.datetime
@@ -36,7 +36,7 @@ def releases(text: str) -> list[Release]:
     """Return what the changelog has, newest first."""
     parts = HEADING.split(text)[1:]
     return [
-        Release(version, datetime.datetime.fromisoformat(f"{day}T12:00:00+00:00"), items(body))
+        Release(version, datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00"), items(body))
         for version, day, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
 

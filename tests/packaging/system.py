@@ -3,6 +3,8 @@
 test's own. It is an overlay in a mount namespace, so nothing of it is left when it ends.
 """
 
+import re
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -100,3 +102,29 @@ def make(target: str, out: Path, *arguments: str, source: Path = ROOT) -> str:
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+#: A version that is newer than any.
+NEXT = "99.0.0"
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy of all that packages are made from."""
+    for name in ("kernel", "packaging", "docs", "triagectl"):
+        if (ROOT / name).exists():
+            shutil.copytree(ROOT / name, folder / name)
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"):
+        shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def of_next_version(target: str, folder: Path) -> Path:
+    """Return the folder of what a target makes from the same source with a newer version."""
+    source = copied(folder / "source")
+    header = source / "kernel/triage/version.h"
+    header.write_text(re.sub('VERSION ".*"', f'VERSION "{NEXT}"', header.read_text()))
+    changes = source / "CHANGELOG.md"
+    begin, end = changes.read_text().split("\n## ", 1)
+    changes.write_text(f"{begin}\n## {NEXT} – 2026-11-01\n\n- Later.\n\n## {end}")
+    make(target, folder / "next", source=source)
+    return folder / "next"

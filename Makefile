@@ -4,21 +4,21 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test check modules matrix lock clean
+.PHONY: help demo test check modules matrix deb rpm arch kernel-patch release lock clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
 test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
+	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/packaging tests/product
 
 check: ## types, lint and format of the lab; checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
-	$(developer) -m mypy lab/triagelab tests
+	$(developer) -m mypy lab/triagelab packaging tests
 	./triage modules --check
 
 modules: ## build the kernel modules for KERNEL (default 6.12)
@@ -26,6 +26,26 @@ modules: ## build the kernel modules for KERNEL (default 6.12)
 
 matrix: ## build and verify triage on the oldest and the newest kernels that Debian has
 	./triage matrix
+
+deb: ## a package for Debian, in build/packages
+	$(MAKE) -C packaging deb
+
+rpm: ## packages for Fedora: DKMS and akmods
+	$(MAKE) -C packaging rpm
+
+arch: ## a PKGBUILD with its files, for Arch Linux
+	$(MAKE) -C packaging arch
+
+lab = PYTHONPATH=lab $(developer) -c 'from triagelab import kernels; print(kernels.$(1))'
+kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another than 6.12
+	$(MAKE) -C packaging kernel-patch TREE=$${TREE:-$$($(call lab,excerpt()))}
+
+release: ## every package and patch of this version, built anew and checked
+	rm -rf build/packages
+	$(MAKE) deb rpm arch kernel-patch
+	$(MAKE) -C packaging sums
+	PYTHONPATH=lab $(developer) -m pytest tests/packaging
+	$(MAKE) -C packaging kernel-build SOURCE=$$($(call lab,source(kernels.DEFAULT_SERIES)))
 
 lock: ## pin the Python dependencies again after a change to lab/*.in
 	for name in requirements requirements-dev; do \

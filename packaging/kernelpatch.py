@@ -114,7 +114,7 @@ def in_tree_header(text: str, options: list[str]) -> str:
     text = replaced(
         r'^#include "private\.h"\n',
         '#include "../elevator.h"\n#include "../blk-mq.h"\n'
-        '#include "../blk-mq-debugfs.h"\n#include "../blk-mq-sched.h"\n',
+        '#include "../blk-mq-debugfs.h"\n#include "../blk-mq-sched.h"\n#include "../blk.h"\n',
         text,
     )
     for name in WRAPPERS:

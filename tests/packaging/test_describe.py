@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The manual page and the completion of triagectl say what its parser says."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from triagelab import tools
 
 from tests.packaging.system import PACKAGING, ROOT, make
 
-MAN = tools.Tool("man", "man-db")
 GROFF = tools.Tool("groff", "groff-base")
 
 #: A parser of each kind of argument that describe.py knows.
@@ -102,4 +100,3 @@ def test_the_package_has_the_tool_its_page_and_its_completion(tmp_path: Path) ->
     share = tmp_path / "root/usr/share"
     assert (share / "man/man8/triagectl.8").is_file()
     assert (share / "bash-completion/completions/triagectl").is_file()
-    shutil.rmtree(tmp_path / "root")

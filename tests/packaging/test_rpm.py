@@ -90,7 +90,8 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
         {rpm} -e triage-dkms
         dkms status triage > /out/removed
-        find /etc /usr /var | sort | comm -13 /before - | grep -v /var/lib/dkms/mok >> /out/removed || :
+        find /etc /usr /var | grep -v /var/lib/dkms/mok | sort > /after
+        comm -13 /before /after >> /out/removed
         """,
         [rpms, newer],
     )

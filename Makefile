@@ -4,7 +4,7 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test check modules matrix deb rpm arch kernel-patch release lock clean
+.PHONY: help demo test check modules matrix deb rpm arch kernel-patch packages-in-guest release lock clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -39,6 +39,9 @@ arch: ## a PKGBUILD with its files, for Arch Linux
 lab = PYTHONPATH=lab $(developer) -c 'from triagelab import kernels; print(kernels.$(1))'
 kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another than 6.12
 	$(MAKE) -C packaging kernel-patch TREE=$${TREE:-$$($(call lab,excerpt()))}
+
+packages-in-guest: ## install, upgrade, remove the Debian package on a system that boots; as root
+	PYTHONPATH=lab:. $(developer) -m tests.packaging.in_guest build/packages-in-guest
 
 release: ## every package and patch of this version, built anew and checked
 	rm -rf build/packages

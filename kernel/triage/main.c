@@ -11,6 +11,7 @@
 #include "core.h"
 #include "device.h"
 #include "triage.h"
+#include "version.h"
 
 static void tg_free(struct tg_data *tg)
 {
@@ -210,4 +211,5 @@ module_exit(tg_module_exit);
 
 MODULE_AUTHOR("The Triage project");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(TRIAGE_VERSION);
 MODULE_DESCRIPTION("I/O scheduler that protects who waits, starves nobody, and keeps the device busy");

@@ -17,6 +17,7 @@ from triagelab.commands import (
     verify,
 )
 from triagelab.errors import LabError
+from triagelab.version import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="triage", description="Runs I/O schedulers on machines and says what they are worth."
     )
+    parser.add_argument("--version", action="version", version=f"triage {version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (listing, run, study, report, fit, verify, storm, build, matrix):
         command.add(commands)

@@ -283,18 +283,29 @@ def source(series: str) -> Path:
     return tarball
 
 
-def checkpatch() -> Path:
-    """The kernel's own style checker, from the distribution's source package."""
+def excerpt() -> Path:
+    """Return what checks need of the default series' source: style checker, block layer."""
 
     def fetch(folder: Path) -> None:
         tools.require([tools.XZ])
-        wanted = ["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"]
-        members = [f"linux-source-{DEFAULT_SERIES}/scripts/{name}" for name in wanted]
+        scripts = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+        headers = ("blk-mq.h", "blkdev.h", "hrtimer.h")
+        wanted = [
+            *("Makefile", "block", "Documentation/block"),
+            *(f"scripts/{name}" for name in scripts),
+            *(f"include/linux/{name}" for name in headers),
+        ]
+        members = [f"linux-source-{DEFAULT_SERIES}/{name}" for name in wanted]
         tarball = str(source(DEFAULT_SERIES))
         command = ["tar", "-x", "-f", tarball, "-C", str(folder), "--strip-components=1"]
         tools.call([*command, *members])
 
-    return cache.fetched(f"checkpatch/{DEFAULT_SERIES}", fetch) / "scripts/checkpatch.pl"
+    return cache.fetched(f"excerpt/{DEFAULT_SERIES}", fetch)
+
+
+def checkpatch() -> Path:
+    """The kernel's own style checker, from the distribution's source package."""
+    return excerpt() / "scripts/checkpatch.pl"
 
 
 def _relocate(root: Path, release: str) -> None:

@@ -282,6 +282,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
         ("machine", f"{machine}, {_cpus(environment)} CPU(s)"),
         ("device", device["name"] + described),
         ("device can do", _can_do(environment)),
+        ("Triage", environment.get("version") or "–"),
         ("kernel", environment["kernel"]),
         ("QEMU", environment.get("qemu") or "–"),
         ("fio", environment["fio"]),

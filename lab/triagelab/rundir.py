@@ -12,6 +12,7 @@ from typing import Any
 
 from triagelab import devices, execute, modules, plan, samples, tools
 from triagelab.errors import LabError, RequestError
+from triagelab.version import version
 
 _LEAST_FREE_BYTES = 512 << 20
 _NOT_ASKED_FOR = {"runs", "taken_over"}  # of what a run directory says of itself
@@ -87,6 +88,7 @@ def _environment(
     replaced = experiment.workload.replaced()
     return {
         "schema": 1,
+        "version": version(),
         "experiment": experiment.name,
         "title": experiment.title,
         "question": experiment.question,

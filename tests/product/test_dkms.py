@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from triagelab import kernels, tools
+from triagelab.version import version
 
 from tests.product.product import OPERATE, ROOT, blocks, in_guest
 
 DKMS = tools.Tool("dkms", "dkms")
-SETUP, UNDO = blocks("sh dkms", OPERATE)
+SETUP, UNDO = (text.replace("VERSION", version()) for text in blocks("sh dkms", OPERATE))
 
 
 def give(commands: str, kernel: kernels.Kernel, folder: Path) -> None:

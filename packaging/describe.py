@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Print the manual page or the bash completion of triagectl, from its own argument parser.
+
+describe.py man FOLDER VERSION SECONDS   FOLDER has triagectl/; the day, since 1970
+describe.py bash FOLDER
+"""
+
+import argparse
+import datetime
+import importlib
+import sys
+from pathlib import Path
+
+#: What completes an argument, by the name that its help gives it. The shell adds the word so far.
+VALUES = {
+    "DISK": 'compgen -W "$(ls /sys/block)"',
+    "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
+    "FILE": "compgen -f",
+    "UNIT": 'compgen -W "$(systemctl list-units --plain --no-legend | cut -d" " -f1)"',
+    "NAME": "compgen -W \"$(cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]')\"",
+}
+
+
+class Commands:
+    """A parser's commands: those that its help shows, each with its own parser."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Read the parser."""
+        self.parser = parser
+        (self._group,) = (
+            action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+        )
+        self.help = {action.dest: action.help or "" for action in self._group._choices_actions}
+
+    def of(self, name: str) -> argparse.ArgumentParser:
+        """Return the parser of one command."""
+        found: argparse.ArgumentParser = self._group.choices[name]
+        return found
+
+
+def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return what a command line may have, without the commands and what no help shows."""
+    return [
+        action
+        for action in parser._actions
+        if not isinstance(action, argparse._SubParsersAction) and action.help != argparse.SUPPRESS
+    ]
+
+
+def value_of(action: argparse.Action) -> str:
+    """Return the name of an option's or argument's value, empty for a switch."""
+    if action.nargs == 0:
+        return ""
+    if action.choices is not None:
+        return "{" + ",".join(map(str, action.choices)) + "}"
+    return str(action.metavar or action.dest.upper())
+
+
+def roff(text: str) -> str:
+    """Return a text as a manual page has it."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def described(action: argparse.Action) -> list[str]:
+    """Return an argument's lines of the manual page."""
+    value = value_of(action)
+    if action.option_strings:
+        names = ", ".join(f"\\fB{roff(name)}\\fR" for name in action.option_strings)
+        head = f"{names} \\fI{roff(value)}\\fR" if value else names
+    else:
+        head = f"\\fI{roff(value)}\\fR"
+    return [".TP", head, roff((action.help or "") % vars_of(action))]
+
+
+def vars_of(action: argparse.Action) -> dict[str, object]:
+    """Return what a help text may refer to, as argparse has it."""
+    return {"default": action.default, "metavar": action.metavar, "prog": "triagectl"}
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """Return the usage in one line."""
+    return " ".join(parser.format_usage().removeprefix("usage: ").split())
+
+
+def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
+    """Return the manual page."""
+    commands = Commands(parser)
+    day = datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
+    summary = (parser.description or "").rstrip(".")
+    lines = [
+        '.\\" SPDX-License-Identifier: GPL-2.0-only',
+        f'.TH TRIAGECTL 8 "{day}" "triage {version}" "System administration"',
+        ".SH NAME",
+        f"triagectl \\- {roff(summary[:1].lower() + summary[1:])}",
+        ".SH SYNOPSIS",
+        f".B {roff(usage(parser))}",
+        ".SH OPTIONS",
+    ]
+    for action in arguments(parser):
+        lines += described(action)
+    lines.append(".SH COMMANDS")
+    for name in commands.help:
+        command = commands.of(name)
+        lines += [f".SS {name}", f".B {roff(usage(command))}", ".PP"]
+        lines.append(roff(command.description or commands.help[name]))
+        for action in arguments(command):
+            lines += described(action)
+    lines += [
+        ".SH EXIT STATUS",
+        "0: done. 1: failed. 2: the request made no sense. 130: interrupted.",
+        ".SH SEE ALSO",
+        ".BR ionice (1),",
+        ".BR udevadm (8),",
+        "/usr/share/doc/triage\\-dkms/operate.md",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def after(name: str, action: argparse.Action) -> list[str]:
+    """Return the completion of an option's value, one case of the shell's."""
+    value = value_of(action)
+    if not value:
+        return []
+    pattern = "|".join(f'"{name} {option}"' for option in action.option_strings)
+    if action.choices is not None:
+        complete = f'compgen -W "{" ".join(map(str, action.choices))}"'
+    else:
+        complete = VALUES.get(value, "")
+    return [
+        f"\t{pattern})",
+        *([f"\t\t_triagectl_words {complete}"] if complete else []),
+        "\t\treturn ;;",
+    ]
+
+
+def completion(parser: argparse.ArgumentParser) -> str:
+    """Return the bash completion."""
+    commands = Commands(parser)
+    values: list[str] = []
+    words: list[str] = []
+    top = [option for action in arguments(parser) for option in action.option_strings]
+    for name in commands.help:
+        known = arguments(commands.of(name))
+        options = [option for action in known for option in action.option_strings]
+        for action in known:
+            values += after(name, action) if action.option_strings else []
+        words.append(f'\t{name}) _triagectl_words compgen -W "{" ".join(options)}" ;;')
+        for value in dict.fromkeys(value_of(a) for a in known if not a.option_strings):
+            if value in VALUES:
+                words[-1:] = [
+                    f"\t{name})",
+                    "\t\tif [[ $current == -* ]]; then",
+                    f'\t\t\t_triagectl_words compgen -W "{" ".join(options)}"',
+                    "\t\telse",
+                    f"\t\t\t_triagectl_words {VALUES[value]}",
+                    "\t\tfi ;;",
+                ]
+    return "\n".join(
+        [
+            "# SPDX-License-Identifier: GPL-2.0-only",
+            "_triagectl() {",
+            "\tlocal current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
+            "\tlocal IFS=$' \\t\\n'",
+            '\t_triagectl_words() { mapfile -t COMPREPLY < <("$@" -- "$current"); }',
+            "\tif ((COMP_CWORD == 1)); then",
+            f'\t\t_triagectl_words compgen -W "{" ".join([*commands.help, *top])}"',
+            "\t\treturn",
+            "\tfi",
+            '\tcase "${COMP_WORDS[1]} $previous" in',
+            *values,
+            "\tesac",
+            '\tcase "${COMP_WORDS[1]}" in',
+            *words,
+            "\tesac",
+            "}",
+            "complete -F _triagectl triagectl",
+            "",
+        ]
+    )
+
+
+def main(given: list[str]) -> int:
+    """Run the program; return its exit status."""
+    match given:
+        case ["man", folder, version, seconds]:
+            print(manual(loaded(folder), version, int(seconds)), end="")
+        case ["bash", folder]:
+            print(completion(loaded(folder)), end="")
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+def loaded(folder: str) -> argparse.ArgumentParser:
+    """Return triagectl's own parser."""
+    sys.path.insert(0, str(Path(folder).resolve()))
+    parser: argparse.ArgumentParser = importlib.import_module("triagectl.command").parser()
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The PKGBUILD, as far as a computer without makepkg can tell: bash reads it, its checksum is
+that of the archive, and its package() fills a folder.
+"""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from triagelab.version import version
+
+from tests.packaging.system import make
+
+
+def test_its_package_fills_a_folder(tmp_path: Path) -> None:
+    make("arch", tmp_path)
+    folder = tmp_path / "arch"
+    script = f"""
+        set -eu
+        bash -n triage-dkms.install
+        . ./PKGBUILD
+        echo "$pkgver ${{sha256sums[0]}} ${{source[0]}} $install"
+        mkdir {tmp_path}/src {tmp_path}/pkg
+        pkgdir={tmp_path}/pkg
+        tar -xf "${{source[0]}}" -C {tmp_path}/src
+        cd {tmp_path}/src
+        package > /dev/null
+    """
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    archive = f"triage-{version()}.tar.gz"
+    digest = hashlib.sha256((folder / archive).read_bytes()).hexdigest()
+    assert done.stdout.split() == [version(), digest, archive, "triage-dkms.install"]
+    made = {str(path.relative_to(tmp_path / "pkg")) for path in (tmp_path / "pkg").rglob("*")}
+    assert {
+        f"usr/src/triage-{version()}/dkms.conf",
+        "usr/lib/triage/put-back",
+        "usr/lib/udev/rules.d/60-triage.rules",
+        "usr/share/licenses/triage-dkms/LICENSE",
+    } <= made

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The Debian package: what it holds, that the same source makes the same bytes, and that it is
+installed, upgraded and removed by dpkg and DKMS over a copy of this computer's system.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from triagelab import kernels, tools
+from triagelab.version import version
+
+from tests.packaging.system import NEXT, PACKAGING, ROOT, System, copied, make, of_next_version
+
+DKMS = tools.Tool("dkms", "dkms")
+UDEVADM = tools.Tool("udevadm", "udev")
+OPENSSL = tools.Tool("openssl", "openssl")
+#: The key that DKMS is told to sign with, as docs/operate.md says.
+SIGNER = "Key of mine"
+SHELLCHECK = tools.Tool("shellcheck", "shellcheck")
+
+
+@pytest.fixture(scope="module")
+def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("deb")
+    make("deb", out)
+    (package,) = out.glob("*.deb")
+    return package
+
+
+def test_it_holds_the_modules_source_and_nothing_of_the_laboratory(deb: Path) -> None:
+    lines = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True).stdout
+    entries = {line.split()[5]: line.split() for line in lines.splitlines()}
+    assert {line[1] for line in entries.values()} == {"root/root"}
+    files = {name: line[0] for name, line in entries.items() if not name.endswith("/")}
+    source = f"./usr/src/triage-{version()}"
+    assert set(files.values()) <= {"-rw-r--r--", "-rwxr-xr-x", "lrwxrwxrwx"}
+    assert files[f"{source}/dkms.conf"] == "-rw-r--r--"
+    assert files["./usr/lib/triage/put-back"] == "-rwxr-xr-x"
+    assert files["./usr/lib/udev/rules.d/60-triage.rules"] == "-rw-r--r--"
+    built = {Path(name).name for name in files if name.startswith(f"{source}/triage/")}
+    assert built == {
+        path.name for path in (ROOT / "kernel/triage").iterdir() if path.suffix != ".md"
+    }
+    assert not [name for name in files if name.startswith("./etc")], "a conffile outlives removal"
+    assert not [name for name in files if re.search("gatedisk|modeldisk|prio-(basic|adap)", name)]
+
+
+def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None:
+    source = copied(tmp_path / "elsewhere")
+    for path in source.rglob("*"):
+        path.chmod(path.stat().st_mode & 0o700)
+    make("deb", tmp_path / "out", source=source)
+    (other,) = (tmp_path / "out").glob("*.deb")
+    assert other.name == deb.name
+    assert other.read_bytes() == deb.read_bytes()
+
+
+def test_scripts_are_sound() -> None:
+    tools.require([SHELLCHECK])
+    scripts = [PACKAGING / "put-back", PACKAGING / "deb/postinst", PACKAGING / "deb/prerm"]
+    done = subprocess.run(
+        [tools.path(SHELLCHECK), *scripts, PACKAGING / "arch/PKGBUILD"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Path) -> None:
+    tools.require([DKMS, UDEVADM, OPENSSL, tools.PAHOLE])
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    system = System.make(tmp_path / "system")
+    system.add_disk("sda", "none mq-deadline kyber [triage]")
+    # sdb is chosen by a rule; udev remembers what it had.
+    system.add_disk("sdb", "none mq-deadline kyber [triage]")
+    (newer,) = of_next_version("deb", tmp_path).glob("*.deb")
+    modules = f"/lib/modules/{kernel.release}"
+    assert kernel.headers is not None
+    system.give(
+        f"""
+        mkdir -p {modules} /run/udev/data
+        cp -r {kernel.modules}/modules.* {modules}
+        ln -s {kernel.headers} {modules}/build
+        openssl req -new -x509 -nodes -subj '/CN={SIGNER}' -newkey rsa:2048 \
+            -keyout /key.priv -outform DER -out /key.der
+        printf 'mok_signing_key=/key.priv\nmok_certificate=/key.der\n' >> /etc/dkms/framework.conf
+        printf 'E:TRIAGE_BEFORE=kyber\\n' > /run/udev/data/b8:16
+        find /boot /etc /usr /var {modules} | sort > /out/before
+
+        dpkg -i {deb}
+        dkms status triage > /out/installed
+        cp $(find {modules} -name 'triage-iosched.ko*') /out
+        modinfo -F signer /out/triage-iosched.ko* >> /out/installed
+        modinfo -F version /out/triage-iosched.ko* >> /out/installed
+        cat /sys/block/*/queue/scheduler > /out/schedulers
+
+        dpkg -i {newer}
+        dkms status triage > /out/upgraded
+        modinfo -F version $(find {modules} -name 'triage-iosched.ko*') >> /out/upgraded
+        ls -d /usr/src/triage-* >> /out/upgraded
+        cat /sys/block/*/queue/scheduler >> /out/schedulers
+
+        dpkg -r triage-dkms
+        dpkg -P triage-dkms
+        find /boot /etc /usr /var {modules} | sort > /out/after
+        """,
+        [deb.parent, newer.parent, kernel.root],
+    )
+    told = {name: (system.folder / name).read_text() for name in ("installed", "upgraded")}
+    assert f"triage/{version()}, {kernel.release}, x86_64: installed" in told["installed"]
+    assert told["installed"].splitlines()[1:] == [SIGNER, version()]
+    assert f"triage/{NEXT}, {kernel.release}, x86_64: installed" in told["upgraded"]
+    assert told["upgraded"].splitlines()[1:] == [NEXT, f"/usr/src/triage-{NEXT}"]
+    # An upgrade leaves the disks alone; the removal puts them back.
+    assert (system.folder / "schedulers").read_text().count("[triage]") == 4
+    assert system.scheduler("sda") == "mq-deadline"
+    assert system.scheduler("sdb") == "kyber"
+    before, after = (
+        set((system.folder / name).read_text().splitlines()) for name in ("before", "after")
+    )
+    # DKMS keeps its key, and lists of dpkg's have an old copy.
+    kept = re.compile("/var/(lib/(dkms/mok|dpkg/)|cache/|log/)")
+    assert [path for path in after - before if not kept.match(path)] == []
+    assert [path for path in before - after if not kept.match(path)] == []

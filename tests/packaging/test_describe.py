@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The manual page and the completion of triagectl say what its parser says."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from triagelab import tools
+
+from tests.packaging.system import PACKAGING, ROOT, make
+
+GROFF = tools.Tool("groff", "groff-base")
+
+#: A parser of each kind of argument that describe.py knows.
+COMMAND = """\
+import argparse
+
+def parser():
+    made = argparse.ArgumentParser(prog="triagectl", description="See disks.")
+    commands = made.add_subparsers(metavar="COMMAND")
+    show = commands.add_parser("show", help="show it", description="Show one disk.")
+    show.add_argument("disks", nargs="*", metavar="DISK", help="a disk, 100 %% of them")
+    show.add_argument("--into", metavar="FILE", help="write it there (default: %(default)s)")
+    show.add_argument("--as", choices=["text", "json"], help=".a dot comes first")
+    show.add_argument("--secret", help=argparse.SUPPRESS)
+    commands.add_parser("hidden")
+    return made
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "triagectl").mkdir()
+    (tmp_path / "triagectl/__init__.py").touch()
+    (tmp_path / "triagectl/command.py").write_text(COMMAND)
+    return tmp_path
+
+
+def describe(*arguments: object) -> str:
+    done = subprocess.run(
+        ["python3", "-B", PACKAGING / "describe.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def complete(folder: Path, *words: str) -> list[str]:
+    script = folder / "completion"
+    script.write_text(describe("bash", folder))
+    call = f"COMP_CWORD={len(words)}; _triagectl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(
+        ["bash", "-uc", f'. {script}; COMP_WORDS=(triagectl "$@"); {call}', "bash", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(folder: Path) -> None:
+    assert complete(folder, "s") == ["show"]
+    assert "hidden" not in complete(folder, "")
+    assert complete(folder, "show", "--") == ["--help", "--into", "--as"]
+    assert complete(folder, "show", "--as", "j") == ["json"]
+    assert complete(folder, "show", "--into", "compl") == ["completion"]
+    disks = sorted(path.name for path in Path("/sys/block").iterdir())
+    assert sorted(complete(folder, "show", "")) == disks
+
+
+def test_the_manual_page_has_every_argument_and_no_hidden_one(folder: Path) -> None:
+    page = describe("man", folder, "1.2.3", 0)
+    assert page.startswith('.\\" SPDX') and '"1970-01-01" "triage 1.2.3"' in page
+    assert "\\fB\\-\\-into\\fR \\fIFILE\\fR\nwrite it there (default: None)" in page
+    assert "a disk, 100 % of them" in page
+    assert "\n\\&.a dot comes first" in page
+    assert "secret" not in page and "hidden" not in page
+
+
+def test_groff_has_nothing_to_complain_of(folder: Path) -> None:
+    tools.require([GROFF])
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww"],
+        input=describe("man", folder, "1.2.3", 0),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not (ROOT / "triagectl").exists(), reason="there is no triagectl here")
+def test_the_package_has_the_tool_its_page_and_its_completion(tmp_path: Path) -> None:
+    make("install", tmp_path, f"DESTDIR={tmp_path}/root")
+    link = tmp_path / "root/usr/bin/triagectl"
+    assert link.is_symlink() and not link.readlink().is_absolute()
+    done = subprocess.run([link, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "triagectl" in done.stdout
+    share = tmp_path / "root/usr/share"
+    assert (share / "man/man8/triagectl.8").is_file()
+    assert (share / "bash-completion/completions/triagectl").is_file()

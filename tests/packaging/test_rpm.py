@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The packages for Fedora, built and installed with Debian's rpm over a copy of this system."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from triagelab import kernels, tools
+from triagelab.version import version
+
+from tests.packaging.system import NEXT, System, make, of_next_version
+
+RPMBUILD = tools.Tool("rpmbuild", "rpm")
+DKMS = tools.Tool("dkms", "dkms")
+RELEASE = f"{version()}-1"
+
+
+@pytest.fixture(scope="module")
+def rpms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tools.require([RPMBUILD])
+    out = tmp_path_factory.mktemp("rpm")
+    make("rpm", out)
+    return out
+
+
+def query(package: Path, *what: str) -> list[str]:
+    done = subprocess.run(
+        ["rpm", "-qp", "--nosignature", *what, package], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_it_holds_what_the_debian_package_holds(rpms: Path) -> None:
+    files = query(rpms / f"triage-dkms-{RELEASE}.noarch.rpm", "-l")
+    assert f"/usr/src/triage-{version()}/dkms.conf" in files
+    assert {"/usr/lib/triage/put-back", "/usr/lib/udev/rules.d/60-triage.rules"} <= set(files)
+    akmod = query(rpms / f"akmod-triage-{RELEASE}.noarch.rpm", "-l")
+    assert f"/usr/src/akmods/triage-kmod-{RELEASE}.src.rpm" in akmod
+    assert not [name for name in files + akmod if name.startswith("/etc")]
+
+
+def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> None:
+    make("rpm", tmp_path)
+    first, second = (
+        {path.name: path.read_bytes() for path in of.glob("*.rpm")} for of in (rpms, tmp_path)
+    )
+    assert len(first) == 4
+    assert first == second
+
+
+def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> None:
+    """By the command that akmods give; where the headers are is Fedora's own matter."""
+    tools.require(tools.BUILD)
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    defined = {"kernels": kernel.release, "kdir": kernel.headers, "_topdir": tmp_path}
+    done = subprocess.run(
+        [
+            "rpmbuild",
+            "--rebuild",
+            "--nodeps",
+            *(word for name, value in defined.items() for word in ("--define", f"{name} {value}")),
+            rpms / f"triage-kmod-{RELEASE}.src.rpm",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (package,) = (tmp_path / "RPMS").rglob("*.rpm")
+    assert "akmod-triage" in query(package, "--requires")
+    module = f"/lib/modules/{kernel.release}/extra/triage/triage-iosched.ko"
+    assert module in query(package, "-l")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
+    tools.require([DKMS])
+    newer = of_next_version("rpm", tmp_path)
+    system = System.make(tmp_path / "system")
+    system.add_disk("sda", "none mq-deadline kyber [triage]")
+    rpm = "rpm --dbpath /rpm --nodeps --nosignature"
+    system.give(
+        f"""
+        find /etc /usr /var | sort > /before
+        {rpm} -i {rpms}/triage-dkms-{RELEASE}.noarch.rpm
+        dkms status triage > /out/installed
+        {rpm} -U {newer}/triage-dkms-{NEXT}-1.noarch.rpm
+        dkms status triage > /out/upgraded
+        ls -d /usr/src/triage-* >> /out/upgraded
+        cat /sys/block/sda/queue/scheduler >> /out/upgraded
+        {rpm} -e triage-dkms
+        dkms status triage > /out/removed
+        find /etc /usr /var | grep -v /var/lib/dkms/mok | sort > /after
+        comm -13 /before /after >> /out/removed
+        """,
+        [rpms, newer],
+    )
+    told = {
+        path.name: path.read_text() for path in (tmp_path / "system").iterdir() if path.is_file()
+    }
+    assert told["installed"] == f"triage/{version()}: added\n"
+    assert told["upgraded"].splitlines() == [
+        f"triage/{NEXT}: added",
+        f"/usr/src/triage-{NEXT}",
+        "none mq-deadline kyber [triage]",
+    ]
+    assert told["removed"] == ""
+    assert system.scheduler("sda") == "mq-deadline"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The rules choose triage for the disks that carry TRIAGE=1, and for no other: by udev itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+from triagelab import tools
+
+from tests.packaging.system import PACKAGING, System
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+
+UDEVADM = tools.Tool("udevadm", "udev")
+ALL = "[mq-deadline] none triage"
+#: Every disk is chosen.
+CHOICE = 'SUBSYSTEM=="block", ENV{TRIAGE}="1"\n'
+
+
+def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> str:
+    """Have udev handle an event of a disk under our rules alone; return what it said."""
+    tools.require([UDEVADM])
+    return system.give(
+        f"""
+        mount -t tmpfs none /usr/lib/udev/rules.d
+        mount -t tmpfs none /etc/udev
+        mkdir /etc/udev/rules.d
+        cp /rules/60-triage.rules /usr/lib/udev/rules.d/
+        printf '%s' '{choice}' > /etc/udev/rules.d/59-triage.rules
+        {more}
+        udevadm test --action=add /sys/block/{disk}
+        """.replace("/rules/", f"{PACKAGING}/"),
+        [PACKAGING],
+    )
+
+
+def chosen(system: System, disk: str) -> bool:
+    """Tell whether triage was written: udev leaves in a plain file what was behind that."""
+    return system.scheduler(disk).startswith("triage")
+
+
+def test_a_chosen_disk_gets_triage_and_what_it_had_is_remembered(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    said = event(system, "sda")
+    assert chosen(system, "sda")
+    assert "TRIAGE_BEFORE=mq-deadline" in said
+    assert "nvalid" not in said and "rror" not in said.replace("no errors", "")
+
+
+@pytest.mark.parametrize("had", ["none", "mq-deadline", "kyber", "bfq"])
+def test_each_scheduler_of_the_kernel_is_remembered(tmp_path: Path, had: str) -> None:
+    system = System.make(tmp_path)
+    known = "none mq-deadline kyber bfq triage"
+    system.add_disk("sda", known.replace(had, f"[{had}]"))
+    assert f"TRIAGE_BEFORE={had}\n" in event(system, "sda", choice="")
+    assert system.scheduler("sda") == known.replace(had, f"[{had}]")
+
+
+def test_the_memory_lasts_over_an_event_with_triage_chosen(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", "none mq-deadline kyber [triage]")
+    said = event(
+        system,
+        "sda",
+        more="mkdir -p /run/udev/data; echo E:TRIAGE_BEFORE=kyber > /run/udev/data/b8:0",
+    )
+    assert "TRIAGE_BEFORE=kyber" in said
+    assert system.scheduler("sda") == "none mq-deadline kyber [triage]", "chosen again"
+
+
+@pytest.mark.parametrize("disk", ["loop0", "zram0", "ram0", "dm-0", "md0"])
+def test_what_lies_above_disks_is_left_out(tmp_path: Path, disk: str) -> None:
+    system = System.make(tmp_path)
+    system.add_disk(disk, ALL)
+    assert "TRIAGE=1" in event(system, disk)
+    assert system.scheduler(disk) == ALL
+
+
+@pytest.mark.parametrize("zoned", ["host-managed", "host-aware"])
+def test_a_zoned_disk_is_left_alone(tmp_path: Path, zoned: str) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL, zoned=zoned)
+    event(system, "sda")
+    assert system.scheduler("sda") == ALL
+
+
+def test_without_a_choice_nothing_changes(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    event(system, "sda", choice="")
+    assert system.scheduler("sda") == ALL
+
+
+def test_a_file_in_etc_replaces_ours(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    event(system, "sda", more="ln -s /dev/null /etc/udev/rules.d/60-triage.rules")
+    assert system.scheduler("sda") == ALL
+
+
+def test_the_examples_choose_a_disk_and_set_a_tunable(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("vda", "none [triage]")
+    factor = tmp_path / "sys/block/vda/queue/iosched/latency_factor"
+    factor.parent.mkdir()
+    factor.write_text("200\n")
+    system.add_disk("sr0", ALL)
+    install = f"cp {PACKAGING}/examples/*.rules /etc/udev/rules.d/"
+    event(system, "vda", more=install)
+    assert factor.read_text().strip() == "300"
+    event(system, "sr0", more=install)
+    assert system.scheduler("sr0") == ALL

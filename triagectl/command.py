@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line. `parser()` has all help texts, for the manual page and completion too."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from triagectl import top
+from triagectl.errors import CtlError
+from triagectl.system import System
+
+_INTERRUPTED = 130
+_DISK = "a disk: sda, /dev/sda or a partition of it"
+
+
+class StoppedError(Exception):
+    """The process was told to end by a signal."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="triagectl", description="See, explain and try the I/O schedulers of this machine."
+    )
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    _add_top(commands)
+    return made
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_top(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "top",
+        help="show who uses the disks and how long requests take, live",
+        description="Show who uses the disks, how long requests wait and are in the device, by "
+        "class and process, and whom they wait behind. Works under any scheduler. Needs root.",
+    )
+    command.add_argument("disks", nargs="*", metavar="DISK", help=_DISK + " (default: all)")
+    command.add_argument(
+        "--interval",
+        type=_seconds,
+        default=2.0,
+        metavar="S",
+        help="seconds between two screens (default: 2)",
+    )
+    command.add_argument(
+        "--count", type=_count, default=0, metavar="N", help="end after N screens (default: go on)"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object a line")
+    command.add_argument(
+        "--prometheus",
+        type=Path,
+        metavar="FILE",
+        help="also write FILE.prom for the node exporter's textfile collector",
+    )
+    command.set_defaults(run=_top)
+
+
+def _top(system: System, given: argparse.Namespace) -> int:
+    return top.run(
+        system, top.Options(given.disks, given.interval, given.count, given.json, given.prometheus)
+    )
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.5 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text}: give 0.5 to 3600 seconds")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None, system: System | None = None) -> int:
+    """Run one command. Return the exit status: 0 done, 1 failed, 2 the request made no sense."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    given = parser().parse_args(arguments)
+    try:
+        return int(given.run(system or System(), given))
+    except CtlError as error:
+        print(f"triagectl: {error}", file=sys.stderr)
+        return error.exit_status
+    except (KeyboardInterrupt, StoppedError):
+        print("triagectl: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader has enough. What is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"triagectl: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _stop(*_: object) -> None:
+    raise StoppedError

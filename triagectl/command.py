@@ -3,13 +3,14 @@
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from triagectl import top
+from triagectl import top, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.system import System
 
@@ -28,6 +29,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_top(commands)
+    _add_try(commands)
+    _add_put_back(commands)
     return made
 
 
@@ -66,6 +69,76 @@ def _top(system: System, given: argparse.Namespace) -> int:
     return top.run(
         system, top.Options(given.disks, given.interval, given.count, given.json, given.prometheus)
     )
+
+
+def _add_try(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "try",
+        help="try a scheduler or tunables for some minutes, with a way back",
+        description="Choose a scheduler or tunables for some minutes, put everything back, and "
+        "say whether it helped the load that is there. A process apart puts the disk back should "
+        "this one be killed. Needs root.",
+    )
+    command.add_argument("disk", metavar="DISK", help=_DISK)
+    command.add_argument("--scheduler", metavar="NAME", help="the scheduler to try")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        dest="tunables",
+        metavar="NAME=VALUE",
+        help="a tunable of the scheduler, nr_requests or wbt_lat_usec; may be repeated",
+    )
+    command.add_argument(
+        "--for",
+        type=_duration,
+        default=120.0,
+        dest="seconds",
+        metavar="TIME",
+        help="how long, as 90s, 10m or 1h (default: 2m). Half as long is measured before, and "
+        "after it was put back",
+    )
+    command.add_argument("--undo", action="store_true", help="put back what a try has left behind")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    command.set_defaults(run=_try)
+
+
+def _try(system: System, given: argparse.Namespace) -> int:
+    options = trial.Options(
+        given.disk,
+        given.scheduler,
+        dict(given.tunables),
+        given.seconds,
+        given.json,
+        given.undo,
+    )
+    return trial.run(system, options)
+
+
+def _add_put_back(commands: _Commands) -> None:
+    # For `try` itself; no help, so that no list of commands shows it.
+    command = commands.add_parser("put-back")
+    command.add_argument("disk")
+    command.set_defaults(run=lambda system, given: wayback.keep(system, given.disk))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"\w+", name) or not value:
+        raise argparse.ArgumentTypeError(f"'{text}': give NAME=VALUE")
+    return name, value
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 6 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"'{text}': give 6s to 24h, as in 90s, 10m or 1h")
+    return seconds
 
 
 def _seconds(text: str) -> float:

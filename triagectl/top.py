@@ -31,7 +31,7 @@ EVENTS = (
 #: Times are of the last seconds, so that there are enough for a P99.
 _MEMORY_S = 10.0
 #: For each CPU: the events of a slice that came to one CPU alone, several times over.
-_BUFFER_KIB = 512
+BUFFER_KIB = 512
 _ROWS = 12
 
 
@@ -73,7 +73,7 @@ def run(system: System, options: Options) -> int:
     disks = chosen(system, options.disks)
     if options.prometheus is not None:
         prometheus.check(options.prometheus)
-    with tracefs.instance(system, EVENTS, devices(disks), _BUFFER_KIB) as instance:
+    with tracefs.instance(system, EVENTS, devices(disks), BUFFER_KIB) as instance:
         matcher = Matcher(parts(disks), finished=lambda _: None)
         schedulers = {disk.dev: (disk.scheduler, disk.tunables) for disk in disks}
         intervals = max(1, round(_MEMORY_S / options.interval))

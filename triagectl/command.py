@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from triagectl import top, trial, wayback
+from triagectl import explain, status, top, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.system import System
 
@@ -28,13 +28,40 @@ def parser() -> argparse.ArgumentParser:
         prog="triagectl", description="See, explain and try the I/O schedulers of this machine."
     )
     commands = made.add_subparsers(required=True, metavar="COMMAND")
+    _add_status(commands)
     _add_top(commands)
+    _add_explain(commands)
     _add_try(commands)
     _add_put_back(commands)
     return made
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_status(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "status",
+        help="show each disk's scheduler, who set it, and what a process's priority does",
+        description="Show each disk's scheduler, who or what set it and whether that changed "
+        "since the boot; or what the I/O priority of a process or unit does on its disks.",
+    )
+    command.add_argument("disks", nargs="*", metavar="DISK", help=_DISK + " (default: all)")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--pid", type=_count, metavar="PID", help="show what this process has")
+    which.add_argument("--unit", metavar="UNIT", help="show what a systemd unit's processes have")
+    which.add_argument(
+        "--record",
+        action="store_true",
+        help="write the schedulers down in /run, so that a later status tells what changed",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_status)
+
+
+def _status(system: System, given: argparse.Namespace) -> int:
+    options = status.Options(given.disks, given.pid, given.unit, given.record, given.json)
+    return status.run(system, options)
 
 
 def _add_top(commands: _Commands) -> None:
@@ -69,6 +96,34 @@ def _top(system: System, given: argparse.Namespace) -> int:
     return top.run(
         system, top.Options(given.disks, given.interval, given.count, given.json, given.prometheus)
     )
+
+
+def _add_explain(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "explain",
+        help="say why the slowest requests of the next seconds are slow",
+        description="Record some seconds, and say of the slowest requests where they spent "
+        "their time, what went ahead, and what to change. Works under any scheduler. Needs root.",
+    )
+    command.add_argument("disks", nargs="*", metavar="DISK", help=_DISK + " (default: all)")
+    command.add_argument(
+        "--for",
+        type=_seconds,
+        default=10.0,
+        dest="seconds",
+        metavar="S",
+        help="seconds to record (default: 10)",
+    )
+    command.add_argument(
+        "--count", type=_count, default=5, metavar="N", help="requests of each disk (default: 5)"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_explain)
+
+
+def _explain(system: System, given: argparse.Namespace) -> int:
+    options = explain.Options(given.disks, given.seconds, given.count, given.json)
+    return explain.run(system, options)
 
 
 def _add_try(commands: _Commands) -> None:

@@ -66,12 +66,14 @@ class Matcher:
     parts     disk of each partition, by device number: bios are a partition's, requests a disk's
     issued    is told of each request as the driver gets it
     finished  is told of each request that is done and was seen from its start
+    held      is told of each moment in which triage sent nothing though requests were queued
     inside    for each disk, the requests that it has, by the thread that asked
     """
 
     parts: dict[int, int]
     finished: Callable[[Request], None]
     issued: Callable[[Request], None] | None = None
+    held: Callable[[int, int], None] | None = None
     inside: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     pending: dict[tuple[int, int], Request] = field(default_factory=dict)
     ambiguous: int = 0
@@ -91,6 +93,7 @@ class Matcher:
             "block_rq_requeue": self._requeue,
             "block_rq_complete": self._complete,
             "triage_dispatch": self._dispatch,
+            "triage_hold": self._hold,
         }
         for event in events:
             step = steps.get(event[1])
@@ -186,6 +189,10 @@ class Matcher:
         if request is not None:
             request.of = of.rstrip(b"\0").decode()
             request.reason = reason.rstrip(b"\0").decode()
+
+    def _hold(self, event: Event) -> None:
+        if self.held is not None:
+            self.held(event[2], event[0])
 
     def _complete(self, event: Event) -> None:
         time, _, _, dev, sector, sectors = event

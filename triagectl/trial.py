@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from triagectl import compare, counters, screen, sysfs, top, tracefs, wayback
+from triagectl import compare, counters, screen, setby, sysfs, top, tracefs, wayback
 from triagectl.errors import CtlError, RequestError
 from triagectl.histogram import Histogram
 from triagectl.requests import Matcher, Request
@@ -111,6 +111,11 @@ def run(system: System, options: Options) -> int:
     if options.scheduler is None and not options.tunables:
         raise RequestError("say what to try: --scheduler NAME, --set TUNABLE=VALUE or both")
     tried = options.scheduler or disk.scheduler
+    if not setby.available(system, disk, tried):
+        raise RequestError(
+            f"this kernel has no scheduler '{tried}', nor a module {tried}-iosched. "
+            f"{disk.name} offers {', '.join(disk.schedulers)}"
+        )
     with _meter(system, disk) as meter:
         # The time before and after is the same together as the time between.
         around = max(options.seconds / 2, compare.BLOCKS * _BLOCK_LEAST_S)

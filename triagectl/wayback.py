@@ -174,6 +174,10 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
                 f"process {other['pid']} tries {other['tried']} on {disk.name} until "
                 f"{other['ends']}: wait, or end it"
             )
+        if current(disk) == Settings(**other["before"]):
+            # It was killed before anything was changed.
+            path.unlink(missing_ok=True)
+            return _claim(system, disk, path, state)
         raise RequestError(
             f"an earlier try on {disk.name} was not put back: "
             f"give `triagectl try {disk.name} --undo`"

@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from triagectl.requests import SECTOR, Request
 
@@ -16,6 +17,7 @@ _SLOW = 2.0
 _LIMIT_SLACK = 1.3
 #: With so many of the tags in use there are none for a submitter that has had its part.
 _TAGS_TAKEN = 0.9
+_NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
 
 
@@ -47,6 +49,27 @@ class Seen:
     class_of: Callable[[Request], str]
     held: Sequence[int] = field(default_factory=list)
 
+    @cached_property
+    def silences(self) -> list[tuple[int, int]]:
+        """Return the times from one answer of the device to the next, while it has requests."""
+        steps = []
+        for request in self.requests:
+            if request.issued:
+                steps.append((request.issued, 1))
+                # Of one that is not done, the end of the look is no answer: it only ends here.
+                steps.append((request.completed or request.until or _NEVER, -1))
+        found, inside, since = [], 0, 0
+        for at, step in sorted(steps):
+            if at == _NEVER:
+                found.append((since, at))
+                break
+            if step < 0:
+                found.append((since, at))
+            if step < 0 or not inside:
+                since = at
+            inside += step
+        return [silence for silence in found if silence[1] - silence[0] >= STALL_NS]
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -73,6 +96,7 @@ class Parts:
 
 def parts(request: Request, now: int) -> Parts:
     """Return where a request has spent its time; one that is not done has done so until now."""
+    now = request.until or now
     got = request.got or now
     issued = request.issued or (now if request.got else got)
     return Parts(
@@ -84,13 +108,14 @@ def parts(request: Request, now: int) -> Parts:
 
 def find(request: Request, seen: Seen, now: int) -> Cause:
     """Return why a request was slow."""
+    now = request.until or now
     spent = parts(request, now)
     if spent.device >= max(spent.queue, spent.tag):
         return _in_device(request, seen, now)
     begin = request.queued if spent.tag > spent.queue else request.got
     end = begin + max(spent.tag, spent.queue)
     # A device that answers nothing fills the scheduler, then the tags.
-    stalled = _stall(seen, begin, end, request)
+    stalled = _stall(seen, begin, end)
     if stalled >= STALL_NS and stalled >= (end - begin) / 2:
         return _stalled(stalled)
     return _for_a_tag(request, seen) if spent.tag > spent.queue else _in_queue(request, seen, end)
@@ -105,36 +130,9 @@ def _stalled(ns: int) -> Cause:
     )
 
 
-def _stall(seen: Seen, begin: int, end: int, without: Request) -> int:
-    """Return the longest time without an answer, with requests in the device, in ns.
-
-    The end of the request that is asked about does not interrupt it.
-    """
-    if not any(other.issued and other.issued < end for other in seen.requests):
-        return 0
-    answers = sorted(
-        other.completed
-        for other in seen.requests
-        if begin < other.completed < end and other is not without
-    )
-    # Time in which the device had nothing is no stall.
-    first = min(
-        (
-            other.issued
-            for other in seen.requests
-            if _inside(other, begin) or (other.issued and begin <= other.issued < end)
-        ),
-        default=end,
-    )
-    edges = [max(begin, first), *answers, end]
-    longest = 0
-    for left, right in zip(edges, edges[1:], strict=False):
-        if right - left > longest and any(
-            other.issued and other.issued <= left and not (0 < other.completed <= left)
-            for other in seen.requests
-        ):
-            longest = right - left
-    return longest
+def _stall(seen: Seen, begin: int, end: int) -> int:
+    """Return the longest time without an answer, with requests in the device, in ns."""
+    return max((min(right, end) - max(left, begin) for left, right in seen.silences), default=0)
 
 
 def _inside(other: Request, time: int) -> bool:
@@ -145,7 +143,7 @@ def _inside(other: Request, time: int) -> bool:
 def _in_device(request: Request, seen: Seen, now: int) -> Cause:
     end = request.completed or now
     took = end - request.issued
-    stalled = _stall(seen, request.issued, end, request)
+    stalled = _stall(seen, request.issued, end)
     if stalled >= STALL_NS and stalled >= took / 2:
         return _stalled(stalled)
     others = Counter(
@@ -156,13 +154,16 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
     depth = others.total()
     usual = _usual(request, seen)
     if depth and took >= _SLOW * usual:
-        text = f"the device had {depth} requests when it came, and none can be overtaken there"
+        text = (
+            f"the device had {depth} request{'' if depth == 1 else 's'} when this one came, and "
+            "none can be overtaken there"
+        )
         if seen.place.scheduler == "triage":
             do = "lower latency_factor, or set latency_target_us, so that bulk has less in there"
         else:
             do = (
-                f"{seen.place.scheduler} leaves the queue to the device: try triage "
-                "(`triagectl try`), or fewer requests in the device"
+                f"{seen.place.scheduler} let so many in: try triage (`triagectl try`), or have "
+                "the others ask for less at once"
             )
         return Cause("depth", text, do, others)
     return Cause(
@@ -213,8 +214,9 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
     return Cause(
         "unknown",
         f"it waited before the scheduler though only {taken.total()} requests had tags",
-        "look at limits of control groups (io.max, io.latency, io.cost); triage keeps a process "
-        "with many requests to a part of the tags: raise queue/nr_requests",
+        "raise queue/nr_requests where the scheduler is kyber, bfq or triage: they keep some "
+        "submitters to a part of the tags. Else look at limits of control groups (io.latency, "
+        "io.cost)",
         taken,
     )
 

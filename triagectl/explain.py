@@ -63,7 +63,12 @@ def run(system: System, options: Options) -> int:
     """Record, and say why the slowest requests were slow."""
     disks = top.chosen(system, options.disks)
     recording = Recording()
-    matcher = Matcher(top.parts(disks), finished=recording.finished, held=recording.hold)
+    matcher = Matcher(
+        top.parts(disks),
+        finished=recording.finished,
+        gave_up=recording.finished,
+        held=recording.hold,
+    )
     begin = time.monotonic()
     before = {disk.name: counters.of(disk) for disk in disks}
     with tracefs.instance(
@@ -122,7 +127,7 @@ def _about(disk: Disk, recording: Recording, table: Table, count: int, now: int)
         return ioprio.group(priority, setup.scheduler, dict(setup.tunables))
 
     seen = Seen(setup, requests, class_of, recording.held[disk.dev])
-    slowest = heapq.nlargest(count, requests, key=lambda r: (r.completed or now) - r.queued)
+    slowest = heapq.nlargest(count, requests, key=lambda r: r.end(now) - r.queued)
     return {
         "disk": disk.name,
         "scheduler": setup.scheduler,
@@ -136,7 +141,7 @@ def _one(request: Request, seen: Seen, table: Table, now: int) -> dict[str, Any]
     spent = causes.parts(request, now)
     cause = causes.find(request, seen, now)
     return {
-        "total_ns": (request.completed or now) - request.queued,
+        "total_ns": request.end(now) - request.queued,
         "done": bool(request.completed),
         "write": request.write,
         "bytes": request.bytes,

@@ -23,6 +23,7 @@ class Request:
     inserted   it was given to the scheduler
     issued     the driver had it
     completed  the device had done it
+    until      it was not done at this time, and not looked at any longer
     """
 
     dev: int
@@ -37,11 +38,16 @@ class Request:
     inserted: int = 0
     issued: int = 0
     completed: int = 0
+    until: int = 0
     ioprio: int | None = None
     requeues: int = 0
     twice: bool = False
     of: str = ""
     reason: str = ""
+
+    def end(self, now: int) -> int:
+        """Return when it was done, or last known not to be."""
+        return self.completed or self.until or now
 
     @property
     def waited(self) -> int:
@@ -50,8 +56,8 @@ class Request:
 
     @property
     def served(self) -> int:
-        """Return the time in the device, in ns."""
-        return self.completed - self.issued
+        """Return the time in the device, in ns; of one that is not done, the time so far."""
+        return (self.completed or self.until) - self.issued
 
     @property
     def bytes(self) -> int:
@@ -66,6 +72,7 @@ class Matcher:
     parts     disk of each partition, by device number: bios are a partition's, requests a disk's
     issued    is told of each request as the driver gets it
     finished  is told of each request that is done and was seen from its start
+    gave_up   is told of each request that was not done when it was no longer looked at
     held      is told of each moment in which triage sent nothing though requests were queued
     inside    for each disk, the requests that it has, by the thread that asked
     """
@@ -73,6 +80,7 @@ class Matcher:
     parts: dict[int, int]
     finished: Callable[[Request], None]
     issued: Callable[[Request], None] | None = None
+    gave_up: Callable[[Request], None] | None = None
     held: Callable[[int, int], None] | None = None
     inside: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     pending: dict[tuple[int, int], Request] = field(default_factory=dict)
@@ -103,6 +111,14 @@ class Matcher:
     def close(self) -> None:
         """Follow no further requests than those that are pending."""
         self.open = False
+
+    def give_up(self, now: int) -> None:
+        """Tell of the requests that the device still has, as there is no more waiting for them."""
+        if self.gave_up is not None:
+            for request in self.pending.values():
+                if request.issued and not request.twice:
+                    request.until = now
+                    self.gave_up(request)
 
     def forget(self) -> None:
         """Begin anew: events from here on do not belong to those before."""

@@ -59,7 +59,7 @@ class Sampler:
             owed = (self.cpu() - self._cpu_began) / self.limit
             pause = owed - (self.clock() - self._began)
             if pause > 0:
-                self._close(until)
+                self._close()
                 # By chance, so that what comes at regular times is not always missed.
                 pause = min(pause * random.uniform(0.8, 1.2), _PAUSE_MOST)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
@@ -78,15 +78,16 @@ class Sampler:
         wanted = self._slice * _EVENTS / max(1, len(events))
         self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
 
-    def _close(self, until: float) -> None:
+    def _close(self) -> None:
         """Wait for the window's last requests, then turn the events off."""
         # Those that come from now on are not of the window.
-        latest = min(until, self.clock() + _TAIL)
+        latest = self.clock() + _TAIL
         window = self.matcher.pending
         self.matcher.close()
         while window and self.clock() < latest:
             self.sleep(_SLICE)
             self.matcher.feed(self.instance.read())
         self.instance.record(False)
-        self.instance.read()
+        self.matcher.feed(self.instance.read())
+        self.matcher.give_up(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         self.matcher.forget()

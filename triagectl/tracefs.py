@@ -4,10 +4,12 @@
 A child waits for our end, however that comes, and removes the instance then.
 """
 
+import bisect
 import contextlib
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -60,6 +62,7 @@ class Instance:
             for cpu in cpus
         ]
         self._recording = False
+        self._left: list[Event] = []
         self.lost = 0
 
     def record(self, on: bool) -> None:
@@ -70,13 +73,20 @@ class Instance:
             self._recording = on
 
     def read(self) -> list[Event]:
-        """Return the events since the last call."""
-        found: list[Event] = []
+        """Return the events since the last call, up to now.
+
+        CPUs are read one after the other, so of the time since the first of them was read there
+        are events of the others only: these are left for the next call.
+        """
+        found = self._left
+        until = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         for pipe in self._pipes:
             while page := self._page(pipe):
                 self.lost += ringbuffer.decode(page, self._header, self._layouts, found)
         found.sort(key=_time)
-        return found
+        complete = bisect.bisect_left(found, until, key=_time)
+        self._left = found[complete:]
+        return found[:complete]
 
     def _page(self, pipe: int) -> bytes:
         try:

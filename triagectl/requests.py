@@ -74,6 +74,7 @@ class Matcher:
     finished  is told of each request that is done and was seen from its start
     gave_up   is told of each request that was not done when it was no longer looked at
     held      is told of each moment in which triage sent nothing though requests were queued
+    open      whether requests that come are followed too, not only those that are pending
     inside    for each disk, the requests that it has, by the thread that asked
     """
 
@@ -108,10 +109,6 @@ class Matcher:
             if step is not None:
                 step(event)
 
-    def close(self) -> None:
-        """Follow no further requests than those that are pending."""
-        self.open = False
-
     def give_up(self, now: int) -> None:
         """Tell of the requests that the device still has, as there is no more waiting for them."""
         if self.gave_up is not None:
@@ -124,7 +121,6 @@ class Matcher:
         """Begin anew: events from here on do not belong to those before."""
         self.pending.clear()
         self.inside.clear()
-        self.open = True
 
     def _disk(self, dev: int) -> int:
         return self.parts.get(dev, dev)

@@ -17,15 +17,13 @@ from triagectl.tracefs import Instance
 #: The share of a core that may be used, all in all. 2 % was promised.
 LIMIT = 0.015
 #: How long a window stays open before it is looked at, in s.
-_SLICE = 0.004
+_SLICE = 0.002
 _SLICE_MOST = 0.1
-#: The events that a slice should have: enough to share the cost of a look, and few enough that
-#: the buffers hold them.
-_EVENTS = 1000
+#: The events that a slice should have: enough to share the cost of a window, and few enough that
+#: the buffers hold them, also if one CPU has them all.
+_EVENTS = 1500
 #: How long the last requests of a window are waited for, in s.
 _TAIL = 1.0
-#: No longer pause, in s: each refresh of the screen is to see several moments.
-_PAUSE_MOST = 0.5
 
 
 @dataclass
@@ -61,33 +59,38 @@ class Sampler:
             if pause > 0:
                 self._close()
                 # By chance, so that what comes at regular times is not always missed.
-                pause = min(pause * random.uniform(0.8, 1.2), _PAUSE_MOST)
+                pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
 
     def _window(self, until: float) -> None:
         begin = self.clock()
         self.instance.record(True)
         self.sleep(max(0.0, min(self._slice, until - begin)))
+        count = self._look()
+        self.seen_s += self.clock() - begin
+        wanted = self._slice * _EVENTS / max(1, count)
+        self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
+
+    def _look(self) -> int:
+        """Feed the matcher with what there is. Return how many events that were."""
         lost = self.instance.lost
         events = self.instance.read()
-        self.seen_s += self.clock() - begin
         if self.instance.lost > lost:
             # The ends of some are among those that were lost.
             self.matcher.forget()
         self.matcher.feed(events)
-        wanted = self._slice * _EVENTS / max(1, len(events))
-        self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
+        return len(events)
 
     def _close(self) -> None:
         """Wait for the window's last requests, then turn the events off."""
         # Those that come from now on are not of the window.
         latest = self.clock() + _TAIL
-        window = self.matcher.pending
-        self.matcher.close()
-        while window and self.clock() < latest:
+        self.matcher.open = False
+        while self.matcher.pending and self.clock() < latest:
             self.sleep(_SLICE)
-            self.matcher.feed(self.instance.read())
+            self._look()
         self.instance.record(False)
-        self.matcher.feed(self.instance.read())
+        self._look()
         self.matcher.give_up(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         self.matcher.forget()
+        self.matcher.open = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triagectl import counters, debugfs, histogram, prometheus, screen, sysfs, tracefs
+from triagectl import counters, debugfs, prometheus, screen, sysfs, times, tracefs
 from triagectl.counters import Counts
 from triagectl.errors import RequestError
 from triagectl.processes import Table
@@ -22,16 +22,14 @@ from triagectl.usage import Account, Usage
 EVENTS = (
     "block/block_bio_queue",
     "block/block_bio_backmerge",
-    "block/block_bio_frontmerge",
-    "block/block_rq_merge",
     "block/block_rq_issue",
-    "block/block_rq_requeue",
     "block/block_rq_complete",
+    *tracefs.SELDOM,
 )
 #: Times are of the last seconds, so that there are enough for a P99.
 _MEMORY_S = 10.0
 #: For each CPU: the events of a slice that came to one CPU alone, several times over.
-BUFFER_KIB = 512
+BUFFER_KIB = 256
 _ROWS = 12
 
 
@@ -123,6 +121,8 @@ def view(
     """Return all that is told of a disk: counts are exact, times and shares are of the sample."""
     accounts = usage.accounts(disk.dev)
     latest = {(a.process.pid, a.of): a for a in usage.accounts(disk.dev, latest=True)}
+    # Where all of an interval was a pause, shares are those of before.
+    latest = latest or {(a.process.pid, a.of): a for a in accounts}
     every = list(latest.values())
     sampled = sum(account.requests for account in every)
     sampled_bytes = sum(account.bytes for account in every)
@@ -139,9 +139,9 @@ def view(
             "share": sum(account.served_ns for account in of) / served if served else 0.0,
         }
 
-    def times(of: Sequence[Account]) -> dict[str, Any]:
-        queue = histogram.merged(account.queue for account in of)
-        device = histogram.merged(account.device for account in of)
+    def percentiles(of: Sequence[Account]) -> dict[str, Any]:
+        queue = times.merged(account.queue for account in of)
+        device = times.merged(account.device for account in of)
         return {
             "requests_timed": queue.count,
             "queue_p50_ns": queue.quantile(0.5),
@@ -156,7 +156,7 @@ def view(
             "name": account.process.name,
             "class": account.of,
             **rates([latest[key]] if (key := (account.process.pid, account.of)) in latest else []),
-            **times([account]),
+            **percentiles([account]),
             "behind": [
                 {"pid": other.pid, "name": other.name, "requests": round(mean, 2)}
                 for other, mean in usage.behind(account)
@@ -169,7 +169,7 @@ def view(
         {
             "class": of,
             **rates([account for account in every if account.of == of]),
-            **times([account for account in accounts if account.of == of]),
+            **percentiles([account for account in accounts if account.of == of]),
         }
         for of in sorted({account.of for account in accounts}, key=_order)
     ]

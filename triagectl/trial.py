@@ -11,11 +11,11 @@ from typing import Any
 
 from triagectl import compare, counters, screen, setby, sysfs, top, tracefs, wayback
 from triagectl.errors import CtlError, RequestError
-from triagectl.histogram import Histogram
 from triagectl.requests import Matcher, Request
 from triagectl.sampling import Sampler
 from triagectl.sysfs import Disk
 from triagectl.system import System
+from triagectl.times import Times
 
 #: After a change the queue that was there has to pass.
 _SETTLE_S = 3.0
@@ -44,8 +44,8 @@ class Options:
 class Block:
     """What was measured in some seconds."""
 
-    read: Histogram = field(default_factory=Histogram)
-    write: Histogram = field(default_factory=Histogram)
+    read: Times = field(default_factory=Times)
+    write: Times = field(default_factory=Times)
     figures: dict[str, float] = field(default_factory=dict)
 
     def finished(self, request: Request) -> None:

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triagectl import ioprio
-from triagectl.histogram import Histogram
 from triagectl.processes import Process, Table
 from triagectl.requests import Request
+from triagectl.times import Times
+
+#: A prime, so that what takes turns is not always looked at in the same turn.
+_BEHIND_EACH = 7
 
 
 @dataclass
 class Account:
     """Requests of one process in one class.
 
-    behind  of other threads, how many requests the disk had as each of these was sent to it
+    behind  of each thread, the requests that the disk had, summed over `looks` moments in which
+            one of this account was sent to it
     """
 
     process: Process
@@ -23,8 +27,9 @@ class Account:
     requests: int = 0
     bytes: int = 0
     served_ns: int = 0
-    queue: Histogram = field(default_factory=Histogram)
-    device: Histogram = field(default_factory=Histogram)
+    queue: Times = field(default_factory=Times)
+    device: Times = field(default_factory=Times)
+    looks: int = 0
     behind: Counter[int] = field(default_factory=Counter)
 
     def add(self, request: Request) -> None:
@@ -42,6 +47,7 @@ class Account:
         self.served_ns += other.served_ns
         self.queue.merge(other.queue)
         self.device.merge(other.device)
+        self.looks += other.looks
         self.behind.update(other.behind)
 
 
@@ -67,6 +73,7 @@ class Usage:
         self._now: dict[Key, Account] = {}
         self._threads: dict[tuple[int, int, int | None], Account] = {}
         self._past.append(self._now)
+        self._issued = 0
 
     def turn(self) -> None:
         """Begin a new interval, and forget the oldest."""
@@ -90,10 +97,15 @@ class Usage:
         return found
 
     def issued(self, request: Request) -> None:
-        """Note whose requests the disk has as this one comes to it."""
-        inside = self.inside[request.dev]
-        if inside:
-            self._account(request).behind.update(inside)
+        """Note whose requests the disk has as this one comes to it, one time of some."""
+        self._issued += 1
+        if self._issued % _BEHIND_EACH:
+            return
+        account = self._account(request)
+        account.looks += 1
+        behind = account.behind
+        for tid, count in self.inside[request.dev].items():
+            behind[tid] += count
 
     def finished(self, request: Request) -> None:
         """Count a request that is done."""
@@ -119,5 +131,4 @@ class Usage:
             other = self.table.of(tid, b"")
             if other.pid != account.process.pid:
                 found[other] += count
-        requests = max(1, account.requests)
-        return [(process, count / requests) for process, count in found.most_common(3)]
+        return [(process, count / account.looks) for process, count in found.most_common(3)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from triagectl import explain, status, top, trial, wayback
+from triagectl import doctor, explain, status, top, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.system import System
 
@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     _add_top(commands)
     _add_explain(commands)
     _add_try(commands)
+    _add_doctor(commands)
     _add_put_back(commands)
     return made
 
@@ -169,6 +170,28 @@ def _try(system: System, given: argparse.Namespace) -> int:
         given.undo,
     )
     return trial.run(system, options)
+
+
+def _add_doctor(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "doctor",
+        help="write one file with all that a report of a bug needs",
+        description="Write one file with all that a report of a bug needs. Host names, serial "
+        "numbers, mount paths, addresses and processes' arguments are left out.",
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the file (default: triagectl-doctor-TIME.txt here)",
+    )
+    command.add_argument("--json", action="store_true", help="write JSON in place of text")
+    command.set_defaults(run=_doctor)
+
+
+def _doctor(system: System, given: argparse.Namespace) -> int:
+    return doctor.run(system, doctor.Options(given.output, given.json))
 
 
 def _add_put_back(commands: _Commands) -> None:

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 _WANTED = re.compile(
-    r"triage|iosched|io scheduler|I/O error|blk_|block (device|layer)|buffer_head|critical (medium|target)|"
+    r"triage|iosched|io scheduler|I/O error|blk_|block (device|layer)|buffer_head|"
+    r"critical (medium|target)|"
     r"\bnvme|\bata\d|\bsd \d|\bscsi|virtio_blk|null_blk|mmc\d|hung_task|blocked for more|"
     r"BUG|WARNING|Oops|general protection|RIP:|Call Trace|^ +\S+\+0x|Tainted|lockdep|rcu:.*stall"
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from triagectl import ioprio
 from triagectl.errors import RequestError
+from triagectl.requests import text
 from triagectl.system import System, names, number, read
 
 #: More threads than this are not remembered: ever new ones come.
@@ -45,7 +46,7 @@ class Table:
         pid = int(leader[1]) if leader else tid
         name = read(self._proc / str(pid) / "comm")
         if name is None:
-            name = comm.rstrip(b"\0").decode(errors="replace")
+            name = text(comm).decode(errors="replace")
         # A kworker's name goes on with what it does at this moment.
         return Process(
             pid,

@@ -14,6 +14,11 @@ from triagectl.ringbuffer import Event
 SECTOR = 512
 
 
+def text(field: bytes) -> bytes:
+    """Return a field of text: what comes behind its end is what was there before."""
+    return field.partition(b"\0")[0]
+
+
 @dataclass(slots=True)
 class Request:
     """One request and the times of its life in ns; 0: not seen.
@@ -137,9 +142,9 @@ class Matcher:
         if other is not None:
             other.twice = True
             return
-        write = b"R" not in rwbs
+        write = not rwbs.startswith(b"R")
         self.pending[key] = Request(
-            dev, sector, sectors, write, not write or b"S" in rwbs, tid, comm, time
+            dev, sector, sectors, write, not write or b"S" in text(rwbs), tid, comm, time
         )
 
     def _getrq(self, event: Event) -> None:
@@ -176,6 +181,8 @@ class Matcher:
 
     def _issue(self, event: Event) -> None:
         time, _, _, dev, sector, sectors, ioprio, _, _ = event
+        if not sectors:
+            return  # a flush: its sector 0 is no place
         request = self.pending.get((dev, sector))
         if request is None:
             self.unseen += 1
@@ -199,8 +206,8 @@ class Matcher:
         _, _, dev, sector, _, _, of, reason = event
         request = self.pending.get((dev, sector))
         if request is not None:
-            request.of = of.rstrip(b"\0").decode()
-            request.reason = reason.rstrip(b"\0").decode()
+            request.of = text(of).decode()
+            request.reason = text(reason).decode()
 
     def _hold(self, event: Event) -> None:
         if self.held is not None:
@@ -209,10 +216,10 @@ class Matcher:
     def _complete(self, event: Event) -> None:
         time, _, _, dev, sector, sectors = event
         request = self.pending.get((dev, sector))
-        if request is None or not request.issued:
+        if request is None or not request.issued or not sectors:
             return
         del self.pending[dev, sector]
-        if 0 < sectors < request.sectors:
+        if sectors < request.sectors:
             # A part of it: the rest goes on from the next sector.
             request.sector += sectors
             request.sectors -= sectors

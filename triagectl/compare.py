@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 #: Blocks of time, each one value of a figure, that a comparison takes.
 BLOCKS = 6
-_RESAMPLES = 2000
+_RESAMPLES = 1000
 #: Several figures are compared at once: with 95 % one in twenty would differ by chance.
 _CONFIDENCE = 0.99
 #: Less than this is no reason to change a machine.

@@ -22,6 +22,9 @@ _SLICE_MOST = 0.1
 #: The events that a slice should have: enough to share the cost of a window, and few enough that
 #: the buffers hold them, also if one CPU has them all.
 _EVENTS = 1500
+#: CPU time, in s, that may be used before it was earned: several windows' worth. Without it a
+#: pause would cost more than it saves, as to open a window again costs 2 ms.
+_AHEAD = 0.01
 #: How long the last requests of a window are waited for, in s.
 _TAIL = 1.0
 
@@ -54,7 +57,7 @@ class Sampler:
             self._window(until)
             if self.clock() >= until:
                 break
-            owed = (self.cpu() - self._cpu_began) / self.limit
+            owed = (self.cpu() - self._cpu_began - _AHEAD) / self.limit
             pause = owed - (self.clock() - self._began)
             if pause > 0:
                 self._close()

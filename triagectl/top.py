@@ -245,7 +245,7 @@ def _disk(one: dict[str, Any]) -> list[str]:
         return (
             f"{pid:>7} {name:<13.13} {of:<6} {use:>4} {iops:>5} {size:>5}"
             + "".join(f" {cell:>5}" for cell in four)
-            + f"  {behind:<10.10}"
+            + f"  {behind:<9.9}"
         ).rstrip()
 
     lines.append(f"{'':47}queue       device")

@@ -31,7 +31,7 @@ QUEUE = ("nr_requests", "wbt_lat_usec")
 #: How long the keeper may take to start, in s: on a machine that has no CPU left too.
 _START_S = 30.0
 #: How long after the end of its time a process may still put back by itself, in s.
-_GRACE_S = 15.0
+GRACE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def keep(system: System, name: str) -> int:
     if fd >= 0 and alive(state["pid"], state["started"]):
         waiting = select.poll()
         waiting.register(fd, select.POLLIN)
-        left = state["until"] + _GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
+        left = state["until"] + GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
         waiting.poll(max(0.0, left) * 1000)
     if not state_file(system, name).exists():
         return 0

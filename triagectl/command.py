@@ -118,12 +118,13 @@ def _add_explain(commands: _Commands) -> None:
     command.add_argument(
         "--count", type=_count, default=5, metavar="N", help="requests of each disk (default: 5)"
     )
+    command.add_argument("--pid", type=_count, metavar="PID", help="only requests of this process")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_explain)
 
 
 def _explain(system: System, given: argparse.Namespace) -> int:
-    options = explain.Options(given.disks, given.seconds, given.count, given.json)
+    options = explain.Options(given.disks, given.seconds, given.count, given.pid, given.json)
     return explain.run(system, options)
 
 

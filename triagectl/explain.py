@@ -38,6 +38,7 @@ class Options:
     disks: Sequence[str]
     seconds: float = 10.0
     count: int = 5
+    pid: int | None = None
     json: bool = False
 
 
@@ -87,7 +88,7 @@ def run(system: System, options: Options) -> int:
     table = Table(system)
     done = {disk.name: counters.of(disk).since(before[disk.name]).requests for disk in disks}
     views = [
-        _about(disk, recording, table, options.count, now) | {"completed": done[disk.name]}
+        _about(disk, recording, table, options, now) | {"completed": done[disk.name]}
         for disk in disks
     ]
     about = {
@@ -114,7 +115,9 @@ def place(disk: Disk) -> Place:
     )
 
 
-def _about(disk: Disk, recording: Recording, table: Table, count: int, now: int) -> dict[str, Any]:
+def _about(
+    disk: Disk, recording: Recording, table: Table, options: Options, now: int
+) -> dict[str, Any]:
     requests = recording.requests[disk.dev]
     setup = place(disk)
 
@@ -127,7 +130,12 @@ def _about(disk: Disk, recording: Recording, table: Table, count: int, now: int)
         return ioprio.group(priority, setup.scheduler, dict(setup.tunables))
 
     seen = Seen(setup, requests, class_of, recording.held[disk.dev])
-    slowest = heapq.nlargest(count, requests, key=lambda r: r.end(now) - r.queued)
+    wanted = [
+        request
+        for request in requests
+        if options.pid in (None, table.of(request.tid, request.comm).pid)
+    ]
+    slowest = heapq.nlargest(options.count, wanted, key=lambda r: r.end(now) - r.queued)
     return {
         "disk": disk.name,
         "scheduler": setup.scheduler,

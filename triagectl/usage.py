@@ -29,6 +29,7 @@ class Account:
     served_ns: int = 0
     queue: Times = field(default_factory=Times)
     device: Times = field(default_factory=Times)
+    total: Times = field(default_factory=Times)
     looks: int = 0
     behind: Counter[int] = field(default_factory=Counter)
 
@@ -39,6 +40,7 @@ class Account:
         self.served_ns += request.served
         self.queue.add(max(0, request.waited))
         self.device.add(max(0, request.served))
+        self.total.add(max(0, request.waited + request.served))
 
     def merge(self, other: "Account") -> None:
         """Count what another has counted."""
@@ -47,6 +49,7 @@ class Account:
         self.served_ns += other.served_ns
         self.queue.merge(other.queue)
         self.device.merge(other.device)
+        self.total.merge(other.total)
         self.looks += other.looks
         self.behind.update(other.behind)
 

@@ -13,12 +13,12 @@ demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
 test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
+	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/triagectl tests/modeldisk tests/kernel tests/product
 
-check: ## types, lint and format of the lab; checkpatch and sparse on the modules
+check: ## types, lint and format of the lab and triagectl; checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
-	$(developer) -m mypy lab/triagelab tests
+	$(developer) -m mypy lab/triagelab triagectl tests
 	./triage modules --check
 
 modules: ## build the kernel modules for KERNEL (default 6.12)

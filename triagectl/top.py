@@ -218,12 +218,13 @@ def rendered(views: Sequence[dict[str, Any]], about: dict[str, Any], interval: f
 
 def _disk(one: dict[str, Any]) -> list[str]:
     duration: Callable[[int | None], str] = screen.duration
-    lines = [
+    head = (
         f"{one['disk']} [{one['scheduler']}]  {screen.amount(one['iops'])} IOPS  "
         f"read {screen.amount(one['read_bytes_per_s'])}B/s  "
         f"write {screen.amount(one['written_bytes_per_s'])}B/s  "
         f"busy {one['busy']:.0%}  in flight {one['in_flight']}"
-    ]
+    )
+    lines = screen.wrapped(head, 2).split("\n")
     inside = one["triage"]
     if inside:
         lines.append(

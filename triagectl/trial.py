@@ -130,7 +130,8 @@ def run(system: System, options: Options) -> int:
         after = meter.blocks(around, "put back")
     _tell("")
     verdicts = _verdicts([*before, *after], during)
-    answer = "unknown" if changed else compare.summary(verdicts)
+    idle = any(not block.figures["requests/s"] for block in [*before, *during, *after])
+    answer = "unknown" if changed or idle else compare.summary(verdicts)
     if options.json:
         print(json.dumps(_json(disk, options, answer, verdicts, left)))
     else:
@@ -208,7 +209,7 @@ _SENTENCES = {
     "harmed": "It harmed: nothing that was measured got better.",
     "mixed": "Mixed: some of it got better, some worse. The choice is yours.",
     "no difference": "No difference was seen.",
-    "unknown": "There was too little load to judge.",
+    "unknown": "There was too little load to judge, or none for a part of the time.",
 }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The way back of a try: on files, and of a loop device whose try is killed."""
 
+import json
 import os
 import shutil
 import signal
@@ -138,6 +139,30 @@ def test_an_unknown_tunable_changes_nothing(
     with pytest.raises(RequestError, match="no tunable 'fifo_bitch'"):
         trial.run(machine.system, options)
     assert disk.tunables == {"fifo_batch": "16"}
+
+
+@pytest.mark.parametrize(("iops", "answer"), [(100.0, "harmed"), (0.0, "unknown")])
+def test_a_load_that_is_not_there_is_not_judged(
+    iops: float,
+    answer: str,
+    machine: Machine,
+    no_keeper: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The load is there before, half of it meanwhile, and afterwards it has gone on or ended."""
+    monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
+    rates = {"before": 100.0, "put back": iops}
+
+    def blocks(_: trial.Meter, __: float, what: str) -> list[trial.Block]:
+        rate = rates.get(what, 50.0)
+        return [trial.Block(figures={"requests/s": rate + n * bool(rate)}) for n in range(6)]
+
+    monkeypatch.setattr(trial.Meter, "blocks", blocks)
+    machine.disk(fifo_batch=16)
+    options = trial.Options("sda", None, {"fifo_batch": "9"}, 6, json=True)
+    assert trial.run(machine.system, options) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == answer
 
 
 def test_somebody_elses_choice_meanwhile_is_told(

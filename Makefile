@@ -13,15 +13,15 @@ demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
 test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/proof tests/modeldisk tests/kernel tests/packaging tests/product
+	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel tests/packaging tests/product
 
 proof: ## explore the protocol of triage's core, under weak memory too
 	PYTHONPATH=lab $(developer) -m pytest tests/proof
 
-check: ## types, lint and format of the lab; checkpatch and sparse on the modules
+check: ## types, lint and format of the lab and triagectl; checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
-	$(developer) -m mypy lab/triagelab packaging tests
+	$(developer) -m mypy lab/triagelab triagectl packaging tests
 	./triage modules --check
 
 modules: ## build the kernel modules for KERNEL (default 6.12)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the command's tests share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.triagectl.machine import Machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pages of a trace ring buffer, as the kernel makes them, out of events."""
+
+import struct
+from collections.abc import Sequence
+
+#: As 6.12 has them, but for what is not read.
+FORMAT = """\
+name: block_rq_issue
+ID: {id}
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:char comm[16];\toffset:24;\tsize:16;\tsigned:0;
+"""
+HEADER = """\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+"""
+
+
+def event(of: int, pid: int, dev: int, sector: int, comm: bytes, delta: int = 0) -> bytes:
+    """An event of 40 bytes, the header before it left out of that."""
+    data = struct.pack("=HHiIIQ16s", of, 0, pid, dev, 0, sector, comm)
+    return struct.pack("=I", len(data) // 4 | delta << 5) + data
+
+
+def long_event(of: int, sector: int, length: int, delta: int) -> bytes:
+    """An event whose length does not fit into its header."""
+    data = struct.pack("=HHiIIQ", of, 0, 1, 2, 0, sector).ljust(length, b"\0")
+    return struct.pack("=II", delta << 5, length + 4) + data
+
+
+def extend(time: int) -> bytes:
+    """More time than an event's header can have."""
+    return struct.pack("=II", 30 | (time & (1 << 27) - 1) << 5, time >> 27)
+
+
+def stamp(time: int) -> bytes:
+    """An absolute time."""
+    return struct.pack("=II", 31 | (time & (1 << 27) - 1) << 5, time >> 27 & 0xFFFFFFFF)
+
+
+def discarded(length: int, delta: int) -> bytes:
+    """An event that a filter has thrown away."""
+    return struct.pack("=II", 29 | delta << 5, length).ljust(length + 4, b"\0")
+
+
+def page(time: int, parts: Sequence[bytes], missed: bool = False) -> bytes:
+    """A page that begins at a time."""
+    data = b"".join(parts)
+    head = struct.pack("=QQ", time, len(data) | missed << 31)
+    return (head + data).ljust(4096, b"\0")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Why a request was slow: each cause in a prepared case."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from triagectl.causes import Cause, Place, Seen, find
+from triagectl.requests import Request
+
+MS = 1_000_000
+VICTIM, OTHER = 1, 2
+NOW = 10_000 * MS
+
+
+def request(
+    tid: int,
+    queued: float,
+    got: float,
+    issued: float,
+    completed: float,
+    of: str = "NORMAL",
+    reason: str = "",
+    write: bool = False,
+) -> Request:
+    """A request of 4 KiB by its times in ms."""
+    one = Request(1, 0, 8, write, not write, tid, b"x", int(queued * MS), of=of, reason=reason)
+    one.got = one.inserted = int(got * MS)
+    one.issued = int(issued * MS)
+    one.completed = int(completed * MS)
+    return one
+
+
+def cause(
+    victim: Request, others: Sequence[Request], held: Sequence[float] = (), **place: object
+) -> Cause:
+    tunables = {key: str(value) for key, value in place.items() if key.startswith("limit_")}
+    scheduler = str(place.get("scheduler", "triage"))
+    wbt = 75000 if place.get("wbt") else 0
+    seen = Seen(
+        Place(scheduler, tunables, tags=64, queues=1, wbt_us=wbt),
+        [victim, *others],
+        lambda one: one.of,
+        [int(time * MS) for time in held],
+    )
+    return find(victim, seen, NOW)
+
+
+def alone(count: int = 20) -> list[Request]:
+    """What the device takes for a request with nothing beside it: 0.1 ms."""
+    return [request(OTHER, 900 + n, 900 + n, 900 + n, 900.1 + n) for n in range(count)]
+
+
+def test_depth() -> None:
+    inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
+    found = cause(request(VICTIM, 5, 5, 5, 12), [*inside, *alone()], scheduler="none")
+    assert found.name == "depth"
+    assert found.others == {OTHER: 32}
+    assert "triagectl try" in found.do
+
+
+def test_a_tag() -> None:
+    holding = [request(OTHER, 0, 1, 2, 30 + n / 2) for n in range(64)]
+    found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*holding, *alone()])
+    assert found.name == "tag"
+    assert found.others[OTHER] >= 58
+    assert "nr_requests" in found.do
+
+
+def test_aging() -> None:
+    aged = [request(OTHER, 0, 0, 10 + n, 10.9 + n, "LOW", "aged") for n in range(40)]
+    found = cause(request(VICTIM, 9, 9, 51, 51.2, "HIGH"), [*aged, *alone()])
+    assert found.name == "aging"
+    assert "aging_expire_low" in found.do
+
+
+def test_a_limit() -> None:
+    mine = [request(VICTIM, 0, 0, 100 + 100 * n, 100.2 + 100 * n, "LOW") for n in range(8)]
+    others = [request(OTHER, 0, 0, 100 + n, 100.2 + n, "NORMAL") for n in range(700)]
+    victim = request(VICTIM, 50, 50, 850, 850.2, "LOW")
+    found = cause(victim, [*mine, *others, *alone()], limit_iops_low=10)
+    assert (found.name, found.do) == ("limit", "raise limit_iops_low 10, or set it to 0")
+    # A limit that is far away is not why.
+    assert cause(victim, [*mine, *others, *alone()], limit_iops_low=1).name != "limit"
+    assert cause(victim, [*mine, *others, *alone()], limit_iops_normal=10).name != "limit"
+
+
+@pytest.mark.parametrize("part", ["device", "queue", "tag"])
+def test_a_stalled_device(part: str) -> None:
+    """It stalls from 100 to 400 ms, with requests inside."""
+    stuck = [request(OTHER, 99, 99, 99.5, 400 + n / 10) for n in range(10)]
+    times = {
+        "device": (100, 100, 100, 400),
+        "queue": (110, 110, 400.2, 400.5),
+        "tag": (110, 400.2, 400.3, 400.5),
+    }[part]
+    found = cause(request(VICTIM, *times), [*stuck, *alone()])
+    assert found.name == "stall"
+    assert int(found.text.split(" for ")[1].split()[0]) >= 290
+
+
+def test_a_device_that_never_answers() -> None:
+    victim = request(VICTIM, 100, 100, 100, 0)
+    assert cause(victim, alone()).name == "stall"
+    # Nor is one that was given up later than its stall began.
+    victim.until = 1100 * MS
+    assert cause(victim, []).name == "stall"
+
+
+def test_a_device_without_work_has_not_stalled() -> None:
+    before = request(OTHER, 0, 0, 0, 1)
+    victim = request(VICTIM, 400, 400, 400, 430)
+    assert cause(victim, [before, *alone()]).name == "device"
+
+
+def test_somebodys_priority() -> None:
+    high = [request(OTHER, n, n, n + 0.1, n + 0.9, "HIGH", "sparse") for n in range(10, 60)]
+    found = cause(request(VICTIM, 10, 10, 60, 60.2), [*high, *alone()])
+    assert found.name == "priority"
+    assert found.others == {OTHER: 50}
+    assert "share_normal" in found.do
+
+
+def test_the_budget_of_bulk() -> None:
+    peers = [request(OTHER, n, n, n + 0.1, n + 0.9) for n in range(10, 60, 10)]
+    held = [10 + n for n in range(50)]
+    found = cause(request(VICTIM, 10, 10, 60, 60.2), [*peers, *alone()], held)
+    assert found.name == "budget"
+
+
+def test_too_much_of_the_same() -> None:
+    own = [request(VICTIM, n, n, n + 0.1, n + 0.9) for n in range(10, 60)]
+    found = cause(request(VICTIM, 10, 10, 60, 60.2), [*own, *alone()], scheduler="bfq")
+    assert found.name == "order"
+    assert "50 of them of its own thread" in found.text
+
+
+def test_writeback_throttling() -> None:
+    victim = request(VICTIM, 10, 60, 60.1, 60.2, write=True)
+    victim.sync = False
+    assert cause(victim, alone(), wbt=True).name == "writeback"
+    assert cause(victim, alone()).name == "unknown"
+
+
+def test_the_devices_own_time() -> None:
+    assert cause(request(VICTIM, 5, 5, 5, 12), alone()).name == "device"

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line as its users have it."""
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.triagectl.machine import Machine
+from triagectl import command
+
+LAUNCHER = Path(command.__file__).parent / "triagectl"
+
+
+def test_through_a_link_and_whatever_python_is_told(tmp_path: Path) -> None:
+    link = tmp_path / "triagectl"
+    link.symlink_to(LAUNCHER)
+    (tmp_path / "argparse.py").write_text("raise SystemExit(9)")
+    done = subprocess.run(
+        [link, "--help"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("status", "top", "explain", "try", "doctor"):
+        assert f"\n    {name} " in done.stdout
+    assert "put-back" not in done.stdout
+
+
+def subcommands() -> dict[str, argparse.ArgumentParser]:
+    for action in command.parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    raise AssertionError("no subcommands")
+
+
+def test_every_option_has_a_help_text() -> None:
+    for name, one in subcommands().items():
+        if name != "put-back":
+            assert one.description
+            assert not [a.dest for a in one._actions if not a.help], name
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "top --interval 0.1",
+        "top --count 0",
+        "top sdz",
+        "explain sdz",
+        "try sda --for 3s --scheduler bfq",
+        "try sda --for 10 --scheduler bfq",
+        "try sda --set fifo_batch",
+        "try sda",
+        "status --pid 0",
+        "status --pid 1 --unit x",
+        "status --unit x",
+        "bogus",
+    ],
+)
+def test_a_request_without_sense_ends_with_2(
+    words: str, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.disk()
+    try:
+        status = command.main(words.split(), machine.system)
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 2
+    assert capsys.readouterr().err.strip()
+
+
+def test_without_tracefs_it_says_what_to_do(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.disk()
+    assert command.main(["top", "sda"], machine.system) == 2
+    assert "mount -t tracefs" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The file for a report: what must be in it, and what must not."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.triagectl.machine import Machine
+from triagectl import doctor, kernellog, private
+from triagectl.errors import RequestError
+
+SECRETS = {
+    "proc/sys/kernel/hostname": "db7.example.org",
+    "sys/block/sda/device/serial": "WD-WX11A2233445",
+    "sys/block/sda/device/wwid": "naa.50014ee2b5f3a4c1",
+    "sys/block/dm-0/dm/name": "vault--acme-payroll",
+    "etc/machine-id": "0123456789abcdef0123456789abcdef",
+    "home/alice/x": "",
+}
+LOG = [
+    "6,1,1000000,-;Command line: root=UUID=11111111-2222-3333-4444-555555555555 key=hunter2",
+    "6,2,2000000,-;io scheduler triage registered",
+    "3,3,3500000,-;I/O error, dev sda, sector 8 on db7.example.org serial WD-WX11A2233445",
+    "4,4,4000000,-;EXT4-fs (vault--acme-payroll): mounted",
+    "3,5,5000000,-;nvme nvme0: eui.0025385b71b00001 at 10.1.2.3 fe80:0:0:0:1:2:3:4 reset",
+    "3,6,6000000,-;WARNING: scsi of bob@example.com at 52:54:00:12:34:56 /home/bob/x /mnt/acme",
+]
+PRIVATE = (
+    "db7", "example", "WD-WX", "50014ee2", "payroll", "0123456789abcdef", "alice", "bob",
+    "hunter2", "11111111-2222", "0025385b71b00001", "10.1.2.3", "fe80", "52:54:00", "acme",
+    "secret-argument",
+)  # fmt: skip
+
+
+@pytest.fixture
+def planted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine full of secrets."""
+    machine.disk(fifo_batch=16)
+    machine.stacked("dm-0", "LVM-Acme0123", "sda")
+    for name, text in SECRETS.items():
+        machine.file(name, text)
+    machine.file("proc/self/mounts", "/dev/sda1 /mnt/acme ext4 rw 0 0\n")
+    machine.file("proc/7/cmdline", "psql\0secret-argument\0")
+    machine.file("proc/7/task/7/comm", "psql")
+    machine.file("proc/cmdline", "root=/dev/mapper/vault--acme-payroll elevator=none key=hunter2")
+    machine.file("etc/os-release", 'PRETTY_NAME="Debian 12"\n')
+    monkeypatch.setattr(kernellog, "lines", lambda _: kernellog.wanted(LOG))
+    return machine
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_private_things_are_left_out_and_all_else_is_there(
+    as_json: bool, planted: Machine, tmp_path: Path
+) -> None:
+    path = tmp_path / "report"
+    assert doctor.run(planted.system, doctor.Options(path, as_json)) == 0
+    text = path.read_text()
+    if as_json:
+        json.loads(text)
+    assert [word for word in PRIVATE if word in text] == []
+    for word in (
+        "Debian 12",
+        "elevator=none (2 other words left out)",
+        "MODEL 1",
+        "fifo_batch",
+        "mq-deadline",
+        "io scheduler triage registered",
+        "I/O error, dev sda, sector 8",
+        "dm-0",
+        "the kernel's default",
+    ):
+        assert word in text
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_logs_other_lines_are_not_taken() -> None:
+    said = kernellog.wanted(LOG)
+    assert len(said) == 4
+    assert said[0] == "[2.000] io scheduler triage registered"
+
+
+def test_a_file_that_is_there_is_kept(planted: Machine, tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    path.write_text("mine")
+    with pytest.raises(RequestError, match="exists"):
+        doctor.run(planted.system, doctor.Options(path))
+    assert path.read_text() == "mine"
+    with pytest.raises(RequestError, match="no folder"):
+        doctor.run(planted.system, doctor.Options(tmp_path / "missing/report"))
+
+
+def test_words_are_replaced_whole(machine: Machine) -> None:
+    machine.file("proc/sys/kernel/hostname", "disk")
+    scrub = private.Scrubber(machine.system).text
+    assert scrub("disk of diskstats") == "<host> of diskstats"
+
+
+def test_numbers_that_are_no_addresses_stay(machine: Machine) -> None:
+    machine.file("proc/sys/kernel/hostname", "some-host")
+    scrub = private.Scrubber(machine.system).text
+    for text in ("6.12.117", "259:0", "12:30:45", "sector 123456789", "0x1f 1.2.3", "8:0 0:1:2"):
+        assert scrub(text) == text
+
+
+def test_of_processes_only_counts(machine: Machine) -> None:
+    for pid in (os.getpid(), os.getppid()):
+        machine.file(f"proc/{pid}/task/{pid}/comm", "x")
+    found = doctor.collected(machine.system)["processes"]
+    assert found["threads"] == 2
+    assert sum(found["by I/O priority"].values()) == 2

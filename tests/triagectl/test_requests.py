@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Requests out of events."""
+
+from tests.triagectl.test_ringbuffer import recorded
+from triagectl.requests import Matcher, Request, text
+from triagectl.ringbuffer import Event
+
+DEV, PART = 8 << 20, 8 << 20 | 1
+
+
+class Log:
+    """A matcher, and what it told."""
+
+    def __init__(self) -> None:
+        self.done: list[Request] = []
+        self.given_up: list[Request] = []
+        self.matcher = Matcher({PART: DEV}, self.done.append, gave_up=self.given_up.append)
+
+    def feed(self, *events: Event) -> list[Request]:
+        self.matcher.feed(events)
+        return self.done
+
+
+def bio(kind: str, at: int, sector: int, sectors: int = 8, dev: int = DEV, tid: int = 7) -> Event:
+    return (at, f"block_{kind}", tid, dev, sector, sectors, b"R", b"fio")
+
+
+def rq(kind: str, at: int, sector: int, sectors: int = 8) -> Event:
+    return (at, f"block_rq_{kind}", 1, DEV, sector, sectors, 0, b"R", b"kworker")
+
+
+def done(at: int, sector: int, sectors: int = 8) -> Event:
+    return (at, "block_rq_complete", 0, DEV, sector, sectors)
+
+
+def test_a_requests_times() -> None:
+    (one,) = Log().feed(
+        bio("bio_queue", 10, 100, dev=PART),
+        bio("getrq", 20, 100, dev=PART),
+        rq("insert", 30, 100),
+        (35, "triage_dispatch", DEV, 100, 4096, 9, b"HIGH\0\0", b"sparse\0"),
+        rq("issue", 40, 100),
+        done(90, 100),
+    )
+    assert (one.queued, one.got, one.inserted, one.issued, one.completed) == (10, 20, 30, 40, 90)
+    assert (one.waited, one.served, one.bytes, one.tid) == (30, 50, 4096, 7)
+    assert (one.of, one.reason) == ("HIGH", "sparse")
+
+
+def test_merged_bios_are_the_requests_they_joined() -> None:
+    log = Log()
+    (one,) = log.feed(
+        bio("bio_queue", 1, 100),
+        bio("getrq", 2, 100),
+        bio("bio_queue", 3, 108),
+        bio("bio_backmerge", 4, 108),
+        bio("bio_queue", 5, 92),
+        bio("bio_frontmerge", 6, 92),
+        rq("issue", 10, 92, 24),
+        done(20, 92, 24),
+    )
+    assert (one.sector, one.sectors, one.queued) == (92, 24, 1)
+    assert not log.matcher.pending
+
+
+def test_of_two_requests_that_join_one_is_left() -> None:
+    log = Log()
+    for sector in (0, 8):
+        log.feed(bio("bio_queue", 1, sector), bio("getrq", 2, sector))
+    log.feed(rq("merge", 3, 8), rq("issue", 4, 0, 16), done(9, 0, 16))
+    assert [one.sectors for one in log.done] == [16]
+    assert not log.matcher.pending
+
+
+def test_the_rest_of_a_split_bio_begins_when_it_has_a_tag() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0, 16), bio("getrq", 2, 0), rq("issue", 3, 0), done(4, 0))
+    log.feed(bio("getrq", 5, 8), rq("issue", 6, 8), done(7, 8))
+    assert [one.queued for one in log.done] == [1, 5]
+
+
+def test_a_part_that_is_done_is_not_the_end() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0, 16), rq("issue", 2, 0, 16), done(3, 0, 8))
+    assert not log.done
+    log.feed(done(9, 8, 8))
+    assert [one.completed for one in log.done] == [9]
+
+
+def test_a_request_that_the_driver_sent_back() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0))
+    log.feed((3, "block_rq_requeue", 1, DEV, 0, 8))
+    assert not log.matcher.inside[DEV]
+    (one,) = log.feed(rq("issue", 5, 0), done(6, 0))
+    assert (one.issued, one.requeues) == (5, 1)
+
+
+def test_two_at_one_sector_are_left_out_and_counted() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), bio("bio_queue", 2, 0), rq("issue", 3, 0), done(4, 0))
+    assert not log.done
+    assert log.matcher.ambiguous == 2
+
+
+def test_flushes_are_not_taken_for_requests_at_sector_0() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0, 0), done(3, 0, 0))
+    assert not log.done
+    assert not log.matcher.pending[DEV, 0].issued
+
+
+def test_what_is_inside() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), bio("bio_queue", 1, 8, tid=9))
+    log.feed(rq("issue", 2, 0), rq("issue", 3, 8))
+    assert log.matcher.inside[DEV] == {7: 1, 9: 1}
+    log.feed(done(4, 0))
+    assert log.matcher.inside[DEV] == {9: 1}
+
+
+def test_a_closed_matcher_follows_those_that_it_has() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0))
+    log.matcher.open = False
+    log.feed(bio("bio_queue", 3, 8), rq("issue", 4, 8), done(5, 8), done(6, 0))
+    assert [one.sector for one in log.done] == [0]
+
+
+def test_a_request_that_is_no_longer_waited_for() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0), bio("bio_queue", 3, 8))
+    log.matcher.give_up(50)
+    (one,) = log.given_up
+    assert (one.served, one.end(99)) == (48, 50)
+
+
+def test_recorded_requests() -> None:
+    log = Log()
+    log.feed(*recorded())
+    reads = [one for one in log.done if not one.write]
+    writes = [one for one in log.done if one.write]
+    assert [(one.sector, one.bytes) for one in reads] == [(1600 + 16 * n, 8192) for n in range(12)]
+    assert sum(one.bytes for one in writes) == 6 * 65536
+    assert {text(one.comm) for one in reads} == {b"dd"}
+    for one in log.done:
+        assert one.queued <= one.got <= one.inserted <= one.issued <= one.completed
+    assert {one.ioprio for one in reads} == {2 << 13 | 4}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sampling: within its limit at any load, and without a preference for fast requests."""
+
+import random
+from typing import cast
+
+import pytest
+
+from triagectl.requests import Matcher, Request
+from triagectl.ringbuffer import Event
+from triagectl.sampling import Sampler
+from triagectl.tracefs import Instance
+
+#: CPU time of an event and of a window, in s, as measured.
+EVENT_S, WINDOW_S = 3e-6, 2e-3
+
+
+class Disk:
+    """A disk with requests at regular times, and a clock that its reader's sleep moves."""
+
+    def __init__(self, iops: float, slow_ns: int = 0) -> None:
+        self.now = 0.0
+        self.used = 0.0
+        self.lost = 0
+        self.lose_once = False
+        self._next = 0
+        self._gap_ns = int(1e9 / iops)
+        self._slow_ns = slow_ns
+        self._on = False
+        self._ends: list[tuple[int, int]] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 1e-5)
+
+    def record(self, on: bool) -> None:
+        if on and not self._on:
+            self.used += WINDOW_S
+            self._next = int(self.now * 1e9 / self._gap_ns) + 1
+            self._ends = []
+        self._on = on
+
+    def read(self) -> list[Event]:
+        until = int(self.now * 1e9)
+        found: list[Event] = []
+        while self._on and self._next * self._gap_ns < until:
+            at, sector = self._next * self._gap_ns, self._next * 8
+            # Every tenth is slow.
+            took = self._slow_ns if self._slow_ns and self._next % 10 == 0 else 50_000
+            found.append((at, "block_bio_queue", 1, 1, sector, 8, b"R", b"x"))
+            found.append((at + 1, "block_rq_issue", 1, 1, sector, 8, 0, b"R", b"x"))
+            self._ends.append((at + took, sector))
+            self._next += 1
+        done = [end for end in self._ends if end[0] < until]
+        self._ends = [end for end in self._ends if end[0] >= until]
+        found += [(at, "block_rq_complete", 0, 1, sector, 8) for at, sector in done]
+        self.used += EVENT_S * len(found)
+        if self.lose_once:
+            self.lose_once = False
+            self.lost += 1
+            return []
+        return sorted(found, key=lambda event: event[0])
+
+
+def sampled(disk: Disk, seconds: float) -> tuple[Sampler, list[Request]]:
+    random.seed(1)
+    done: list[Request] = []
+    matcher = Matcher({}, done.append)
+    sampler = Sampler(
+        cast(Instance, disk),
+        matcher,
+        clock=lambda: disk.now,
+        cpu=lambda: disk.used,
+        sleep=disk.sleep,
+    )
+    while disk.now < seconds:
+        sampler.run(disk.now + 2)
+    return sampler, done
+
+
+@pytest.mark.parametrize("iops", [100, 5_000, 50_000, 500_000])
+def test_the_limit_holds_at_any_load(iops: float) -> None:
+    disk = Disk(iops)
+    _, done = sampled(disk, 10)
+    # 0.03 s: what it may use ahead, and a window that the next pause is to pay for.
+    assert disk.used < 0.015 * disk.now + 0.03
+    assert len(done) > 900
+
+
+def test_on_a_slow_disk_every_request_is_seen() -> None:
+    disk = Disk(200)
+    _, done = sampled(disk, 20)
+    assert len(done) >= 200 * 20 * 0.98
+
+
+def test_slow_requests_are_seen_as_often_as_they_come() -> None:
+    disk = Disk(50_000, slow_ns=30_000_000)
+    _, done = sampled(disk, 16)
+    slow = sum(1 for one in done if one.served > 1_000_000)
+    assert len(done) > 2500
+    assert 0.085 <= slow / len(done) <= 0.115
+
+
+def test_a_loss_leaves_no_request_that_never_ends() -> None:
+    disk = Disk(50_000)
+    sampler, _ = sampled(disk, 2)
+    disk.lose_once = True
+    given_up: list[Request] = []
+    sampler.matcher.gave_up = given_up.append
+    for _ in range(3):
+        sampler.run(disk.now + 2)
+    assert disk.lost == 1
+    assert not given_up

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Who set a scheduler: the prepared cases, and udev's and tuned's files as they read them."""
+
+import os
+
+import pytest
+
+from tests.triagectl.machine import Machine
+from triagectl import setby, tuned, udev, wayback
+
+RULES = "etc/udev/rules.d/90-triage.rules"
+DISK = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", KERNEL=="sd[a-z]|nvme*n*"'
+
+
+def by(machine: Machine, schedulers: str = "mq-deadline [bfq] none") -> setby.Verdict:
+    return setby.verdict(machine.system, machine.disk(schedulers=schedulers))
+
+
+def test_the_kernels_default(machine: Machine) -> None:
+    found = by(machine, "[mq-deadline] bfq none")
+    assert (found.by, found.changed) == ("kernel", "no sign of it")
+
+
+@pytest.mark.parametrize(
+    ("name", "queues", "flags", "default"),
+    [
+        ("sda", 1, None, "mq-deadline"),
+        ("nvme0n1", 4, None, "none"),
+        ("loop0", 1, None, "none"),
+        ("sdb", 4, "alloc_policy=FIFO SHOULD_MERGE|TAG_HCTX_SHARED", "mq-deadline"),
+        ("vda", 1, "alloc_policy=FIFO NO_SCHED_BY_DEFAULT", "none"),
+    ],
+)
+def test_what_the_kernel_itself_chooses(
+    name: str, queues: int, flags: str | None, default: str, machine: Machine
+) -> None:
+    disk = machine.disk(name, queues=queues)
+    if flags:
+        machine.file(f"sys/kernel/debug/block/{name}/hctx0/flags", flags)
+    assert setby.kernel_default(machine.system, disk)[0] == default
+
+
+def test_udev(machine: Machine) -> None:
+    machine.file(RULES, f'# bfq\n{DISK}, \\\n  ATTR{{queue/scheduler}}="bfq"\n')
+    found = by(machine)
+    assert found.by == "udev"
+    assert found.text == f"udev, /{RULES}:2"
+
+
+def test_a_program_of_a_rule_may_have(machine: Machine) -> None:
+    machine.file(RULES, f"{DISK}, RUN+=\"/bin/sh -c 'echo bfq > /sys$devpath/queue/scheduler'\"\n")
+    found = by(machine)
+    assert (found.by, found.text) == ("udev", f"perhaps udev, /{RULES}:1")
+
+
+def test_tuned(machine: Machine) -> None:
+    machine.file(RULES, f'{DISK}, ATTR{{queue/scheduler}}="mq-deadline"\n')
+    machine.file("etc/tuned/active_profile", "mine\n")
+    machine.file("run/tuned/tuned.pid", f"{os.getpid()}\n")
+    machine.file(f"proc/{os.getpid()}/comm", "tuned")
+    machine.file("etc/tuned/mine/tuned.conf", "[main]\ninclude=base\n")
+    machine.file("usr/lib/tuned/base/tuned.conf", "[disk]\nreadahead=>4096\nelevator=foo, bfq\n")
+    found = by(machine)
+    assert found.by == "tuned"
+    assert found.text == "tuned, /usr/lib/tuned/base/tuned.conf:3"
+
+
+def test_tuned_that_does_not_run_has_set_nothing(machine: Machine) -> None:
+    machine.file("etc/tuned/active_profile", "mine\n")
+    machine.file("etc/tuned/mine/tuned.conf", "[disk]\nelevator=bfq\n")
+    assert by(machine).by == "hand"
+
+
+@pytest.mark.parametrize(("devices", "count"), [("sda", 1), ("!sda", 0), ("sdb, nvme*", 0)])
+def test_tuneds_devices(devices: str, count: int, machine: Machine) -> None:
+    machine.file("etc/tuned/active_profile", "mine")
+    machine.file("run/tuned/tuned.pid", "1")
+    machine.file("proc/1/comm", "tuned")
+    machine.file("etc/tuned/mine/tuned.conf", f"[d]\ntype=disk\ndevices={devices}\nelevator=bfq\n")
+    assert len(tuned.lines(machine.system, machine.disk())) == count
+
+
+def test_tmpfiles_and_sysfsutils(machine: Machine) -> None:
+    machine.file("etc/tmpfiles.d/io.conf", "w /sys/block/sd*/queue/scheduler - - - - kyber\n")
+    machine.file("etc/sysfs.conf", "block/sda/queue/scheduler = bfq\n")
+    assert by(machine).text == "sysfsutils, /etc/sysfs.conf:1"
+
+
+def test_a_person(machine: Machine) -> None:
+    machine.file(RULES, f'{DISK}, ATTR{{queue/scheduler}}="kyber"\n')
+    machine.modules("kyber-iosched")
+    found = by(machine)
+    assert found.by == "hand"
+    assert f"/{RULES}:1 would choose kyber" in found.text
+
+
+def test_the_module_is_gone(machine: Machine) -> None:
+    machine.file(RULES, f'{DISK}, ATTR{{queue/scheduler}}="triage"\n')
+    found = by(machine, "[mq-deadline] none")
+    assert found.by == "module gone"
+    assert "asks for triage, which this kernel does not have" in found.text
+    machine.modules("triage-iosched")
+    assert setby.verdict(machine.system, machine.disk("sdb", "[mq-deadline] none")).by == "hand"
+
+
+def test_a_try_that_runs_and_one_that_was_left(machine: Machine) -> None:
+    disk = machine.disk()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wayback, "start_keeper", lambda *_: None)
+        with wayback.kept(machine.system, disk, "bfq", 60):
+            found = setby.verdict(machine.system, disk)
+            assert found.by == "triagectl"
+            assert f"process {os.getpid()}" in found.text
+            patch.setattr(wayback, "alive", lambda *_: False)
+            assert "--undo" in setby.verdict(machine.system, disk).text
+
+
+def test_a_change_since_it_was_written_down(machine: Machine) -> None:
+    disk = machine.disk()
+    setby.record(machine.system)
+    assert setby.verdict(machine.system, disk).changed == "no sign of it"
+    machine.file("sys/block/sda/queue/scheduler", "mq-deadline [bfq] none")
+    assert "it was mq-deadline" in setby.verdict(machine.system, disk).changed
+
+
+def values(machine: Machine) -> list[tuple[str | None, bool]]:
+    disk = machine.disk(rotational=True)
+    return [(rule.value, rule.certain) for rule in udev.rules(machine.system, disk)]
+
+
+CHOOSE = 'ATTR{queue/scheduler}="bfq"'
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (f'KERNEL=="sd*", {CHOOSE}', [("bfq", True)]),
+        (f'KERNEL!="sd*", {CHOOSE}', []),
+        (f'ATTR{{queue/rotational}}=="1", {CHOOSE}', [("bfq", True)]),
+        (f'ATTR{{queue/rotational}}=="0", {CHOOSE}', []),
+        (f'ATTR{{queue/zoned}}=="none", {CHOOSE}', []),
+        (f'ENV{{ID_BUS}}=="ata", {CHOOSE}', [("bfq", True)]),
+        (f'ENV{{ID_BUS}}=="usb", {CHOOSE}', []),
+        (f'KERNELS=="host0", ATTRS{{model}}=="X*", {CHOOSE}', [("bfq", True)]),
+        (f'KERNELS=="host0", ATTRS{{model}}=="Y*", {CHOOSE}', []),
+        # Both must hold for one device above.
+        (f'KERNELS=="0000:00:1f.2", ATTRS{{model}}=="X*", {CHOOSE}', []),
+        (f'ACTION=="remove", {CHOOSE}', []),
+        (f'TEST=="queue/scheduler", {CHOOSE}', [("bfq", True)]),
+        (f'TEST!="queue/scheduler", {CHOOSE}', []),
+        (f'PROGRAM=="/bin/true", {CHOOSE}', [("bfq", False)]),
+        (f'KERNEL=="sd*", GOTO="end"\n{CHOOSE}\nLABEL="end"\n', []),
+        (f'KERNEL=="vd*", GOTO="end"\n{CHOOSE}\nLABEL="end"\n', [("bfq", True)]),
+        (f"#{CHOOSE}", []),
+        ('ATTR{queue/scheduler}=="bfq"', []),
+    ],
+)
+def test_a_rule_as_udev_reads_it(
+    rule: str, found: list[tuple[str, bool]], machine: Machine
+) -> None:
+    machine.file("run/udev/data/b8:0", "S:disk/by-id/x\nE:ID_BUS=ata\n")
+    machine.file("sys/devices/pci0/0000:00:1f.2/host0/model", "XYZ\n")
+    machine.file("usr/lib/udev/rules.d/60-io.rules", rule + "\n")
+    assert values(machine) == found
+
+
+def test_files_in_order_and_one_in_etc_before_its_namesake(machine: Machine) -> None:
+    machine.file("usr/lib/udev/rules.d/60-io.rules", 'ATTR{queue/scheduler}="none"\n')
+    machine.file("etc/udev/rules.d/60-io.rules", 'ATTR{queue/scheduler}="kyber"\n')
+    machine.file("usr/lib/udev/rules.d/50-io.rules", 'ATTR{queue/scheduler}="bfq"\n')
+    assert values(machine) == [("bfq", True), ("kyber", True)]

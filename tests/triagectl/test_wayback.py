@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The way back of a try: on files, and of a loop device whose try is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.triagectl.machine import Machine
+from triagectl import trial, wayback
+from triagectl.errors import CtlError, RequestError
+from triagectl.sysfs import Disk
+from triagectl.system import System
+
+
+@pytest.fixture
+def no_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+
+
+def chosen(machine: Machine, scheduler: str) -> None:
+    machine.file("sys/block/sda/queue/scheduler", f"none mq-deadline [{scheduler}]")
+
+
+def test_settings_are_put_back(machine: Machine) -> None:
+    disk = machine.disk(fifo_batch=16, front_merges=1)
+    before = wayback.current(disk)
+    machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+    machine.file("sys/block/sda/queue/nr_requests", "7")
+    assert wayback.put_back(disk, before, "mq-deadline") == []
+    assert wayback.current(disk) == before
+
+
+def test_a_third_ones_choice_stays(machine: Machine) -> None:
+    disk = machine.disk()
+    before = wayback.current(disk)
+    chosen(machine, "kyber")
+    (said,) = wayback.put_back(disk, before, "bfq")
+    assert "somebody else chose" in said
+    assert disk.scheduler == "kyber"
+
+
+def test_what_cannot_be_put_back_is_told(machine: Machine) -> None:
+    disk = machine.disk(fifo_batch=16)
+    before = wayback.current(disk)
+    shutil.rmtree(disk.folder / "queue/iosched")
+    (said,) = wayback.put_back(disk, before, "bfq")
+    assert "there is no" in said
+    assert "fifo_batch" in said
+
+
+def test_a_disk_that_is_gone(machine: Machine) -> None:
+    disk = Disk("sdz", machine.root / "sys/block/sdz")
+    assert wayback.put_back(disk, wayback.Settings("none", {}, {}), "bfq") == [
+        "sdz is gone: there is nothing to put back"
+    ]
+
+
+def test_how_it_was_is_written_before_anything_changes(machine: Machine, no_keeper: None) -> None:
+    disk = machine.disk(fifo_batch=16)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        state = wayback.pending(machine.system, "sda")
+        assert state is not None
+        assert state["before"]["scheduler"] == "mq-deadline"
+        assert state["before"]["tunables"] == {"fifo_batch": "16"}
+    assert wayback.pending(machine.system, "sda") is None
+
+
+def test_one_try_at_a_time(machine: Machine, no_keeper: None) -> None:
+    disk = machine.disk()
+    with (
+        wayback.kept(machine.system, disk, "bfq", 60),
+        pytest.raises(RequestError, match=f"process {os.getpid()} tries bfq"),
+        wayback.kept(machine.system, disk, "kyber", 60),
+    ):
+        pass
+
+
+def test_a_try_that_was_left_is_undone_first(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk(fifo_batch=16)
+    with pytest.raises(ZeroDivisionError), monkeypatch.context() as patch:
+        patch.setattr(wayback, "settle", lambda *_: [])
+        with wayback.kept(machine.system, disk, "mq-deadline", 60):
+            machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+            raise ZeroDivisionError
+    monkeypatch.setattr(wayback, "alive", lambda *_: False)
+    with pytest.raises(RequestError, match="--undo"), wayback.kept(machine.system, disk, "x", 60):
+        pass
+    assert trial.run(machine.system, trial.Options("sda", None, {}, 60, undo=True)) == 0
+    assert disk.tunables == {"fifo_batch": "16"}
+
+
+def test_one_that_was_killed_before_it_changed_anything_is_no_hindrance(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk()
+    with monkeypatch.context() as patch:
+        patch.setattr(wayback, "settle", lambda *_: [])
+        with wayback.kept(machine.system, disk, "bfq", 60):
+            pass
+    monkeypatch.setattr(wayback, "alive", lambda *_: False)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (trial.Options("sda", None, {}, 60), "say what to try"),
+        (trial.Options("sdb", "bfq", {}, 60), "unknown disk 'sdb': did you mean 'sda'"),
+        (trial.Options("sda", "cfq", {}, 60), "no scheduler 'cfq'"),
+        (trial.Options("dm-0", "bfq", {}, 60), "dm-0 takes no scheduler: choose it on sda"),
+        (trial.Options("sda", None, {}, 60, undo=True), "nothing is being tried"),
+    ],
+)
+def test_a_request_without_sense(options: trial.Options, said: str, machine: Machine) -> None:
+    machine.disk()
+    machine.stacked("dm-0", "LVM-x", "sda")
+    with pytest.raises(RequestError, match=said):
+        trial.run(machine.system, options)
+    assert not list((machine.root / "run").rglob("try-*"))
+
+
+def test_an_unknown_tunable_changes_nothing(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial.Meter, "blocks", lambda *_: [])
+    disk = machine.disk(fifo_batch=16)
+    options = trial.Options("sda", None, {"fifo_batch": "9", "fifo_bitch": "1"}, 6)
+    with pytest.raises(RequestError, match="no tunable 'fifo_bitch'"):
+        trial.run(machine.system, options)
+    assert disk.tunables == {"fifo_batch": "16"}
+
+
+@pytest.mark.parametrize(("iops", "answer"), [(100.0, "harmed"), (0.0, "unknown")])
+def test_a_load_that_is_not_there_is_not_judged(
+    iops: float,
+    answer: str,
+    machine: Machine,
+    no_keeper: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The load is there before, half of it meanwhile, and afterwards it has gone on or ended."""
+    monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
+    rates = {"before": 100.0, "put back": iops}
+
+    def blocks(_: trial.Meter, __: float, what: str) -> list[trial.Block]:
+        rate = rates.get(what, 50.0)
+        return [trial.Block(figures={"requests/s": rate + n * bool(rate)}) for n in range(6)]
+
+    monkeypatch.setattr(trial.Meter, "blocks", blocks)
+    machine.disk(fifo_batch=16)
+    options = trial.Options("sda", None, {"fifo_batch": "9"}, 6, json=True)
+    assert trial.run(machine.system, options) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == answer
+
+
+def test_somebody_elses_choice_meanwhile_is_told(
+    machine: Machine,
+    no_keeper: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
+
+    def blocks(meter: trial.Meter, _: float, what: str) -> list[trial.Block]:
+        if what.startswith("with"):
+            chosen(machine, "kyber")
+        return []
+
+    monkeypatch.setattr(trial.Meter, "blocks", blocks)
+    machine.disk(fifo_batch=16)
+    with pytest.raises(CtlError, match="something else chose"):
+        trial.run(machine.system, trial.Options("sda", None, {"fifo_batch": "9"}, 6))
+    assert "too little" in capsys.readouterr().out
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Disk]:
+    """A loop device, whose scheduler the kernel lets us choose."""
+    if os.geteuid():
+        pytest.skip("only root has loop devices")
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    attach = ["losetup", "-f", "--show", str(image)]
+    made = subprocess.run(attach, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    name = made.stdout.strip().removeprefix("/dev/")
+    disk = Disk(name, Path("/sys/block") / name)
+    before = disk.scheduler
+    try:
+        if "mq-deadline" not in disk.schedulers:
+            pytest.skip("no mq-deadline here")
+        yield disk
+    finally:
+        if disk.scheduler != before:
+            wayback.choose(disk, before)
+        subprocess.run(["losetup", "-d", f"/dev/{name}"], check=True)
+
+
+def wait_for(what: str, holds: object) -> None:
+    assert callable(holds)
+    latest = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < latest, what
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("who", ["the try", "the try by a signal", "the try before its keeper"])
+def test_killed_at_any_moment_everything_is_as_before(who: str, loop: Disk) -> None:
+    other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
+    before = wayback.current(loop)
+    system = System()
+    state = wayback.state_file(system, loop.name)
+    options = ["--scheduler", other, "--set", "nr_requests=77", "--for", "60s"]
+    quick = Path(__file__).parent / "quick_try.py"
+    words = [sys.executable, str(quick), "try", loop.name, *options]
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        if who == "the try before its keeper":
+            wait_for("a state", state.exists)
+        else:
+            wait_for("a change", lambda: loop.number("queue/nr_requests") == 77)
+            assert loop.scheduler == other
+        running.send_signal(signal.SIGTERM if who == "the try by a signal" else signal.SIGKILL)
+        running.communicate(timeout=60)
+        wait_for("as before", lambda: wayback.current(loop) == before)
+        if who != "the try before its keeper":
+            wait_for("no state left", lambda: not state.exists())
+        assert not list(Path("/sys/kernel/tracing/instances").glob(f"*{running.pid}"))
+    finally:
+        running.kill()
+        running.wait()
+        wait_for("its keeper to end", lambda: not keepers(loop.name))
+        state.unlink(missing_ok=True)
+        wayback.ready_file(system, loop.name).unlink(missing_ok=True)
+
+
+def keepers(disk: str) -> list[str]:
+    """The processes that are to put a disk back."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text().split("\0")
+        except OSError:
+            continue
+        if words[-3:-1] == ["put-back", disk]:
+            found.append(path.parent.name)
+    return found
+
+
+def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
+    """The process that tried hangs; its keeper does not wait for it."""
+    system = System()
+    other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
+    before = wayback.current(loop)
+    # With what it grants the process to put back by itself, 3 s are left.
+    with wayback.kept(system, loop, other, 3 - wayback.GRACE_S):
+        wayback.choose(loop, other)
+        wait_for("as before", lambda: wayback.current(loop) == before)
+        wait_for("no state left", lambda: not wayback.state_file(system, loop.name).exists())
+    wait_for("its keeper to end", lambda: not keepers(loop.name))

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Why a request was slow: the part of its way that took longest, and what was there meanwhile."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from triagectl.requests import SECTOR, Request
+
+#: Longer than this without any answer, while it had work, a device has stalled. A disk with an
+#: arm takes 10 to 20 ms for one request.
+STALL_NS = 50_000_000
+#: A device time this much over the usual one of its kind is slow.
+_SLOW = 2.0
+#: A class sends no more than this over its limit, while that is what holds it.
+_LIMIT_SLACK = 1.3
+#: With so many of the tags in use there are none for a submitter that has had its part.
+_TAGS_TAKEN = 0.9
+_NEVER = 1 << 63
+_CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The disk as it is set up.
+
+    tags    requests that may be queued, of one hardware queue
+    queues  hardware queues
+    """
+
+    scheduler: str
+    tunables: Mapping[str, str]
+    tags: int
+    queues: int
+    wbt_us: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that was recorded of one disk.
+
+    class_of  the class that the scheduler puts a request in
+    held      when triage sent nothing though requests were queued
+    """
+
+    place: Place
+    requests: Sequence[Request]
+    class_of: Callable[[Request], str]
+    held: Sequence[int] = field(default_factory=list)
+
+    @cached_property
+    def silences(self) -> list[tuple[int, int]]:
+        """Return the times from one answer of the device to the next, while it has requests."""
+        steps = []
+        for request in self.requests:
+            if request.issued:
+                steps.append((request.issued, 1))
+                # Of one that is not done, the end of the look is no answer: it only ends here.
+                steps.append((request.completed or request.until or _NEVER, -1))
+        found, inside, since = [], 0, 0
+        for at, step in sorted(steps):
+            if at == _NEVER:
+                found.append((since, at))
+                break
+            if step < 0:
+                found.append((since, at))
+            if step < 0 or not inside:
+                since = at
+            inside += step
+        return [silence for silence in found if silence[1] - silence[0] >= STALL_NS]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a request was slow.
+
+    name    depth, tag, aging, limit, stall, priority, budget, order, writeback, device, unknown
+    others  the requests that it names, by their threads
+    """
+
+    name: str
+    text: str
+    do: str
+    others: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Times of a request's parts, in ns: before it had a tag, in the scheduler, in the device."""
+
+    tag: int
+    queue: int
+    device: int
+
+
+def parts(request: Request, now: int) -> Parts:
+    """Return where a request has spent its time; one that is not done has done so until now."""
+    now = request.until or now
+    got = request.got or now
+    issued = request.issued or (now if request.got else got)
+    return Parts(
+        tag=max(0, got - request.queued),
+        queue=max(0, issued - got),
+        device=max(0, (request.completed or now) - issued) if request.issued else 0,
+    )
+
+
+def find(request: Request, seen: Seen, now: int) -> Cause:
+    """Return why a request was slow."""
+    now = request.until or now
+    spent = parts(request, now)
+    if spent.device >= max(spent.queue, spent.tag):
+        return _in_device(request, seen, now)
+    begin = request.queued if spent.tag > spent.queue else request.got
+    end = begin + max(spent.tag, spent.queue)
+    # A device that answers nothing fills the scheduler, then the tags.
+    stalled = _stall(seen, begin, end)
+    if stalled >= STALL_NS and stalled >= (end - begin) / 2:
+        return _stalled(stalled)
+    return _for_a_tag(request, seen) if spent.tag > spent.queue else _in_queue(request, seen, end)
+
+
+def _stalled(ns: int) -> Cause:
+    return Cause(
+        "stall",
+        f"the device answered nothing for {ns / 1e6:.0f} ms, though it had requests",
+        "no scheduler helps: look at `dmesg` for resets and errors, and at the drive's health; "
+        "drives also stop for a cache flush, for garbage collection and to wake up",
+    )
+
+
+def _stall(seen: Seen, begin: int, end: int) -> int:
+    """Return the longest time without an answer, with requests in the device, in ns."""
+    return max((min(right, end) - max(left, begin) for left, right in seen.silences), default=0)
+
+
+def _inside(other: Request, time: int) -> bool:
+    """Whether the device had a request at a time."""
+    return 0 < other.issued <= time and not 0 < other.completed <= time
+
+
+def _in_device(request: Request, seen: Seen, now: int) -> Cause:
+    end = request.completed or now
+    took = end - request.issued
+    stalled = _stall(seen, request.issued, end)
+    if stalled >= STALL_NS and stalled >= took / 2:
+        return _stalled(stalled)
+    others = Counter(
+        other.tid
+        for other in seen.requests
+        if other is not request and _inside(other, request.issued)
+    )
+    depth = others.total()
+    usual = _usual(request, seen)
+    if depth and took >= _SLOW * usual:
+        text = (
+            f"the device had {depth} request{'' if depth == 1 else 's'} when this one came, and "
+            "none can be overtaken there"
+        )
+        if seen.place.scheduler == "triage":
+            do = "lower latency_factor, or set latency_target_us, so that bulk has less in there"
+        else:
+            do = (
+                f"{seen.place.scheduler} let so many in: try triage (`triagectl try`), or have "
+                "the others ask for less at once"
+            )
+        return Cause("depth", text, do, others)
+    return Cause(
+        "device",
+        f"the device took that long for it with {depth} other requests inside",
+        "a scheduler changes nothing here: it is the device's own time for such a request",
+    )
+
+
+def _usual(request: Request, seen: Seen) -> float:
+    """Return what the device takes at best for requests of this kind: their 10th percentile."""
+    times = sorted(
+        other.served
+        for other in seen.requests
+        if other.completed
+        and other.issued
+        and other.write == request.write
+        and other.bytes <= max(2 * request.bytes, SECTOR)
+    )
+    return float(times[len(times) // 10]) if times else 0.0
+
+
+def _for_a_tag(request: Request, seen: Seen) -> Cause:
+    time = (request.queued + (request.got or request.queued + 1)) // 2
+    taken = Counter(
+        other.tid
+        for other in seen.requests
+        if other is not request and 0 < other.got <= time and not 0 < other.completed <= time
+    )
+    place = seen.place
+    # One hardware queue's tags are what counts, and which CPU used which is not told.
+    if taken.total() >= _TAGS_TAKEN * place.tags:
+        more = "raise queue/nr_requests, or let the other ask for less at once"
+        if place.scheduler == "none":
+            more = "without a scheduler tags are the device's own: choose a scheduler, or " + more
+        return Cause(
+            "tag",
+            f"{taken.total()} of {place.tags * place.queues} tags were taken, so it had no place",
+            more,
+            taken,
+        )
+    if request.write and not request.sync and place.wbt_us:
+        return Cause(
+            "writeback",
+            "writeback throttling held it, so that reads are not slow",
+            "set queue/wbt_lat_usec to 0 where a scheduler is to decide that",
+        )
+    return Cause(
+        "unknown",
+        f"it waited before the scheduler though only {taken.total()} requests had tags",
+        "raise queue/nr_requests where the scheduler is kyber, bfq or triage: they keep some "
+        "submitters to a part of the tags. Else look at limits of control groups (io.latency, "
+        "io.cost)",
+        taken,
+    )
+
+
+def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
+    begin = request.got
+    ahead = [
+        other for other in seen.requests if other is not request and begin <= other.issued <= end
+    ]
+    of = seen.class_of(request)
+    if seen.place.scheduler == "triage":
+        limit = _limit(of, seen, ahead, end - begin)
+        if limit:
+            return Cause(
+                "limit",
+                f"{limit} keeps all requests of {of} to that rate",
+                f"raise {limit}, or set it to 0",
+                Counter(other.tid for other in ahead if seen.class_of(other) == of),
+            )
+        aged = [other for other in ahead if other.reason == "aged"]
+        if aged and len(aged) >= len(ahead) / 2:
+            return Cause(
+                "aging",
+                f"{len(aged)} of {len(ahead)} requests that went first had waited for as long as "
+                "their class may, and go before all others then",
+                "raise aging_expire_normal and aging_expire_low, or limit the classes below: "
+                "more is overdue than the device can do",
+                Counter(other.tid for other in aged),
+            )
+    before = [other for other in ahead if _rank(seen.class_of(other)) < _rank(of)]
+    if before and len(before) >= len(ahead) / 2:
+        return Cause(
+            "priority",
+            f"{len(before)} of {len(ahead)} requests that went first are of a higher class than "
+            f"{of}",
+            f"give this process a higher priority, or those a lower one; {_share(of, seen)}",
+            Counter(other.tid for other in before),
+        )
+    held = sum(1 for time in seen.held if begin <= time <= end)
+    if held and held >= len(ahead) / 2:
+        return Cause(
+            "budget",
+            f"triage held bulk back {held} times meanwhile, for requests that somebody waits for",
+            "raise latency_factor where this process matters more, or give it a priority",
+            Counter(other.tid for other in ahead),
+        )
+    own = sum(1 for other in ahead if other.tid == request.tid)
+    text = f"{len(ahead)} requests went first, {own} of them of its own thread"
+    return Cause(
+        "order",
+        text,
+        "the load is more than the device does: priorities or limits say whose requests matter",
+        Counter(other.tid for other in ahead),
+    )
+
+
+def _rank(of: str) -> int:
+    return _CLASS_ORDER.get(of, 1)
+
+
+def _share(of: str, seen: Seen) -> str:
+    if seen.place.scheduler == "triage" and of in ("NORMAL", "LOW"):
+        return f"share_{of.lower()} is what its class has for sure"
+    return "see `triagectl status --pid`"
+
+
+def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
+    """Return the name and value of the limit that held a class; empty if none did."""
+    mine = [other for other in ahead if seen.class_of(other) == of]
+    for unit, amount in (
+        ("iops", float(len(mine))),
+        ("kib", sum(other.bytes for other in mine) / 1024),
+    ):
+        name = f"limit_{unit}_{of.lower()}"
+        value = int(seen.place.tunables.get(name, "0"))
+        # One more may have gone at the begin, for what was left of the second before.
+        if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
+            return f"{name} {value}"
+    return ""

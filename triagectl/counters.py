@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernel's exact counts of a disk's requests."""
+
+from dataclasses import dataclass
+
+from triagectl.requests import SECTOR
+from triagectl.sysfs import Disk
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a disk has done since the machine started, or between two moments."""
+
+    reads: int
+    read_bytes: int
+    read_ms: int
+    writes: int
+    written_bytes: int
+    write_ms: int
+    in_flight: int
+    busy_ms: int
+
+    def since(self, before: "Counts") -> "Counts":
+        """Return what was done since an earlier moment; `in_flight` is of now."""
+        return Counts(
+            self.reads - before.reads,
+            self.read_bytes - before.read_bytes,
+            self.read_ms - before.read_ms,
+            self.writes - before.writes,
+            self.written_bytes - before.written_bytes,
+            self.write_ms - before.write_ms,
+            self.in_flight,
+            self.busy_ms - before.busy_ms,
+        )
+
+    @property
+    def requests(self) -> int:
+        """Return reads and writes."""
+        return self.reads + self.writes
+
+    @property
+    def bytes(self) -> int:
+        """Return what was read and written."""
+        return self.read_bytes + self.written_bytes
+
+
+def of(disk: Disk) -> Counts:
+    """Return a disk's counts. They are zero for a disk that is gone."""
+    words = [int(word) for word in (disk.attribute("stat") or "").split()] or [0] * 11
+    return Counts(
+        reads=words[0],
+        read_bytes=words[2] * SECTOR,
+        read_ms=words[3],
+        writes=words[4],
+        written_bytes=words[6] * SECTOR,
+        write_ms=words[7],
+        in_flight=words[8],
+        busy_ms=words[9],
+    )

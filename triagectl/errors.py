@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Errors that an operator reads: each says what is wrong and what to do about it."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class CtlError(Exception):
+    """Something failed while it was done."""
+
+    exit_status = 1
+
+
+class RequestError(CtlError):
+    """The request cannot be carried out as it stands; nothing was changed."""
+
+    exit_status = 2
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
+    """Return the error for a name that does not exist, with the nearest one that does."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return RequestError(f"unknown {kind} '{name}': {hint}There are: {', '.join(names) or 'none'}.")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""I/O priorities: what a process has, and what each scheduler does with it."""
+
+import ctypes
+import os
+import platform
+from dataclasses import dataclass
+
+RT, BE, IDLE = 1, 2, 3
+_NAMES = {0: "none", RT: "rt", BE: "be", IDLE: "idle"}
+
+#: ioprio_get()'s number; the C library has no function for it.
+_SYSCALLS = {"x86_64": 252, "aarch64": 31, "riscv64": 31, "i686": 290, "ppc64le": 274}
+_PROCESS = 1
+
+#: What each scheduler does with a priority.
+SCHEDULERS = {
+    "none": "ignores I/O priorities",
+    "kyber": "ignores I/O priorities",
+    "adios": "ignores I/O priorities",
+    "mq-deadline": "tells rt, be and idle apart, and ignores the levels 0 to 7",
+    "bfq": "uses class and level",
+    "prio-basic": "uses class and level",
+    "prio-adaptive": "uses class and level",
+    "triage": "uses class and level",
+}
+
+
+@dataclass(frozen=True)
+class Priority:
+    """An I/O priority: a class and, within best effort and real time, a level."""
+
+    of: int
+    level: int
+
+    def __str__(self) -> str:
+        name = _NAMES.get(self.of, "?")
+        return name if self.of in (0, IDLE) else f"{name}/{self.level}"
+
+
+def decoded(value: int) -> Priority:
+    """Return the priority that the kernel's number stands for."""
+    return Priority(value >> 13 & 7, value & 7)
+
+
+def of_nice(nice: int) -> Priority:
+    """Return the priority that a thread has by its nice value, if it never set one."""
+    return Priority(BE, (nice + 20) // 5)
+
+
+def of_thread(tid: int) -> Priority | None:
+    """Return a thread's own I/O priority; None if it is gone or the machine is not known."""
+    call = _SYSCALLS.get(platform.machine())
+    if call is None:
+        return None
+    value = ctypes.CDLL(None, use_errno=True).syscall(call, _PROCESS, tid)
+    return None if value < 0 else decoded(value)
+
+
+def effective(tid: int) -> Priority | None:
+    """Return the priority that the kernel gives a thread's requests; None if it is gone."""
+    own = of_thread(tid)
+    if own is None or own.of:
+        return own
+    try:
+        policy = os.sched_getscheduler(tid)
+        if policy in (os.SCHED_FIFO, os.SCHED_RR):
+            return Priority(RT, 4)
+        if policy == os.SCHED_IDLE:
+            return Priority(IDLE, 0)
+        return of_nice(os.getpriority(os.PRIO_PROCESS, tid))
+    except OSError:
+        return None
+
+
+def triage_class(priority: Priority, tunables: dict[str, str]) -> str:
+    """Return the class of triage's that a priority has under these tunables."""
+    if priority.of == RT:
+        return "HIGH"
+    if priority.of == IDLE:
+        return "LOW"
+    level = priority.level if priority.of == BE else 4
+    if level <= int(tunables.get("be_high_max", 2)):
+        return "HIGH"
+    return "LOW" if level >= int(tunables.get("be_low_min", 6)) else "NORMAL"
+
+
+def group(priority: Priority | None, scheduler: str, tunables: dict[str, str]) -> str:
+    """Return the class that a scheduler puts a priority in; the kernel's class for any other."""
+    if priority is None:
+        return "?"
+    if scheduler == "triage":
+        return triage_class(priority, tunables)
+    return _NAMES[priority.of or BE] if priority.of in _NAMES else "?"

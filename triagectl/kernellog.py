@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Lines of the kernel's log that concern disks and schedulers."""
+
+import os
+import re
+from pathlib import Path
+
+_WANTED = re.compile(
+    r"triage|iosched|io scheduler|I/O error|blk_|block (device|layer)|buffer_head|"
+    r"critical (medium|target)|"
+    r"\bnvme|\bata\d|\bsd \d|\bscsi|virtio_blk|null_blk|mmc\d|hung_task|blocked for more|"
+    r"BUG|WARNING|Oops|general protection|RIP:|Call Trace|^ +\S+\+0x|Tainted|lockdep|rcu:.*stall"
+)
+#: The command line may name disks, hosts and keys.
+_NOT = re.compile(r"command line|^\s+[^\s+]+$", re.I)
+_MOST = 300
+
+
+def lines(path: Path) -> list[str]:
+    """Return the last lines that matter, with their times; none where the log cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    found = []
+    try:
+        while True:
+            try:
+                record = os.read(fd, 8192)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue  # it was overwritten while we read: the next one is there
+            if not record:
+                break
+            found.append(record.decode(errors="replace"))
+    finally:
+        os.close(fd)
+    return wanted(found)
+
+
+def wanted(records: list[str]) -> list[str]:
+    """Return those records of /dev/kmsg that matter, as `[seconds] text`."""
+    found = []
+    for record in records:
+        head, _, text = record.partition(";")
+        text = text.split("\n")[0]
+        words = head.split(",")
+        if len(words) > 2 and _WANTED.search(text) and not _NOT.search(text):
+            found.append(f"[{int(words[2]) / 1e6:.3f}] {text}")
+    return found[-_MOST:]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Private things, and texts without them."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from triagectl import sysfs
+from triagectl.system import System, names, read
+
+#: What is recognised by its form, in this order: a longer form before what could be a part of it.
+_FORMS = (
+    (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
+    (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
+    (r"\b0x[0-9a-fA-F]{16}\b|\b[0-9a-fA-F]{16}\b|\b[0-9a-fA-F]{32}\b", "<wwn>"),
+    (r"\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b", "<mac>"),
+    (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<ip>"),
+    (r"(?<![\w:])[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}(?![\w:])", "<ip>"),
+    (r"[\w.+-]+@[\w-]+(\.[\w-]+)+", "<mail>"),
+    (r"/(home|root|srv|mnt|media|run/user)/[^\s'\"]*", "<path>"),
+    (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
+)
+#: Files below a disk's folder that name this one specimen of it, or its owner's name for it.
+_IDENTITIES = (
+    "device/serial",
+    "device/wwid",
+    "device/vpd_pg80",
+    "device/unique_id",
+    "wwid",
+    "serial",
+    "nguid",
+    "uuid",
+    "eui",
+    "dm/name",
+    "dm/uuid",
+    "loop/backing_file",
+)
+_NAMES = ("dm/name", "loop/backing_file")
+#: Mounts that every machine has.
+_USUAL = re.compile(r"/$|/(proc|sys|dev|run|boot|tmp|var|usr|home|srv|opt|etc)(/|$)")
+
+
+class Scrubber:
+    """Leaves out of texts what would tell whose machine this is."""
+
+    def __init__(self, system: System) -> None:
+        # The longest first: one may be a part of another.
+        known = sorted(set(_known(system)), key=lambda one: -len(one[0]))
+        self._known = [
+            (re.compile(rf"(?<!\w){re.escape(word)}(?!\w)"), name) for word, name in known
+        ]
+        self._forms = [(re.compile(form), name) for form, name in _FORMS]
+
+    def text(self, text: str) -> str:
+        """Return a text without private things."""
+        for pattern, name in (*self._known, *self._forms):
+            text = pattern.sub(name, text)
+        return text
+
+    def all(self, value: Any) -> Any:
+        """Return lists and dictionaries with every text scrubbed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(str(key)): self.all(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.all(one) for one in value]
+        return value
+
+
+def _known(system: System) -> Iterator[tuple[str, str]]:
+    """Return this machine's own names, with what takes their place."""
+    host = system.read("proc/sys/kernel/hostname") or os.uname().nodename
+    for name in {host, host.partition(".")[0]}:
+        if len(name) > 2:
+            yield name, "<host>"
+    for disk in sysfs.all_disks(system):
+        for file in _IDENTITIES:
+            word = (disk.attribute(file) or "").strip("\0 ")
+            if len(word) > 3:
+                yield word, "<name>" if file in _NAMES else "<serial>"
+    for line in (system.read("proc/self/mounts") or "").splitlines():
+        words = line.split(" ")
+        if len(words) > 1 and not _USUAL.match(words[1]):
+            yield words[1], "<path>"
+    for name in names(system.path("home")):
+        if len(name) > 2:
+            yield name, "<user>"
+    machine = read(system.path("etc/machine-id"))
+    if machine:
+        yield machine, "<machine>"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Processes: names and I/O priorities of threads, and the threads of a process or unit."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagectl import ioprio
+from triagectl.errors import RequestError
+from triagectl.requests import text
+from triagectl.system import System, names, number, read
+
+#: More threads than this are not remembered: ever new ones come.
+_KNOWN_MOST = 20000
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process as requests are counted for it."""
+
+    pid: int
+    name: str
+    priority: ioprio.Priority | None
+
+
+class Table:
+    """The processes of threads that submitted requests, each looked up once."""
+
+    def __init__(self, system: System) -> None:
+        self._proc = system.path("proc")
+        self._known: dict[int, Process] = {}
+
+    def of(self, tid: int, comm: bytes) -> Process:
+        """Return the process of a thread; if that is gone, the thread by its name in the event."""
+        found = self._known.get(tid)
+        if found is None:
+            if len(self._known) >= _KNOWN_MOST:
+                self._known.clear()
+            found = self._known[tid] = self._look(tid, comm)
+        return found
+
+    def _look(self, tid: int, comm: bytes) -> Process:
+        status = read(self._proc / str(tid) / "status") or ""
+        leader = re.search(r"^Tgid:\s*(\d+)", status, re.M)
+        pid = int(leader[1]) if leader else tid
+        name = read(self._proc / str(pid) / "comm")
+        if name is None:
+            name = text(comm).decode(errors="replace")
+        # A kworker's name goes on with what it does at this moment.
+        return Process(
+            pid,
+            re.sub(r"[-+].*", "", name) if name.startswith("kworker") else name,
+            ioprio.effective(tid),
+        )
+
+
+def threads(system: System, pid: int) -> list[int]:
+    """Return a process's threads. Raises RequestError where there is no such process."""
+    found = [int(name) for name in names(system.path(f"proc/{pid}/task"))]
+    if not found:
+        raise RequestError(f"there is no process {pid}")
+    return found
+
+
+def of_unit(system: System, unit: str) -> list[int]:
+    """Return the processes of a systemd unit, its control groups below included."""
+    name = unit if "." in unit else f"{unit}.service"
+    top = system.mounted("cgroup2")
+    if top is None:
+        raise RequestError("there is no cgroup2 file system, so units cannot be found: give --pid")
+    found = [folder for folder in top.rglob(name) if folder.is_dir()]
+    if not found:
+        raise RequestError(
+            f"no unit '{name}' is running here: `systemctl list-units` has the names"
+        )
+    return sorted({pid for folder in found for pid in _members(folder)})
+
+
+def _members(folder: Path) -> Iterator[int]:
+    for path in [folder, *folder.rglob("*")]:
+        for word in (read(path / "cgroup.procs") or "").split():
+            if (pid := number(word)) is not None:
+                yield pid
+
+
+def cgroup(system: System, pid: int) -> Path | None:
+    """Return the folder of a process's control group (version 2)."""
+    top = system.mounted("cgroup2")
+    for line in (system.read(f"proc/{pid}/cgroup") or "").splitlines():
+        if line.startswith("0::") and top:
+            return top / line[3:].lstrip("/")
+    return None

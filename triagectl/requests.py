@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Requests, put together again from the trace events of the block layer.
+
+The kernel names a request by device and sector alone. Two at one sector at one time cannot be
+told apart: both are left out and counted.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from triagectl.ringbuffer import Event
+
+SECTOR = 512
+
+
+def text(field: bytes) -> bytes:
+    """Return a field of text: what comes behind its end is what was there before."""
+    return field.partition(b"\0")[0]
+
+
+@dataclass(slots=True)
+class Request:
+    """One request and the times of its life in ns; 0: not seen.
+
+    queued     its first bio came to the block layer
+    got        it had a place (a tag)
+    inserted   it was given to the scheduler
+    issued     the driver had it
+    completed  the device had done it
+    until      it was not done at this time, and not looked at any longer
+    """
+
+    dev: int
+    sector: int
+    sectors: int
+    write: bool
+    sync: bool
+    tid: int
+    comm: bytes
+    queued: int = 0
+    got: int = 0
+    inserted: int = 0
+    issued: int = 0
+    completed: int = 0
+    until: int = 0
+    ioprio: int | None = None
+    requeues: int = 0
+    twice: bool = False
+    of: str = ""
+    reason: str = ""
+
+    def end(self, now: int) -> int:
+        """Return when it was done, or last known not to be."""
+        return self.completed or self.until or now
+
+    @property
+    def waited(self) -> int:
+        """Return the time before the device, in ns."""
+        return self.issued - self.queued
+
+    @property
+    def served(self) -> int:
+        """Return the time in the device, in ns; of one that is not done, the time so far."""
+        return (self.completed or self.until) - self.issued
+
+    @property
+    def bytes(self) -> int:
+        """Return its length."""
+        return self.sectors * SECTOR
+
+
+@dataclass
+class Matcher:
+    """Follows requests through events.
+
+    parts     disk of each partition, by device number: bios are a partition's, requests a disk's
+    issued    is told of each request as the driver gets it
+    finished  is told of each request that is done and was seen from its start
+    gave_up   is told of each request that was not done when it was no longer looked at
+    held      is told of each moment in which triage sent nothing though requests were queued
+    open      whether requests that come are followed too, not only those that are pending
+    inside    for each disk, the requests that it has, by the thread that asked
+    """
+
+    parts: dict[int, int]
+    finished: Callable[[Request], None]
+    issued: Callable[[Request], None] | None = None
+    gave_up: Callable[[Request], None] | None = None
+    held: Callable[[int, int], None] | None = None
+    inside: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    pending: dict[tuple[int, int], Request] = field(default_factory=dict)
+    ambiguous: int = 0
+    unseen: int = 0
+    open: bool = True
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Take events, in time's order."""
+        steps = {
+            "block_bio_queue": self._queue,
+            "block_getrq": self._getrq,
+            "block_bio_backmerge": self._merged_behind,
+            "block_bio_frontmerge": self._merged_before,
+            "block_rq_insert": self._insert,
+            "block_rq_merge": self._joined,
+            "block_rq_issue": self._issue,
+            "block_rq_requeue": self._requeue,
+            "block_rq_complete": self._complete,
+            "triage_dispatch": self._dispatch,
+            "triage_hold": self._hold,
+        }
+        for event in events:
+            step = steps.get(event[1])
+            if step is not None:
+                step(event)
+
+    def give_up(self, now: int) -> None:
+        """Tell of the requests that the device still has, as there is no more waiting for them."""
+        if self.gave_up is not None:
+            for request in self.pending.values():
+                if request.issued and not request.twice:
+                    request.until = now
+                    self.gave_up(request)
+
+    def forget(self) -> None:
+        """Begin anew: events from here on do not belong to those before."""
+        self.pending.clear()
+        self.inside.clear()
+
+    def _disk(self, dev: int) -> int:
+        return self.parts.get(dev, dev)
+
+    def _queue(self, event: Event) -> None:
+        if not self.open:
+            return
+        time, _, tid, dev, sector, sectors, rwbs, comm = event
+        if not sectors:
+            return  # a flush alone: its request has no sector to know it by
+        dev = self._disk(dev)
+        key = (dev, sector)
+        other = self.pending.get(key)
+        if other is not None:
+            other.twice = True
+            return
+        write = not rwbs.startswith(b"R")
+        self.pending[key] = Request(
+            dev, sector, sectors, write, not write or b"S" in text(rwbs), tid, comm, time
+        )
+
+    def _getrq(self, event: Event) -> None:
+        dev = self._disk(event[3])
+        request = self.pending.get((dev, event[4]))
+        if request is None:
+            # The rest of a bio that was split: the kernel does not say again that it came.
+            self._queue((*event[:1], "", *event[2:]))
+            request = self.pending.get((dev, event[4]))
+            if request is None:
+                return
+        request.got = event[0]
+
+    def _merged_behind(self, event: Event) -> None:
+        dev = self._disk(event[3])
+        self.pending.pop((dev, event[4]), None)
+
+    def _merged_before(self, event: Event) -> None:
+        _, _, _, dev, sector, sectors, *_ = event
+        dev = self._disk(dev)
+        self.pending.pop((dev, sector), None)
+        request = self.pending.pop((dev, sector + sectors), None)
+        if request is not None:
+            request.sector = sector
+            self.pending[dev, sector] = request
+
+    def _joined(self, event: Event) -> None:
+        self.pending.pop((event[3], event[4]), None)
+
+    def _insert(self, event: Event) -> None:
+        request = self.pending.get((event[3], event[4]))
+        if request is not None:
+            request.inserted = event[0]
+
+    def _issue(self, event: Event) -> None:
+        time, _, _, dev, sector, sectors, ioprio, _, _ = event
+        if not sectors:
+            return  # a flush: its sector 0 is no place
+        request = self.pending.get((dev, sector))
+        if request is None:
+            self.unseen += 1
+            return
+        request.issued = time
+        request.sectors = sectors
+        if ioprio != b"":
+            request.ioprio = ioprio
+        if self.issued is not None:
+            self.issued(request)
+        self.inside[dev][request.tid] += 1
+
+    def _requeue(self, event: Event) -> None:
+        request = self.pending.get((event[3], event[4]))
+        if request is not None and request.issued:
+            request.issued = 0
+            request.requeues += 1
+            self._left(request)
+
+    def _dispatch(self, event: Event) -> None:
+        _, _, dev, sector, _, _, of, reason = event
+        request = self.pending.get((dev, sector))
+        if request is not None:
+            request.of = text(of).decode()
+            request.reason = text(reason).decode()
+
+    def _hold(self, event: Event) -> None:
+        if self.held is not None:
+            self.held(event[2], event[0])
+
+    def _complete(self, event: Event) -> None:
+        time, _, _, dev, sector, sectors = event
+        request = self.pending.get((dev, sector))
+        if request is None or not request.issued or not sectors:
+            return
+        del self.pending[dev, sector]
+        if sectors < request.sectors:
+            # A part of it: the rest goes on from the next sector.
+            request.sector += sectors
+            request.sectors -= sectors
+            self.pending[dev, request.sector] = request
+            return
+        request.completed = time
+        self._left(request)
+        if request.twice:
+            self.ambiguous += 2
+        else:
+            self.finished(request)
+
+    def _left(self, request: Request) -> None:
+        inside = self.inside[request.dev]
+        inside[request.tid] -= 1
+        if inside[request.tid] <= 0:
+            del inside[request.tid]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sampling within a limit of CPU time: all requests of some moments, none of others.
+
+Each request that is submitted while the window is open is followed to its end, so that slow
+ones are not missed. Events are off between windows. How long they stay off depends on the CPU
+time that the last window took: on a slow disk there are no pauses, and every request is seen.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triagectl.requests import Matcher
+from triagectl.tracefs import Instance
+
+#: The share of a core that may be used, all in all. 2 % was promised.
+LIMIT = 0.015
+#: How long a window stays open before it is looked at, in s.
+_SLICE = 0.002
+_SLICE_MOST = 0.1
+#: The events that a slice should have: enough to share the cost of a window, and few enough that
+#: the buffers hold them, also if one CPU has them all.
+_EVENTS = 1500
+#: CPU time, in s, that may be used before it was earned: several windows' worth. Without it a
+#: pause would cost more than it saves, as to open a window again costs 2 ms.
+_AHEAD = 0.01
+#: How long the last requests of a window are waited for, in s.
+_TAIL = 1.0
+
+
+@dataclass
+class Sampler:
+    """Feeds a matcher with the events of some moments.
+
+    limit  the share of a core that all of this process may use
+    cpu    CPU time of this process so far, in s
+    """
+
+    instance: Instance
+    matcher: Matcher
+    limit: float = LIMIT
+    clock: Callable[[], float] = time.monotonic
+    cpu: Callable[[], float] = time.process_time
+    sleep: Callable[[float], None] = time.sleep
+    seen_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._slice = _SLICE
+        # What came before, as Python's start, is not this measurement's.
+        self._began = self.clock()
+        self._cpu_began = self.cpu()
+
+    def run(self, until: float) -> None:
+        """Sample up to a time of the clock. Requests that are not done then are kept."""
+        while self.clock() < until:
+            self._window(until)
+            if self.clock() >= until:
+                break
+            owed = (self.cpu() - self._cpu_began - _AHEAD) / self.limit
+            pause = owed - (self.clock() - self._began)
+            if pause > 0:
+                self._close()
+                # By chance, so that what comes at regular times is not always missed.
+                pause *= random.uniform(0.8, 1.2)
+                self.sleep(max(0.0, min(pause, until - self.clock())))
+
+    def _window(self, until: float) -> None:
+        begin = self.clock()
+        self.instance.record(True)
+        self.sleep(max(0.0, min(self._slice, until - begin)))
+        count = self._look()
+        self.seen_s += self.clock() - begin
+        wanted = self._slice * _EVENTS / max(1, count)
+        self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
+
+    def _look(self) -> int:
+        """Feed the matcher with what there is. Return how many events that were."""
+        lost = self.instance.lost
+        events = self.instance.read()
+        if self.instance.lost > lost:
+            # The ends of some are among those that were lost.
+            self.matcher.forget()
+        self.matcher.feed(events)
+        return len(events)
+
+    def _close(self) -> None:
+        """Wait for the window's last requests, then turn the events off."""
+        # Those that come from now on are not of the window.
+        latest = self.clock() + _TAIL
+        self.matcher.open = False
+        while self.matcher.pending and self.clock() < latest:
+            self.sleep(_SLICE)
+            self._look()
+        self.instance.record(False)
+        self._look()
+        self.matcher.give_up(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        self.matcher.forget()
+        self.matcher.open = True

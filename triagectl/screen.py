@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Text for a terminal of 80 columns."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+
+def duration(ns: int | None) -> str:
+    """Return a time in at most 5 characters; a dash where there is none."""
+    if ns is None:
+        return "-"
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if ns >= size or unit == "us":
+            value = ns / size
+            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    raise AssertionError(ns)
+
+
+def amount(value: float) -> str:
+    """Return a number in at most 5 characters."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size * 9.995 or (unit != "k" and value >= size):
+            scaled = value / size
+            return f"{scaled:.1f}{unit}" if scaled < 99.95 else f"{scaled:.0f}{unit}"
+    return f"{value:.1f}" if 0 < value < 9.95 else f"{value:.0f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Return rows in columns, the first `left` of them to the left and the others to the right."""
+    every = [tuple(head), *map(tuple, rows)]
+    widths = [max(len(row[i]) for row in every) for i in range(len(head))]
+    lines = []
+    for row in every:
+        cells = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def wrapped(text: str, indent: int, width: int = 80) -> str:
+    """Return text in lines that fit, all but the first indented."""
+    return textwrap.fill(
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Who or what set a disk's scheduler. The kernel keeps no record of it: this is evidence, weighed.
+
+Each source that would choose a scheduler is looked at, in the order in which they take effect.
+What the disk has is held against that.
+"""
+
+import json
+import platform
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from triagectl import tuned, udev, wayback
+from triagectl.sysfs import Disk
+from triagectl.system import System, names, read
+
+_SEEN = "run/triagectl/schedulers.json"
+#: Disks of these drivers have no scheduler unless somebody chooses one.
+_NONE_BY_DEFAULT = r"(loop|nbd|zram|ram|nullb)\d"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that would choose a scheduler.
+
+    kind   kernel, udev, tmpfiles, tuned, triagectl
+    value  the scheduler that it would choose; None if that cannot be told
+    where  file and line, where there is one
+    """
+
+    kind: str
+    value: str | None
+    where: str
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What set a scheduler: kernel, udev, tuned and the like, `hand`, or `module gone`.
+
+    changed  what is known of a change since the machine started
+    """
+
+    by: str
+    text: str
+    default: str
+    changed: str
+    sources: tuple[Source, ...]
+
+
+def verdict(system: System, disk: Disk) -> Verdict:
+    """Return what set a disk's scheduler, and whether something changed it afterwards."""
+    default, certain = kernel_default(system, disk)
+    sources = [Source("kernel", default, "", certain)]
+    sources += [Source("udev", r.value, str(r), r.certain) for r in udev.rules(system, disk)]
+    for line in tuned.lines(system, disk):
+        kind = {"systemd-tmpfiles": "tmpfiles"}.get(line.program, line.program)
+        sources.append(Source(kind, line.value, str(line)))
+    by, text, changed = _weighed(system, disk, sources)
+    seen = _seen(system).get(disk.name)
+    if seen is not None and seen["scheduler"] != disk.scheduler:
+        changed = f"yes: at {seen['at']} it was {seen['scheduler']}"
+    return Verdict(by, text, default, changed, tuple(sources))
+
+
+def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str, str, str]:
+    """Return by whom, a sentence that says why, and whether it was changed since the boot."""
+    has = disk.scheduler
+    trying = wayback.pending(system, disk.name)
+    if trying is not None and wayback.alive(trying["pid"], trying["started"]):
+        text = f"`triagectl try`, process {trying['pid']}, until {trying['ends']}"
+        return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
+    if trying is not None:
+        text = f"a `triagectl try` that was not put back: triagectl try {disk.name} --undo"
+        return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
+    # Where a rule's program may choose, what it chose is not known.
+    sure = [source for source in sources if source.value is not None and source.certain]
+    due = sure[-1] if sure else sources[0]
+    if due.value == has:
+        return due.kind, _said(due), "no sign of it"
+    perhaps = [s for s in sources if s not in sure and s.value in (has, None)]
+    if perhaps:
+        source = perhaps[-1]
+        return source.kind, f"perhaps {_said(source)}", "not known"
+    earlier = [source for source in sure if source.value == has]
+    if not available(system, disk, due.value):
+        text = (
+            f"{_said(due)} asks for {due.value}, which this kernel does not have: "
+            f"build it for {platform.release()}"
+        )
+        return "module gone", text, "no: the choice could not be carried out"
+    where = f"; {_said(due)} would choose {due.value}"
+    if earlier and earlier[-1].kind != "kernel":
+        text = f"{_said(earlier[-1])} had it so, or a person or program chose it again{where}"
+        return "hand", text, f"yes, or {due.kind} did not run"
+    text = f"a person, or a program that leaves no trace{where}"
+    if due.kind == "kernel" and due.certain:
+        return "hand", text, f"yes: the kernel chose {due.value}"
+    return "hand", text, f"yes, or {due.kind} did not run" if due.certain else "not known"
+
+
+def _said(source: Source) -> str:
+    if source.kind == "kernel":
+        return "the kernel's default"
+    return f"{source.kind}, {source.where}"
+
+
+def kernel_default(system: System, disk: Disk) -> tuple[str, bool]:
+    """Return the scheduler that the kernel itself chooses for a disk, and whether that is sure.
+
+    It is mq-deadline for a disk with one hardware queue, or with several that share their tags,
+    unless the driver says that it wants none.
+    """
+    if not disk.takes_schedulers or re.match(_NONE_BY_DEFAULT, disk.name):
+        return "none", True
+    fallback = "mq-deadline" if "mq-deadline" in disk.schedulers else "none"
+    top = system.debugfs()
+    flags = read(top / "block" / disk.name / "hctx0/flags") if top else None
+    if flags is not None:
+        if "NO_SCHED" in flags:
+            return "none", True
+        one = disk.hardware_queues == 1 or "TAG_HCTX_SHARED" in flags
+        return (fallback if one else "none"), True
+    if disk.hardware_queues == 1:
+        return fallback, not disk.name.startswith(("dm-", "md"))
+    return "none", disk.name.startswith("nvme")
+
+
+def available(system: System, disk: Disk, scheduler: str | None) -> bool:
+    """Whether the kernel has a scheduler, or a module of it that it would load."""
+    if scheduler in disk.schedulers:
+        return True
+    modules = system.path(f"lib/modules/{platform.release()}")
+    wanted = f"{scheduler}-iosched"
+    listed = (read(modules / "modules.dep") or "") + (read(modules / "modules.builtin") or "")
+    return f"/{wanted}.ko" in listed or f"alias {wanted} " in (
+        read(modules / "modules.alias") or ""
+    )
+
+
+def record(system: System) -> dict[str, Any]:
+    """Write down the schedulers as they are, for a later look to be held against."""
+    found = {
+        name: {"scheduler": disk.scheduler, "at": time.strftime("%Y-%m-%d %H:%M:%S")}
+        for name in names(system.path("sys/block"))
+        if (disk := Disk(name, system.path("sys/block") / name)).takes_schedulers
+    }
+    path = system.path(_SEEN)
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    scratch = path.with_suffix(".part")
+    scratch.write_text(json.dumps(found, indent=1) + "\n")
+    scratch.replace(path)
+    return found
+
+
+def _seen(system: System) -> dict[str, Any]:
+    try:
+        found = json.loads(system.read(_SEEN) or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def as_json(found: Verdict) -> dict[str, Any]:
+    """Return a verdict for JSON."""
+    return asdict(found)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Disks as sysfs shows them: scheduler, tunables, partitions, and what is stacked on them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagectl.errors import RequestError, unknown
+from triagectl.system import System, names, number, read
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A block device that is no partition."""
+
+    name: str
+    folder: Path
+
+    def attribute(self, name: str) -> str | None:
+        """Return what a file below the disk's folder says; None if it cannot be read."""
+        return read(self.folder / name)
+
+    def number(self, name: str) -> int | None:
+        """Return the number in a file below the disk's folder; None if there is none."""
+        return number(self.attribute(name))
+
+    @property
+    def schedulers(self) -> list[str]:
+        """Return the schedulers that the kernel offers now, without the brackets."""
+        return (self.attribute("queue/scheduler") or "").replace("[", "").replace("]", "").split()
+
+    @property
+    def scheduler(self) -> str:
+        """Return the scheduler in use; empty where the device takes none."""
+        text = self.attribute("queue/scheduler") or ""
+        chosen = re.search(r"\[(.+?)\]", text)
+        return chosen[1] if chosen else text
+
+    @property
+    def takes_schedulers(self) -> bool:
+        """Whether a scheduler could be chosen: a stacked device shows `none` alone."""
+        return "[" in (self.attribute("queue/scheduler") or "")
+
+    @property
+    def rotational(self) -> bool:
+        """Whether the disk reports that it has an arm."""
+        return self.number("queue/rotational") == 1
+
+    @property
+    def hardware_queues(self) -> int:
+        """Return how many hardware queues the driver has."""
+        return len([name for name in names(self.folder / "mq") if name.isdigit()])
+
+    @property
+    def dev(self) -> int:
+        """Return the device number as trace events have it: major << 20 | minor."""
+        return dev(self.attribute("dev") or "0:0")
+
+    @property
+    def tunables(self) -> dict[str, str]:
+        """Return the scheduler's tunables by name."""
+        return settings(self.folder / "queue/iosched")
+
+    @property
+    def below(self) -> list[str]:
+        """Return the devices that this one is stacked on."""
+        return names(self.folder / "slaves")
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """Return name and device number of each partition."""
+        found = []
+        for name in names(self.folder):
+            if (self.folder / name / "partition").exists():
+                found.append((name, dev(read(self.folder / name / "dev") or "0:0")))
+        return found
+
+    @property
+    def stack(self) -> str:
+        """Return what kind of stacked device this is (crypt, lvm, raid1); empty for a disk."""
+        uuid = self.attribute("dm/uuid")
+        if uuid is not None:
+            return "dm-" + uuid.split("-")[0].lower() if "-" in uuid else "dm"
+        return self.attribute("md/level") or ("stacked" if self.below else "")
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """Return the files of a folder that can be read, by name."""
+    found = {name: read(folder / name) for name in names(folder)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def dev(text: str) -> int:
+    """Return MAJOR:MINOR as the kernel's own number."""
+    major, minor = text.split(":")
+    return int(major) << 20 | int(minor)
+
+
+def all_disks(system: System) -> list[Disk]:
+    """Return every block device of the machine."""
+    folder = system.path("sys/block")
+    return [Disk(name, folder / name) for name in names(folder)]
+
+
+def shown(system: System) -> list[Disk]:
+    """Return the disks that somebody would choose a scheduler for: with a size, no loop, no ram."""
+    return [
+        disk
+        for disk in all_disks(system)
+        if disk.takes_schedulers
+        and disk.number("size")
+        and not re.match(r"(loop|ram|zram|fd|sr)\d", disk.name)
+    ]
+
+
+def find(system: System, name: str) -> Disk:
+    """Return the disk that a user named: sda, /dev/sda or a partition's name."""
+    word = name.rstrip("/").rpartition("/")[2]
+    if name.startswith("/dev/"):
+        word = system.path(name).resolve().name
+    disks = all_disks(system)
+    for disk in disks:
+        if disk.name == word or word in [name for name, _ in disk.partitions]:
+            return disk
+    raise unknown("disk", name, [disk.name for disk in disks])
+
+
+def find_scheduled(system: System, name: str) -> Disk:
+    """Return the disk that a user named. Raises RequestError where it takes no scheduler."""
+    disk = find(system, name)
+    if not disk.takes_schedulers:
+        below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))
+        hint = f": choose it on {below}" if below and below != disk.name else ""
+        raise RequestError(f"{disk.name} takes no scheduler{hint}")
+    return disk
+
+
+def bases(system: System, disk: Disk) -> Iterator[Disk]:
+    """Return the disks below a stacked device; for any other the disk itself."""
+    below = disk.below
+    if not below:
+        yield disk
+    for name in below:
+        yield from bases(system, find(system, name))
+
+
+def by_number(system: System, text: str) -> Disk | None:
+    """Return the disk that has MAJOR:MINOR, or the partition that has it; None if there is none."""
+    wanted = dev(text)
+    for disk in all_disks(system):
+        if disk.dev == wanted or wanted in [number for _, number in disk.partitions]:
+            return disk
+    return None

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The machine's files below one root, so that tests can show a tree of their own."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from triagectl.errors import RequestError
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine as its files show it; `root` is / but in tests."""
+
+    root: Path = Path("/")
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file that is named from the root on."""
+        return self.root / name.lstrip("/")
+
+    def read(self, name: str) -> str | None:
+        """Return a file's text without white space around it; None if it cannot be read."""
+        return read(self.path(name))
+
+    def mounted(self, kind: str) -> Path | None:
+        """Return where a file system of a kind is mounted first; None if nowhere."""
+        for line in (self.read("proc/self/mounts") or "").splitlines():
+            words = line.split(" ")
+            if len(words) > 2 and words[2] == kind:
+                return self.path(words[1].encode().decode("unicode_escape"))
+        return None
+
+    def debugfs(self) -> Path | None:
+        """Return the folder of debugfs, if it is mounted and may be looked into."""
+        found = self.mounted("debugfs")
+        return found if found and os.access(found, os.R_OK | os.X_OK) else None
+
+    def tracefs(self) -> Path:
+        """Return the folder of tracefs. Raises RequestError where there is none."""
+        found = self.mounted("tracefs")
+        if found is None:
+            below = self.mounted("debugfs")
+            # Looking into it mounts it.
+            if below and (below / "tracing/instances").is_dir():
+                return below / "tracing"
+            raise RequestError(
+                "tracefs is not mounted: give `mount -t tracefs none /sys/kernel/tracing`"
+            )
+        if not os.access(found / "instances", os.W_OK):
+            raise RequestError(f"only root may use {found}: give the command as root")
+        return found
+
+
+def read(path: Path) -> str | None:
+    """Return a file's text without white space around it; None if it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def number(text: str | None) -> int | None:
+    """Return the number that a file's text is; None if it is none."""
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def names(folder: Path) -> list[str]:
+    """Return what is in a folder, in order; nothing where there is no such folder."""
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []

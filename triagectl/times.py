@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Times of requests, and their percentiles."""
+
+from collections.abc import Iterable
+
+#: A percentile is told only if this many values are expected to lie beyond it.
+_BEYOND = 5
+
+
+class Times:
+    """Times in ns. They are kept as they are: samples are few, and to sort them is fast."""
+
+    def __init__(self) -> None:
+        self._values: list[int] = []
+        self._sorted = True
+
+    def add(self, ns: int) -> None:
+        """Keep a time."""
+        self._values.append(ns)
+        self._sorted = False
+
+    def merge(self, other: "Times") -> None:
+        """Keep the times that another has."""
+        self._values += other._values
+        self._sorted = False
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._values)
+
+    def quantile(self, q: float) -> int | None:
+        """Return the time in ns that a share `q` is not above; None if there are too few."""
+        if len(self._values) * (1 - q) < _BEYOND:
+            return None
+        if not self._sorted:
+            self._values.sort()
+            self._sorted = True
+        return self._values[min(len(self._values) - 1, int(q * len(self._values)))]
+
+
+def merged(every: Iterable[Times]) -> Times:
+    """Return the times of all."""
+    found = Times()
+    for one in every:
+        found.merge(one)
+    return found

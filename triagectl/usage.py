@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Accounts of sampled requests: by disk, class and process, over the last seconds."""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from triagectl import ioprio
+from triagectl.processes import Process, Table
+from triagectl.requests import Request
+from triagectl.times import Times
+
+#: A prime, so that what takes turns is not always looked at in the same turn.
+_BEHIND_EACH = 7
+
+
+@dataclass
+class Account:
+    """Requests of one process in one class.
+
+    behind  of each thread, the requests that the disk had, summed over `looks` moments in which
+            one of this account was sent to it
+    """
+
+    process: Process
+    of: str
+    requests: int = 0
+    bytes: int = 0
+    served_ns: int = 0
+    queue: Times = field(default_factory=Times)
+    device: Times = field(default_factory=Times)
+    total: Times = field(default_factory=Times)
+    looks: int = 0
+    behind: Counter[int] = field(default_factory=Counter)
+
+    def add(self, request: Request) -> None:
+        """Count a request that is done."""
+        self.requests += 1
+        self.bytes += request.bytes
+        self.served_ns += request.served
+        self.queue.add(max(0, request.waited))
+        self.device.add(max(0, request.served))
+        self.total.add(max(0, request.waited + request.served))
+
+    def merge(self, other: "Account") -> None:
+        """Count what another has counted."""
+        self.requests += other.requests
+        self.bytes += other.bytes
+        self.served_ns += other.served_ns
+        self.queue.merge(other.queue)
+        self.device.merge(other.device)
+        self.total.merge(other.total)
+        self.looks += other.looks
+        self.behind.update(other.behind)
+
+
+#: disk, process, class
+Key = tuple[int, int, str]
+
+
+@dataclass
+class Usage:
+    """The accounts of the last intervals.
+
+    schedulers  scheduler and tunables of each disk: they decide what a priority means
+    inside      the matcher's, of each disk the requests that it has, by thread
+    """
+
+    table: Table
+    schedulers: Mapping[int, tuple[str, dict[str, str]]]
+    inside: Mapping[int, Counter[int]]
+    intervals: int
+
+    def __post_init__(self) -> None:
+        self._past: deque[dict[Key, Account]] = deque(maxlen=self.intervals)
+        self._now: dict[Key, Account] = {}
+        self._threads: dict[tuple[int, int, int | None], Account] = {}
+        self._past.append(self._now)
+        self._issued = 0
+
+    def turn(self) -> None:
+        """Begin a new interval, and forget the oldest."""
+        self._now = {}
+        self._threads = {}
+        self._past.append(self._now)
+
+    def _account(self, request: Request) -> Account:
+        short = (request.dev, request.tid, request.ioprio)
+        found = self._threads.get(short)
+        if found is None:
+            process = self.table.of(request.tid, request.comm)
+            priority = process.priority
+            if request.ioprio is not None and request.ioprio >> 13:
+                priority = ioprio.decoded(request.ioprio)
+            scheduler, tunables = self.schedulers[request.dev]
+            of = ioprio.group(priority, scheduler, tunables)
+            key = (request.dev, process.pid, of)
+            found = self._now.setdefault(key, Account(process, of))
+            self._threads[short] = found
+        return found
+
+    def issued(self, request: Request) -> None:
+        """Note whose requests the disk has as this one comes to it, one time of some."""
+        self._issued += 1
+        if self._issued % _BEHIND_EACH:
+            return
+        account = self._account(request)
+        account.looks += 1
+        behind = account.behind
+        for tid, count in self.inside[request.dev].items():
+            behind[tid] += count
+
+    def finished(self, request: Request) -> None:
+        """Count a request that is done."""
+        self._account(request).add(request)
+
+    def accounts(self, dev: int, latest: bool = False) -> list[Account]:
+        """Return a disk's accounts over all intervals, or of the latest; the busiest first."""
+        found: dict[Key, Account] = {}
+        for interval in [self._now] if latest else self._past:
+            for key, account in interval.items():
+                if key[0] == dev:
+                    into = found.setdefault(key, Account(account.process, account.of))
+                    into.merge(account)
+        return sorted(found.values(), key=lambda account: -account.served_ns)
+
+    def behind(self, account: Account) -> list[tuple[Process, float]]:
+        """Return the other processes whose requests were in the disk before an account's.
+
+        The number is how many on average; the most first.
+        """
+        found: Counter[Process] = Counter()
+        for tid, count in account.behind.items():
+            other = self.table.of(tid, b"")
+            if other.pid != account.process.pid:
+                found[other] += count
+        return [(process, count / account.looks) for process, count in found.most_common(3)]

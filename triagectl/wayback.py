@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A change of a disk's settings that is undone, however the process that made it ends.
+
+How the disk was is written to a file in /run before anything is changed. A keeper, a process
+outside of the user's session, puts it back when the time is over or when the process that made
+the change is gone. After a reboot there is nothing to undo: such settings do not last.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from triagectl.errors import CtlError, RequestError
+from triagectl.sysfs import Disk
+from triagectl.system import System, read
+
+_FOLDER = "run/triagectl"
+#: Settings beside the scheduler's own that choosing another scheduler changes.
+QUEUE = ("nr_requests", "wbt_lat_usec")
+#: How long the keeper may take to start, in s: on a machine that has no CPU left too.
+_START_S = 30.0
+#: How long after the end of its time a process may still put back by itself, in s.
+GRACE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A disk's scheduler, with its tunables and the settings of its queue."""
+
+    scheduler: str
+    tunables: dict[str, str]
+    queue: dict[str, str]
+
+
+def current(disk: Disk) -> Settings:
+    """Return a disk's settings."""
+    values = {name: disk.attribute(f"queue/{name}") for name in QUEUE}
+    queue = {name: value for name, value in values.items() if value is not None}
+    return Settings(disk.scheduler, disk.tunables, queue)
+
+
+def write(path: Path, value: str) -> None:
+    """Write a file of sysfs. Raises RequestError where the kernel refuses the value."""
+    try:
+        path.write_text(value)
+    except FileNotFoundError:
+        raise RequestError(f"there is no {path}") from None
+    except PermissionError:
+        raise RequestError(f"only root may write {path}: give the command as root") from None
+    except OSError as error:
+        raise RequestError(f"the kernel refuses '{value}' for {path}: {error.strerror}") from None
+
+
+def choose(disk: Disk, scheduler: str) -> None:
+    """Choose a scheduler. Raises RequestError where the kernel does not have it."""
+    try:
+        write(disk.folder / "queue/scheduler", scheduler)
+    except RequestError as error:
+        raise RequestError(
+            f"{error}. It offers {', '.join(disk.schedulers)}; a module is loaded by itself if "
+            f"`modinfo {scheduler}-iosched` finds it"
+        ) from None
+    if disk.scheduler != scheduler:
+        raise RequestError(f"{disk.name} has {disk.scheduler}, though {scheduler} was written")
+
+
+def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
+    """Put a disk's settings back. Return what could not be, as sentences.
+
+    A scheduler that is neither the one before nor the one that was tried is somebody else's
+    choice, and stays.
+    """
+    if not disk.folder.exists():
+        return [f"{disk.name} is gone: there is nothing to put back"]
+    if disk.scheduler not in (before.scheduler, tried):
+        return [
+            f"{disk.name} has {disk.scheduler} now, which somebody else chose: it was left so "
+            f"(before it was {before.scheduler})"
+        ]
+    wrong: list[str] = []
+    if disk.scheduler != before.scheduler:
+        try:
+            choose(disk, before.scheduler)
+        except RequestError as error:
+            return [str(error)]
+    # Twice: one may bound another.
+    for _ in range(2):
+        wrong = []
+        for folder, values in (("queue/iosched", before.tunables), ("queue", before.queue)):
+            for name, value in values.items():
+                if disk.attribute(f"{folder}/{name}") == value:
+                    continue
+                try:
+                    write(disk.folder / folder / name, value)
+                except RequestError as error:
+                    wrong.append(str(error))
+    return wrong
+
+
+def state_file(system: System, disk: str) -> Path:
+    """Return the file that says how a disk was before it was changed."""
+    return system.path(_FOLDER) / f"try-{disk}.json"
+
+
+def ready_file(system: System, disk: str) -> Path:
+    """Return the file that a keeper makes when it is ready."""
+    return state_file(system, disk).with_suffix(".keeper")
+
+
+def pending(system: System, disk: str) -> dict[str, Any] | None:
+    """Return what is being tried on a disk; None if nothing is."""
+    text = read(state_file(system, disk))
+    try:
+        found = json.loads(text) if text else None
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def alive(pid: int, started: str) -> bool:
+    """Whether a process still is the one that started at that time."""
+    return _started(pid) == started
+
+
+def _started(pid: int) -> str:
+    stat = read(Path(f"/proc/{pid}/stat")) or ""
+    words = stat.rpartition(")")[2].split()
+    return words[19] if len(words) > 19 and words[0] != "Z" else ""
+
+
+@contextlib.contextmanager
+def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
+    """Have everything about a disk's scheduler put back at the end of this block.
+
+    The list is filled with what could not be put back. Raises RequestError where somebody
+    tries something on this disk already.
+    """
+    before = current(disk)
+    state = {
+        "disk": disk.name,
+        "before": asdict(before),
+        "tried": tried,
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+        "until": time.clock_gettime(time.CLOCK_BOOTTIME) + seconds,
+        "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
+    }
+    path = state_file(system, disk.name)
+    _claim(system, disk, path, state)
+    left: list[str] = []
+    try:
+        start_keeper(system, disk.name)
+        yield left
+    finally:
+        left += settle(system, disk)
+
+
+def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> None:
+    other = pending(system, disk.name)
+    if other is not None:
+        if alive(other["pid"], other["started"]):
+            raise RequestError(
+                f"process {other['pid']} tries {other['tried']} on {disk.name} until "
+                f"{other['ends']}: wait, or end it"
+            )
+        if current(disk) == Settings(**other["before"]):
+            # It was killed before anything was changed.
+            path.unlink(missing_ok=True)
+            return _claim(system, disk, path, state)
+        raise RequestError(
+            f"an earlier try on {disk.name} was not put back: "
+            f"give `triagectl try {disk.name} --undo`"
+        )
+    scratch = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o755, exist_ok=True)
+        scratch.write_text(json.dumps(state))
+        ready_file(system, disk.name).unlink(missing_ok=True)
+        # A link, not a rename: of two at one time one fails.
+        os.link(scratch, path)
+    except FileExistsError:
+        raise RequestError(f"somebody else tries something on {disk.name}: wait") from None
+    except OSError as error:
+        raise RequestError(
+            f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+def settle(system: System, disk: Disk) -> list[str]:
+    """Put a disk back as its state file says, once, whoever comes first. Return what failed."""
+    path = state_file(system, disk.name)
+    with uninterrupted():
+        try:
+            file = path.open()
+        except FileNotFoundError:
+            return []
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not path.exists():
+                return []
+            state = json.load(file)
+            wrong = put_back(disk, Settings(**state["before"]), state["tried"])
+            # What failed once fails again: the file would only keep others from trying.
+            path.unlink()
+            ready_file(system, disk.name).unlink(missing_ok=True)
+            return wrong
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back the signals that end a process; they come afterwards."""
+    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start_keeper(system: System, disk: str) -> None:
+    """Start the process that puts back when we are gone, and wait until it is ready."""
+    launcher = Path(__file__).resolve().parent / "triagectl"
+    command = [sys.executable, "-I", str(launcher), "put-back", disk]
+    if not _as_a_service(command, disk):
+        # Its own session: a closed terminal and its signals do not reach it.
+        subprocess.Popen(
+            command,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    ready = ready_file(system, disk)
+    latest = time.monotonic() + _START_S
+    while not ready.exists():
+        if time.monotonic() > latest:
+            raise CtlError(
+                f"the process that puts {disk} back did not start within {_START_S:.0f} s: "
+                "nothing was changed"
+            )
+        time.sleep(0.02)
+
+
+def _as_a_service(command: list[str], disk: str) -> bool:
+    """Have systemd run the keeper: the end of a login does not reach it there."""
+    if not Path("/run/systemd/system").is_dir() or not shutil.which("systemd-run"):
+        return False
+    service = [
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        f"--unit=triagectl-try-{disk.replace('!', '-')}-{os.getpid()}",
+        # Killed, it is started again, and finds how the disk was.
+        "--property=Restart=on-failure",
+        "--property=RestartSec=0",
+    ]
+    done = subprocess.run([*service, *command], capture_output=True, stdin=subprocess.DEVNULL)
+    return done.returncode == 0
+
+
+def keep(system: System, name: str) -> int:
+    """Wait for the end of a try, then put the disk back: what a keeper does."""
+    # Ends of sessions and terminals are no reason to leave a disk as it is.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    state = pending(system, name)
+    if state is None:
+        return 0
+    try:
+        fd = os.pidfd_open(state["pid"])
+    except ProcessLookupError:
+        fd = -1
+    ready_file(system, name).touch()
+    if fd >= 0 and alive(state["pid"], state["started"]):
+        waiting = select.poll()
+        waiting.register(fd, select.POLLIN)
+        left = state["until"] + GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
+        waiting.poll(max(0.0, left) * 1000)
+    if not state_file(system, name).exists():
+        return 0
+    wrong = settle(system, Disk(name, system.path("sys/block") / name))
+    for sentence in wrong:
+        print(f"triagectl: {sentence}", file=sys.stderr)
+    # Not a failure that a service's manager should try again: what failed once fails again.
+    return 0

@@ -436,6 +436,7 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 	INIT_LIST_HEAD(&shard->at_head);
 	shard->young_until = jiffies;
 	shard->merges_until = jiffies;
+	shard->tried_at = jiffies;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
 

@@ -34,6 +34,7 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	/* A merge is not worth a wait. */
 	if (!id || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
 		return false;
+	WRITE_ONCE(shard->tried_at, jiffies);
 	tg_drain(shard);
 	class = prio_classify(&shard->tg->tunables.bounds, bio->bi_ioprio);
 	flow = tg_flow_find(shard, tg_flow_key(id, bio->bi_opf), class);
@@ -49,6 +50,21 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	return merged;
 }
 
+/*
+ * Return whether a queued request may be one that bios join: one was of late, or some are in
+ * the inbox, where nobody has seen them. These are worth a look once a tick.
+ */
+static bool tg_may_merge(const struct tg_shard *shard)
+{
+	const unsigned long now = jiffies;
+
+	if (llist_empty(&shard->inbox))
+		return READ_ONCE(shard->queued) &&
+		       time_before_eq(now, READ_ONCE(shard->merges_until));
+	return time_before_eq(now, READ_ONCE(shard->merges_until)) ||
+	       now != READ_ONCE(shard->tried_at);
+}
+
 /* Called for each bio before it gets a request. */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -57,9 +73,7 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 								 HCTX_TYPE_DEFAULT;
 	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
 
-	return (!llist_empty(&shard->inbox) || READ_ONCE(shard->queued)) &&
-	       time_before_eq(jiffies, READ_ONCE(shard->merges_until)) &&
-	       tg_bio_merge_queued(shard, q, bio, nr_segs);
+	return tg_may_merge(shard) && tg_bio_merge_queued(shard, q, bio, nr_segs);
 }
 
 /*

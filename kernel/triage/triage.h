@@ -125,6 +125,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @device: what the device has of this shard
  * @merges_until: jiffies; after it no request is queued that bios could join; also read
  *	without the lock
+ * @tried_at: jiffies when a bio was last tried on queued requests; ditto
  * @merged: bios that joined a queued request
  * @watchdog: ends a hold at the latest; its callback takes no lock
  */
@@ -144,6 +145,7 @@ struct tg_shard {
 	struct tg_head head;
 	struct tg_device device;
 	unsigned long merges_until;
+	unsigned long tried_at;
 	u64 merged;
 	struct hrtimer watchdog;
 };

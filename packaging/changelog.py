@@ -12,6 +12,7 @@ Exit status 2 where the newest version there is not that of kernel/triage/versio
 import datetime
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +65,10 @@ def debian(found: list[Release], maintainer: str) -> str:
     """Return a Debian changelog."""
     entries = []
     for release in found:
-        changes = "\n".join(f"  * {change}" for change in release.changes)
+        changes = "\n".join(
+            textwrap.fill(change, 78, initial_indent="  * ", subsequent_indent="    ")
+            for change in release.changes
+        )
         day = release.day.strftime("%a, %d %b %Y %H:%M:%S %z")
         entries.append(
             f"triage-dkms ({release.version}) unstable; urgency=medium\n\n{changes}\n\n"

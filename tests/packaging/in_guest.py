@@ -24,6 +24,7 @@ PACKAGES = (
     "systemd-sysv,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
     "dkms,pahole,python3-minimal,python3,make"
 )
+_APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: One boot may take this long, on a computer that does other things too.
 LIMIT_S = 1500
 
@@ -115,7 +116,9 @@ def system(folder: Path) -> Path:
         raise SystemExit("error: this is no Debian with a mirror to make a system from")
     part = folder / "root.part"
     shutil.rmtree(part, ignore_errors=True)
-    call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", release[1], part, mirror[1])
+    # In namespaces of its own, so that what it mounts is gone however it ends.
+    debootstrap = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}"]
+    call(*_APART, *debootstrap, release[1], part, mirror[1])
     part.rename(root)
     return root
 
@@ -124,7 +127,7 @@ def install(root: Path, package: Path) -> None:
     """Install a package in the folder, where DKMS builds the module as for a user."""
     shutil.copyfile(package, root / "package.deb")
     inside = "mount -t proc proc /proc && dpkg -i /package.deb"
-    call("unshare", "--mount", "--pid", "--fork", "chroot", root, "sh", "-c", inside)
+    call(*_APART, "chroot", root, "sh", "-c", inside)
     (root / "package.deb").unlink()
 
 

@@ -48,7 +48,7 @@ def test_a_folder_with_a_system_leaves_the_computers_disks_alone(tmp_path: Path)
     system.add_disk("sda", "none mq-deadline [triage]")
     said = system.give(
         f"""
-        for name in usr bin lib lib64 proc sys {PACKAGING}; do
+        for name in usr bin lib lib64 dev proc sys {PACKAGING}; do
             mkdir -p /folder/$name
             mount --rbind /$name /folder/$name
         done

@@ -81,6 +81,7 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
     rpm = "rpm --dbpath /rpm --nodeps --nosignature"
     system.give(
         f"""
+        mkdir -p /usr/share/licenses  # Fedora's own
         find /etc /usr /var | sort > /before
         {rpm} -i {rpms}/triage-dkms-{RELEASE}.noarch.rpm
         dkms status triage > /out/installed

@@ -44,7 +44,7 @@ def test_a_chosen_disk_gets_triage_and_what_it_had_is_remembered(tmp_path: Path)
     system.add_disk("sda", ALL)
     said = event(system, "sda")
     assert chosen(system, "sda")
-    assert "TRIAGE_BEFORE=mq-deadline" in said
+    assert "\nTRIAGE_BEFORE=mq-deadline\n" in said
     assert "nvalid" not in said and "rror" not in said.replace("no errors", "")
 
 
@@ -53,7 +53,7 @@ def test_each_scheduler_of_the_kernel_is_remembered(tmp_path: Path, had: str) ->
     system = System.make(tmp_path)
     known = "none mq-deadline kyber bfq triage"
     system.add_disk("sda", known.replace(had, f"[{had}]"))
-    assert f"TRIAGE_BEFORE={had}\n" in event(system, "sda", choice="")
+    assert f"\nTRIAGE_BEFORE={had}\n" in event(system, "sda", choice="")
     assert system.scheduler("sda") == known.replace(had, f"[{had}]")
 
 
@@ -65,7 +65,7 @@ def test_the_memory_lasts_over_an_event_with_triage_chosen(tmp_path: Path) -> No
         "sda",
         more="mkdir -p /run/udev/data; echo E:TRIAGE_BEFORE=kyber > /run/udev/data/b8:0",
     )
-    assert "TRIAGE_BEFORE=kyber" in said
+    assert "\nTRIAGE_BEFORE=kyber\n" in said
     assert system.scheduler("sda") == "none mq-deadline kyber [triage]", "chosen again"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from triagelab import kernels, modules, rundir
 from triagelab.commands import places
+from triagelab.version import version
 
 from tests.product.product import ROOT, SMALL, qemus, triage
 
@@ -99,6 +100,7 @@ def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: P
     done = triage("run", job, *words, "--out", out)
     assert done.returncode == 0, done.stderr
     recorded = json.loads((out / "environment.json").read_text())
+    assert recorded["version"] == version()
     assert recorded["modules"]["prio-basic"]["sha256"] == modules.sha256(module)
     assert {row["scheduler"] for row in summary(out)["rows"]} == {"none", "prio-basic"}
 

@@ -124,6 +124,15 @@ class Matcher:
                     request.until = now
                     self.gave_up(request)
 
+    def expire(self, before: int) -> None:
+        """Forget what came before a time and was not sent to the device by now.
+
+        A bio that was refused, or that a driver took without a request, never goes on.
+        """
+        old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
+        for key in old:
+            del self.pending[key]
+
     def forget(self) -> None:
         """Begin anew: events from here on do not belong to those before."""
         self.pending.clear()

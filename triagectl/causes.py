@@ -11,8 +11,12 @@ from triagectl.requests import SECTOR, Request
 #: Longer than this without any answer, while it had work, a device has stalled. A disk with an
 #: arm takes 10 to 20 ms for one request.
 STALL_NS = 50_000_000
-#: A device time this much over the usual one of its kind is slow.
+#: A device time this much over that of a request alone is slow.
 _SLOW = 2.0
+#: So many requests that were alone tell how long one takes; else it is what disks usually take.
+_ALONE_LEAST = 5
+_FLASH_NS = 500_000
+_ARM_NS = 15_000_000
 #: A class sends no more than this over its limit, while that is what holds it.
 _LIMIT_SLACK = 1.3
 #: With so many of the tags in use there are none for a submitter that has had its part.
@@ -34,6 +38,7 @@ class Place:
     tags: int
     queues: int
     wbt_us: int = 0
+    rotational: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Seen:
 class Cause:
     """Why a request was slow.
 
-    name    depth, tag, aging, limit, stall, priority, budget, order, writeback, device, unknown
+    name    depth, tag, aging, limit, stall, priority, budget, order, idle, writeback,
+            device, unknown
     others  the requests that it names, by their threads
     """
 
@@ -152,8 +158,7 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
         if other is not request and _inside(other, request.issued)
     )
     depth = others.total()
-    usual = _usual(request, seen)
-    if depth and took >= _SLOW * usual:
+    if depth and took >= _SLOW * _alone(request, seen):
         text = (
             f"the device had {depth} request{'' if depth == 1 else 's'} when this one came, and "
             "none can be overtaken there"
@@ -173,17 +178,24 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
     )
 
 
-def _usual(request: Request, seen: Seen) -> float:
-    """Return what the device takes at best for requests of this kind: their 10th percentile."""
+def _alone(request: Request, seen: Seen) -> float:
+    """Return what the device takes for such a request with nothing beside it, in ns.
+
+    With others beside it the time says nothing: a device that serves many at once and one that
+    serves them in turn look the same.
+    """
     times = sorted(
         other.served
         for other in seen.requests
         if other.completed
         and other.issued
+        and other.beside == 0
         and other.write == request.write
         and other.bytes <= max(2 * request.bytes, SECTOR)
     )
-    return float(times[len(times) // 10]) if times else 0.0
+    if len(times) >= _ALONE_LEAST:
+        return float(times[len(times) // 2])
+    return _ARM_NS if seen.place.rotational else _FLASH_NS
 
 
 def _for_a_tag(request: Request, seen: Seen) -> Cause:
@@ -262,6 +274,13 @@ def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
             f"triage held bulk back {held} times meanwhile, for requests that somebody waits for",
             "raise latency_factor where this process matters more, or give it a priority",
             Counter(other.tid for other in ahead),
+        )
+    if not ahead:
+        return Cause(
+            "idle",
+            "no request went first: the scheduler kept it, or its queue was run late",
+            "under bfq look at slice_idle, under triage on a disk at anticipation; else at CPUs "
+            "that have too much to do",
         )
     own = sum(1 for other in ahead if other.tid == request.tid)
     text = f"{len(ahead)} requests went first, {own} of them of its own thread"

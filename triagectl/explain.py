@@ -112,6 +112,7 @@ def place(disk: Disk) -> Place:
         disk.number("queue/nr_requests") or 1,
         max(1, disk.hardware_queues),
         disk.number("queue/wbt_lat_usec") or 0,
+        disk.rotational,
     )
 
 

@@ -28,6 +28,7 @@ class Request:
     inserted   it was given to the scheduler
     issued     the driver had it
     completed  the device had done it
+    beside     how many requests the device had when it got this one
     until      it was not done at this time, and not looked at any longer
     """
 
@@ -46,6 +47,7 @@ class Request:
     until: int = 0
     ioprio: int | None = None
     requeues: int = 0
+    beside: int = 0
     twice: bool = False
     of: str = ""
     reason: str = ""
@@ -122,6 +124,15 @@ class Matcher:
                     request.until = now
                     self.gave_up(request)
 
+    def expire(self, before: int) -> None:
+        """Forget what came before a time and was not sent to the device by now.
+
+        A bio that was refused, or that a driver took without a request, never goes on.
+        """
+        old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
+        for key in old:
+            del self.pending[key]
+
     def forget(self) -> None:
         """Begin anew: events from here on do not belong to those before."""
         self.pending.clear()
@@ -193,7 +204,9 @@ class Matcher:
             request.ioprio = ioprio
         if self.issued is not None:
             self.issued(request)
-        self.inside[dev][request.tid] += 1
+        inside = self.inside[dev]
+        request.beside = inside.total()
+        inside[request.tid] += 1
 
     def _requeue(self, event: Event) -> None:
         request = self.pending.get((event[3], event[4]))

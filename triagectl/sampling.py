@@ -25,6 +25,9 @@ _EVENTS = 1500
 #: CPU time, in s, that may be used before it was earned: several windows' worth. Without it a
 #: pause would cost more than it saves, as to open a window again costs 2 ms.
 _AHEAD = 0.01
+#: A bio that was not sent to the device within this time, in ns, never will be. Half of what the
+#: kernel takes for a hang.
+_EXPIRE_NS = 60 * 10**9
 #: How long the last requests of a window are waited for, in s.
 _TAIL = 1.0
 
@@ -53,6 +56,7 @@ class Sampler:
 
     def run(self, until: float) -> None:
         """Sample up to a time of the clock. Requests that are not done then are kept."""
+        self.matcher.expire(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - _EXPIRE_NS)
         while self.clock() < until:
             self._window(until)
             if self.clock() >= until:

@@ -39,6 +39,8 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "triage/triage_hold": ("dev", "queued", "budget", "inside"),
 }
 
+#: The kernel takes a page, with a zero at its end.
+_FILTER_MOST = 4095
 #: Events that are seldom enough to stay on. To turn one on or off takes 0.1 ms of CPU time.
 SELDOM = ("block/block_bio_frontmerge", "block/block_rq_merge", "block/block_rq_requeue")
 
@@ -57,10 +59,8 @@ class Instance:
             text = (top / "events" / name / "format").read_text()
             found = ringbuffer.layout(name.rpartition("/")[2], text, FIELDS[name])
             self._layouts[found.id] = found
-        if devices:
-            wanted = " || ".join(f"dev == {device}" for device in devices)
-            for name in events:
-                (folder / "events" / name / "filter").write_text(wanted)
+        for name in events:
+            (folder / "events" / name / "filter").write_text(_filter(devices))
         self._on.write_text("0")
         for name in events:
             if name in SELDOM:
@@ -121,6 +121,16 @@ class Instance:
         for pipe in self._pipes:
             os.close(pipe)
         self._pipes = []
+
+
+def _filter(devices: Sequence[int]) -> str:
+    """Return the kernel's filter for events of some devices."""
+    wanted = " || ".join(f"dev == {device}" for device in devices)
+    if len(wanted) > _FILTER_MOST:
+        raise RequestError(
+            f"{len(devices)} disks and partitions are too many for the kernel's filter: name disks"
+        )
+    return wanted
 
 
 _time = operator.itemgetter(0)

@@ -15,13 +15,13 @@ _LIST = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import encodings.utf_8, encodings.ascii, encodings.unicode_escape, encodings.latin_1
-import traceback, triagectl.command, runpy
+import contextlib, subprocess, traceback, triagectl.command, runpy
 print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\\n")
 """
-#: How the guest calls it.
+#: How the guest runs in_guest.py, which calls the command.
 COMMAND = (
     "LD_LIBRARY_PATH=/job/python/shared PYTHONHOME=/job/python "
-    "/job/python/python -s -B /job/triagectl/triagectl"
+    "/job/python/python -s -B /job/in_guest.py"
 )
 
 
@@ -33,7 +33,7 @@ def files(scratch: Path) -> dict[str, Path]:
     )
     stdlib = Path(sysconfig.get_path("stdlib"))
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    found = {"python/python": python, "triagectl/triagectl": PACKAGE / "triagectl"}
+    found = {"python/python": python, "in_guest.py": Path(__file__).parent / "in_guest.py"}
     shared = tools.libraries(python)
     for path in map(Path, listed.stdout.split()):
         if path.is_relative_to(PACKAGE):

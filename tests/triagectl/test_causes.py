@@ -37,8 +37,9 @@ def cause(
     tunables = {key: str(value) for key, value in place.items() if key.startswith("limit_")}
     scheduler = str(place.get("scheduler", "triage"))
     wbt = 75000 if place.get("wbt") else 0
+    arm = bool(place.get("rotational"))
     seen = Seen(
-        Place(scheduler, tunables, tags=64, queues=1, wbt_us=wbt),
+        Place(scheduler, tunables, tags=64, queues=1, wbt_us=wbt, rotational=arm),
         [victim, *others],
         lambda one: one.of,
         [int(time * MS) for time in held],
@@ -53,10 +54,22 @@ def alone(count: int = 20) -> list[Request]:
 
 def test_depth() -> None:
     inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
+    for one in inside:
+        one.beside = 9
     found = cause(request(VICTIM, 5, 5, 5, 12), [*inside, *alone()], scheduler="none")
     assert found.name == "depth"
     assert found.others == {OTHER: 32}
     assert "triagectl try" in found.do
+
+
+def test_depth_where_nothing_was_ever_alone() -> None:
+    """Then what disks usually take is held against it."""
+    inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
+    victim = request(VICTIM, 5, 5, 5, 12)
+    for one in [victim, *inside]:
+        one.beside = 9
+    assert cause(victim, inside).name == "depth"
+    assert cause(victim, inside, rotational=True).name == "device"
 
 
 def test_a_tag() -> None:
@@ -133,6 +146,10 @@ def test_too_much_of_the_same() -> None:
     found = cause(request(VICTIM, 10, 10, 60, 60.2), [*own, *alone()], scheduler="bfq")
     assert found.name == "order"
     assert "50 of them of its own thread" in found.text
+
+
+def test_a_request_that_waited_for_nothing() -> None:
+    assert cause(request(VICTIM, 10, 10, 60, 60.2), alone(), scheduler="bfq").name == "idle"
 
 
 def test_writeback_throttling() -> None:

@@ -20,7 +20,7 @@ SECRETS = {
     "home/alice/x": "",
 }
 LOG = [
-    "6,1,1000000,-;Command line: root=UUID=11111111-2222-3333-4444-555555555555 key=hunter2",
+    "6,1,10,-;Command line: root=UUID=11111111-2222-3333-4444-555555555555 nvme.x key=hunter2",
     "6,2,2000000,-;io scheduler triage registered",
     "3,3,3500000,-;I/O error, dev sda, sector 8 on db7.example.org serial WD-WX11A2233445",
     "4,4,4000000,-;EXT4-fs (vault--acme-payroll): mounted",

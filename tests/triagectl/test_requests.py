@@ -135,6 +135,15 @@ def test_a_request_that_is_no_longer_waited_for() -> None:
     assert (one.served, one.end(99)) == (48, 50)
 
 
+def test_a_bio_that_became_no_request_is_not_in_the_way_for_ever() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), bio("bio_queue", 2, 8), rq("issue", 3, 8))
+    log.matcher.expire(50)
+    assert list(log.matcher.pending) == [(DEV, 8)]
+    log.feed(bio("bio_queue", 60, 0), rq("issue", 61, 0), done(62, 0))
+    assert [one.queued for one in log.done] == [60]
+
+
 def test_recorded_requests() -> None:
     log = Log()
     log.feed(*recorded())

@@ -122,3 +122,9 @@ def test_recorded_pages_say_what_the_kernels_text_says() -> None:
         assert (one[0], *one[2:]) == (other[0], *other[2:])
         # Two instances take the time of an event one after the other.
         assert abs(one[1] - other[1]) <= 20
+
+
+def test_more_disks_than_the_kernels_filter_takes() -> None:
+    with pytest.raises(RequestError, match="name disks"):
+        tracefs._filter(range(1000))
+    assert tracefs._filter([1, 2]) == "dev == 1 || dev == 2"

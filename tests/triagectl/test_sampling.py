@@ -54,7 +54,8 @@ class Disk:
         self._ends = [end for end in self._ends if end[0] >= until]
         found += [(at, "block_rq_complete", 0, 1, sector, 8) for at, sector in done]
         self.used += EVENT_S * len(found)
-        if self.lose_once:
+        if self.lose_once and any(sector % 80 == 0 for _, sector in done):
+            # Among others the end of a slow request, whose begin was read before.
             self.lose_once = False
             self.lost += 1
             return []
@@ -101,7 +102,7 @@ def test_slow_requests_are_seen_as_often_as_they_come() -> None:
 
 
 def test_a_loss_leaves_no_request_that_never_ends() -> None:
-    disk = Disk(50_000)
+    disk = Disk(50_000, slow_ns=30_000_000)
     sampler, _ = sampled(disk, 2)
     disk.lose_once = True
     given_up: list[Request] = []

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs in a guest: loads, and what the command says of them, into the folder `out`.
+
+All in one process, as a Python takes a guest long to start.
+"""
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, "/job")
+
+from triagectl import command
+
+OUT = Path("out")
+DISK = "md0"
+QUEUE = Path(f"/sys/block/{DISK}/queue")
+GATE = Path("/sys/kernel/debug/gatedisk/gate")
+SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
+
+READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
+BULK = "--name=bulk --bs=32k --iodepth=8 --rate_iops=700 --prioclass=3"
+
+#: For each case: scheduler, settings, the victim's job, the others'.
+CASES = {
+    "depth": ("none", "", "--bs=4k --iodepth=1", "--bs=128k --iodepth=64"),
+    "tag": (
+        "mq-deadline",
+        "nr_requests=8",
+        "--bs=4k --iodepth=1",
+        "--bs=64k --iodepth=1 --numjobs=40",
+    ),
+    "priority": (
+        "triage",
+        "",
+        "--bs=64k --iodepth=4 --prioclass=3",
+        "--bs=64k --iodepth=32 --prioclass=2 --prio=0",
+    ),
+    "limit": (
+        "triage",
+        "iosched/limit_iops_low=20",
+        "--bs=4k --iodepth=4 --prioclass=3",
+        "--bs=4k --iodepth=1",
+    ),
+    "aging": (
+        "triage",
+        "iosched/aging_expire_low=1 iosched/aging_expire_normal=1",
+        "--bs=64k --iodepth=8 --prioclass=2 --prio=0",
+        "--bs=64k --iodepth=128 --prioclass=3",
+    ),
+}
+
+
+def fio(options: str, disk: str = DISK, output: str = "/dev/null") -> "subprocess.Popen[bytes]":
+    """Start a load; `options` are its jobs'."""
+    words = f"""fio --output={output} --output-format=json --filename=/dev/{disk} --direct=1
+        --ioengine=libaio --rw=randread --time_based --runtime=60 --randseed=1 --thread {options}"""
+    return subprocess.Popen(words.split())
+
+
+def end(load: "subprocess.Popen[bytes]") -> None:
+    """End a load; it writes its results."""
+    load.send_signal(2)
+    load.wait()
+
+
+def ctl(words: str, output: str) -> None:
+    """Give a command, and keep what it prints."""
+    print(f"triagectl {words}", flush=True)
+    with (OUT / output).open("w") as file, contextlib.redirect_stdout(file):
+        status = command.main(words.split())
+    if status:
+        sys.exit(f"triagectl {words} ended with {status}")
+
+
+def figures() -> None:
+    """Let `top` and fio measure the same load under each scheduler."""
+    for scheduler in SCHEDULERS:
+        (QUEUE / "scheduler").write_text(scheduler)
+        load = fio(f"{READER} {BULK}", output=f"out/fio-{scheduler}")
+        time.sleep(0.2)
+        ctl(f"top {DISK} --interval 1.9 --count 1 --json", f"top-{scheduler}")
+        end(load)
+
+
+def causes() -> None:
+    """Prepare each cause, and ask `explain`."""
+    for case, (scheduler, settings, victim, others) in CASES.items():
+        (QUEUE / "scheduler").write_text(scheduler)
+        for setting in settings.split():
+            name, _, value = setting.partition("=")
+            (QUEUE / name).write_text(value)
+        loads = [fio(f"--name=others {others}"), fio(f"--name=victim {victim}")]
+        time.sleep(0.2)
+        ctl(f"explain {DISK} --for 0.5 --json --pid {loads[1].pid}", f"explain-{case}")
+        for load in loads:
+            end(load)
+        (QUEUE / "scheduler").write_text("none")
+
+
+def stall() -> None:
+    """Have a device answer nothing for 200 ms."""
+    load = fio("--name=stuck --iodepth=4 --rate_iops=200", disk="gatedisk0")
+    hold = subprocess.Popen(
+        ["sh", "-c", f"sleep 0.4; echo hold > {GATE}; sleep 0.2; echo open > {GATE}"]
+    )
+    ctl("explain gatedisk0 --for 1 --json", "explain-stall")
+    hold.wait()
+    end(load)
+
+
+figures()
+causes()
+stall()
+left = [path.name for path in Path("/sys/kernel/tracing/instances").iterdir()]
+(OUT / "instances").write_text(" ".join(left))

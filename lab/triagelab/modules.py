@@ -153,8 +153,3 @@ def kept(module: Path) -> Path:
         (folder / module.name).write_bytes(content)
 
     return cache.made(f"modules/{key}", make) / module.name
-
-
-def sha256(module: Path) -> str:
-    """What identifies a module in a run's name."""
-    return hashlib.sha256(module.read_bytes()).hexdigest()

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from triagelab import devices, execute, modules, plan, samples, tools
+from triagelab import devices, execute, plan, samples, tools
 from triagelab.errors import LabError, RequestError
 
 _LEAST_FREE_BYTES = 512 << 20
@@ -114,7 +114,7 @@ def _environment(
         },
         "repeats": setup.repeats,
         "seed": setup.seed,
-        "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
+        "modules": {name: {"sha256": tools.sha256(path)} for name, path in setup.modules.items()},
         "tunables": {
             name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
             for name, values in first.tunables.items()

@@ -11,7 +11,8 @@ from triagelab.experiments import Experiment
 from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
-from triagelab.machines import Qemu
+
+from tests.lab.test_plan import Machine
 
 WHOLE = study.load()
 CHARTS = [chart for page in WHOLE.pages for chart in page.charts]
@@ -132,7 +133,7 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
         for where in experiment.points:
             at = settings.split(experiment.values_at(where))
             cpus = str(at.cpus)
-            machine = Qemu(experiment.machine, base, at.cpus or 1, (cpus,), (), {}, 1, "")
+            machine = Machine(experiment.machine, base, at.cpus or 1, (cpus,), (), {}, 1, "")
             device = devices.find(experiment.device, at.device)
             points.append(plan.Point(where, machine, device, at.tunables))
         schedulers = measure.schedulers or experiment.schedulers

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import kernels, modules, rundir
+from triagelab import kernels, modules, rundir, tools
 from triagelab.commands import places
 
 from tests.product.product import ROOT, SMALL, qemus, triage
@@ -99,7 +99,7 @@ def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: P
     done = triage("run", job, *words, "--out", out)
     assert done.returncode == 0, done.stderr
     recorded = json.loads((out / "environment.json").read_text())
-    assert recorded["modules"]["prio-basic"]["sha256"] == modules.sha256(module)
+    assert recorded["modules"]["prio-basic"]["sha256"] == tools.sha256(module)
     assert {row["scheduler"] for row in summary(out)["rows"]} == {"none", "prio-basic"}
 
 

@@ -30,6 +30,7 @@ from triagelab.machines import FIO_STARTS, Job, Outcome, computer, processor
 
 _PROC = Path("/proc")
 _KERNEL_RECORD_BYTES = 8192  # none is longer
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,12 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
         os.close(theirs)
         assert process.stdout is not None
         try:
-            async for line in process.stdout:
-                log.write(line)
-                if started is None and FIO_STARTS in line.decode(errors="replace"):
+            said = b""
+            # Not by lines: one may be longer than any buffer.
+            while chunk := await process.stdout.read(_CHUNK_BYTES):
+                log.write(chunk)
+                said = said[-len(FIO_STARTS) :] + chunk
+                if started is None and FIO_STARTS.encode() in said:
                     started = time.monotonic() - begin
             return await process.wait(), started
         finally:

@@ -118,7 +118,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *programs,
         *arguments,
     ]
-    with cache.locked(output / ".lock"):
+    with cache.handed_over(output), cache.locked(output / ".lock"):
         # Else the next to build would do so beside it, the lock being gone with us.
         done = subprocess.run(
             tools.with_us("TERM", command),

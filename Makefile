@@ -4,7 +4,10 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test check modules matrix lock clean
+cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
+quick_check = 01-exactly-once
+
+.PHONY: help demo test quick quick-lab quick-kernel check modules matrix lock clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -12,8 +15,23 @@ help:
 demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
-test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/modeldisk tests/kernel tests/product
+test: ## every test, fast ones first; the ten slowest are told at the end
+	PYTHONPATH=lab $(developer) -m pytest --durations=10 \
+		tests/lab tests/modeldisk tests/kernel tests/product
+
+quick: ## the lab's fast tests, beside a build and one check in sim
+	@$(MAKE) --no-print-directory -j2 quick-lab quick-kernel
+
+quick-lab:
+	@PYTHONPATH=lab $(developer) -m pytest -q -m "not slow" tests/lab
+
+quick-kernel:
+	@rm -rf build/quick
+	@if ls $(cache)/kernels/$(KERNEL)/boot/vmlinuz-* > /dev/null 2>&1; then \
+		./triage verify triage --kernel $(KERNEL) --check $(quick_check) --out build/quick; \
+	else \
+		echo "kernel $(KERNEL) is not here yet, so nothing was built: make modules fetches it"; \
+	fi
 
 check: ## types, lint and format of the lab; checkpatch and sparse on the modules
 	$(developer) -m ruff check .

@@ -104,6 +104,7 @@ def test_the_interval_of_a_ratio_covers_it_too(noise: str) -> None:
     assert 0.93 <= covered / 4000 <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISE)
 def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     draw, _ = NOISE[noise]
@@ -114,6 +115,7 @@ def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     assert wrong <= ALPHA + three_errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fails", "n", "most"), [(0.2, REPEATS_FOR_VERDICT, 0.08), (0.5, 8, 0.12), (0.5, 5, 1.0)]
 )

@@ -97,6 +97,8 @@ RUNS = REPEATS * (2 * 2 + 1 + 2)  # points and schedulers, and the protected job
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -44,9 +44,6 @@ _ENGINES_ON_HOST = (
     "splice", "null", "cpuio",
 )  # fmt: skip
 
-#: Options that the lab itself reads as numbers.
-_NUMBERS = ("numjobs", "prio", "prioclass")
-
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
 #: What a section of options for all that follow is called.
@@ -85,7 +82,16 @@ class Section:
         return not reads or any("verify" in key for key in self.options)
 
     def _number(self, option: str, default: int) -> int:
-        return number(self.options[option]) if option in self.options else default
+        """An option's value; an error for a number that fio would calculate."""
+        if option not in self.options:
+            return default
+        try:
+            return number(self.options[option])
+        except ValueError as error:
+            raise RequestError(
+                f"job {self.name}: {option}={self.options[option]}: {error}; "
+                "write one like 4 or 0x4, as the lab needs it too"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,8 @@ class FioFile:
         if done.returncode:
             words = (done.stderr + done.stdout).strip()
             raise RequestError(f"fio does not accept {self.path}:\n{words}")
-        if not self.jobs:
+        urgencies = [job.urgency for job in self.jobs]  # an error where one is no number
+        if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
 
     def require_device_alone(self) -> None:
@@ -250,7 +257,6 @@ def _parse(path: Path, text: str) -> list[Section]:
                     f"{path}: '{line}' cannot be used here: jobs run on the device under test; "
                     f"remove {option}"
                 )
-            _check_number(path, line)
             lines[-1].append(line)
     common: dict[str, str] = {}
     sections = []
@@ -260,16 +266,3 @@ def _parse(path: Path, text: str) -> list[Section]:
             common |= options
         sections.append(Section(name, tuple(own), common | options))
     return sections
-
-
-def _check_number(path: Path, line: str) -> None:
-    """Raise RequestError for a number that the lab needs, and fio would have to calculate."""
-    option, value = _option(line)
-    if option not in _NUMBERS:
-        return
-    try:
-        number(value)
-    except ValueError as error:
-        raise RequestError(
-            f"{path}: '{line}': {error}; write one like 4 or 0x4, as the lab needs it too"
-        ) from error

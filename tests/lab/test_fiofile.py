@@ -121,6 +121,8 @@ def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str)
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
 
+#: What the lab reads as a number.
+NUMBERS = ("numjobs", "prio", "prioclass")
 #: As people write job files: a section or more each, which fio accepts.
 FROM_THE_WILD = [
     "[a]\nprioclass=3 # idle\nnumjobs=4 ; four\nrw=read\ngroup_reporting ; all\n",
@@ -166,14 +168,14 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
     ]
     assert named == [(alike.get(name, name), of) for name, of in sections]
     for (place, option), value in numbers.items():
-        if option in fiofile._NUMBERS and (text := sections[place][1][option]):
+        if option in NUMBERS and (text := sections[place][1][option]):
             last = fiofile.number(text)
             assert value == last or text == "2", "the first of two was noted"
 
 
 def test_no_option_has_another_name_that_the_lab_does_not_know() -> None:
     known = {*fiofile._REPLACED, *fiofile._REFUSED, *fiofile._REFUSED_ON_HOST, "readwrite"}
-    read_ = known | {*fiofile._NUMBERS, "rw", "ioengine"}
+    read_ = known | {*NUMBERS, "rw", "ioengine"}
     for option in read_ - {"include"}:  # which is no option to fio
         told = subprocess.run(["fio", f"--cmdhelp={option}"], capture_output=True, text=True).stdout
         for name in re.findall(r"^\s*alias: (\w+)$", told, re.M):

@@ -4,10 +4,11 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
+mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutants.txt")
 cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
 
-.PHONY: help demo test quick quick-lab quick-kernel check modules matrix lock clean
+.PHONY: help demo test quick quick-lab quick-kernel check modules matrix mutants lock clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -45,8 +46,18 @@ modules: ## build the kernel modules for KERNEL (default 6.12)
 matrix: ## build and verify triage on the oldest and the newest kernels that Debian has
 	./triage matrix
 
+mutants: ## changes to the modules that judge, one at a time, which no test notices
+	rm -rf build/mutants
+	mkdir -p build/mutants
+	cp -r lab/triagelab tests pyproject.toml build/mutants
+	for folder in applications docs drives experiments kernel; do \
+		ln -s "$(CURDIR)/$$folder" build/mutants; \
+	done
+	cd build/mutants && $(mutating) -m mutmut run
+	cd build/mutants && $(mutating) -m mutmut results
+
 lock: ## pin the Python dependencies again after a change to lab/*.in
-	for name in requirements requirements-dev; do \
+	for name in requirements requirements-dev requirements-mutants; do \
 		uv pip compile -q --generate-hashes --no-annotate --no-header --python-version 3.11 \
 			lab/$$name.in -o lab/$$name.txt && \
 		sed -i '1i # SPDX-License-Identifier: GPL-2.0-only\n# Made by `make lock`; change the .in file.' \

@@ -4,7 +4,12 @@
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
-.PHONY: help demo test proof check modules matrix deb rpm arch kernel-patch packages-in-guest release lock clean
+mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutants.txt")
+cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
+quick_check = 01-exactly-once
+
+.PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
+	kernel-patch packages-in-guest release mutants lock clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -12,8 +17,24 @@ help:
 demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
-test: ## every test, fast ones first
-	PYTHONPATH=lab $(developer) -m pytest tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel tests/packaging tests/product
+test: ## every test, fast ones first; the ten slowest are told at the end
+	PYTHONPATH=lab $(developer) -m pytest --durations=10 \
+		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \
+		tests/packaging tests/product
+
+quick: ## the lab's fast tests, beside a build and one check in sim
+	@$(MAKE) --no-print-directory -j2 quick-lab quick-kernel
+
+quick-lab:
+	@PYTHONPATH=lab $(developer) -m pytest -q -m "not slow" tests/lab
+
+quick-kernel:
+	@rm -rf build/quick
+	@if ls $(cache)/kernels/$(KERNEL)/boot/vmlinuz-* > /dev/null 2>&1; then \
+		./triage verify triage --kernel $(KERNEL) --check $(quick_check) --out build/quick; \
+	else \
+		echo "kernel $(KERNEL) is not here yet, so nothing was built: make modules fetches it"; \
+	fi
 
 proof: ## explore the protocol of triage's core, under weak memory too
 	PYTHONPATH=lab $(developer) -m pytest tests/proof
@@ -52,9 +73,18 @@ release: ## every package and patch of this version, built anew and checked
 	$(MAKE) -C packaging sums
 	PYTHONPATH=lab $(developer) -m pytest tests/packaging
 	$(MAKE) -C packaging kernel-build SOURCE=$$($(call lab,source(kernels.DEFAULT_SERIES)))
+mutants: ## changes to the modules that judge, one at a time, which no test notices
+	rm -rf build/mutants
+	mkdir -p build/mutants
+	cp -r lab/triagelab tests pyproject.toml build/mutants
+	for folder in applications docs drives experiments kernel; do \
+		ln -s "$(CURDIR)/$$folder" build/mutants; \
+	done
+	cd build/mutants && $(mutating) -m mutmut run
+	cd build/mutants && $(mutating) -m mutmut results
 
 lock: ## pin the Python dependencies again after a change to lab/*.in
-	for name in requirements requirements-dev; do \
+	for name in requirements requirements-dev requirements-mutants; do \
 		uv pip compile -q --generate-hashes --no-annotate --no-header --python-version 3.11 \
 			lab/$$name.in -o lab/$$name.txt && \
 		sed -i '1i # SPDX-License-Identifier: GPL-2.0-only\n# Made by `make lock`; change the .in file.' \

@@ -11,6 +11,8 @@ run run   what is measured: prints `end in s,latency in µs` for each operation
 
 import asyncio
 import hashlib
+import json
+import os
 import re
 import shutil
 import tempfile
@@ -93,9 +95,10 @@ def image(application: Application, kernel: Kernel) -> Path:
         "make": application.script("make"),
     }
     machine = machines.make("sim", kernel)
-    key = hashlib.sha256(f"{machine.base.key} {application.image_mb} {scripts}\n".encode())
+    made_in = [machine.determines, _MAKE_MEMORY_MB, application.image_mb, scripts]
+    key = hashlib.sha256(json.dumps(made_in, sort_keys=True).encode())
     for name, path in sorted(root.items()):
-        key.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        key.update(f"{name} {os.access(path, os.X_OK)} {tools.sha256(path)}\n".encode())
 
     def make(folder: Path) -> None:
         tools.tell(f"making the file system of {application.name}")
@@ -117,6 +120,12 @@ def image(application: Application, kernel: Kernel) -> Path:
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
     """Every file of the application's root by its name there, libraries and mke2fs included."""
     wanted = [unpacked / name for name in application.files]
+    for given in application.files:
+        if not (unpacked / given).exists():
+            raise RequestError(
+                f"{FOLDER / application.name / 'application.toml'}: files: none of its packages "
+                f"({', '.join(application.packages)}) has {given}"
+            )
     files = [path for top in wanted for path in ([top] if top.is_file() else top.rglob("*"))]
     mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
     programs = [Path(tools.path(tools.BUSYBOX)).resolve(), mke2fs]

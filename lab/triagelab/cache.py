@@ -58,6 +58,24 @@ def _try_lock(handle: TextIO) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def handed_over(folder: Path) -> Iterator[None]:
+    """What is made in `folder` is in the end that user's who has called sudo."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0 and (user := os.environ.get("SUDO_UID", "")).isdecimal():
+            group = os.environ.get("SUDO_GID", "")
+            owner = int(user), int(group) if group.isdecimal() else -1
+            for path in filter(Path.exists, made):
+                os.chown(path, *owner, follow_symlinks=False)
+            for _, names, files, here in os.fwalk(folder) if folder.is_dir() else ():
+                os.fchown(here, *owner)
+                for name in (*names, *files):
+                    os.chown(name, *owner, dir_fd=here, follow_symlinks=False)
+
+
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
     """The cache folder's directory `name`, for good; `make` fills an empty one if it is missing."""
     path = root() / name

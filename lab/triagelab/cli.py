@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from triagelab.commands import (
     build,
@@ -38,8 +39,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _Once(argparse.Action):
+    """Store what is given; refuse an option that is given twice, or with nothing."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Take one option."""
+        given = vars(namespace).setdefault("given", set())
+        if option_string and self.dest in given:
+            parser.error(f"{option_string} is given twice; give it once")
+        if option_string and values == "":
+            parser.error(f"{option_string} is empty; leave it out, or say what it is to be")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that passes over nothing in silence: commands have such parsers too."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        self.register("action", None, _Once)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="triage", description="Runs I/O schedulers on machines and says what they are worth."
     )
     parser.add_argument("--version", action="version", version=f"triage {version()}")

@@ -20,11 +20,12 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from distributed import Client, KilledWorker, WorkerPlugin
 from distributed.client import FutureCancelledError
 
-from triagelab import cache, execute, machines, tools
+from triagelab import cache, execute, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.guest import Base
 from triagelab.machines import BootError, Qemu
@@ -51,13 +52,16 @@ class _File:
 class _Order:
     """A run for a worker, with what are paths here taken out of it.
 
-    files  path under /job -> the text, or the file that was shipped
+    determines   what the run's name says of the machine
+    environment  QEMU's variables: the value, or the file that was shipped
+    files        path under /job -> the text, or the file that was shipped
     """
 
     run: Run
-    qemu_version: str
+    determines: Mapping[str, Any]
     kernel: _File
     base: _File
+    environment: Mapping[str, str | _File]
     files: Mapping[str, str | _File]
     modules: tuple[_File, ...]
 
@@ -164,17 +168,21 @@ def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
         parcels[digest] = content
         return _File(digest, path.name)
 
+    def shipped(contents: Mapping[str, str | Path]) -> dict[str, str | _File]:
+        return {
+            name: ship(content) if isinstance(content, Path) else content
+            for name, content in contents.items()
+        }
+
     assert isinstance(run.machine, Qemu)
     base = run.machine.base
     return _Order(
-        replace(run, job=replace(run.job, files={}, modules=())),
-        tools.qemu_version(),
+        replace(run, machine=replace(run.machine), job=replace(run.job, files={}, modules=())),
+        run.machine.determines,
         ship(base.kernel.image),
         ship(base.folder),
-        {
-            name: ship(content) if isinstance(content, Path) else content
-            for name, content in run.job.files.items()
-        },
+        shipped(run.machine.environment),
+        shipped(run.job.files),
         tuple(map(ship, run.job.modules)),
     )
 
@@ -204,28 +212,41 @@ def _entry(digest: str) -> str:
 # ---- on a worker ------------------------------------------------------------------
 
 
+def _unshipped(contents: Mapping[str, str | _File]) -> dict[str, str | Path]:
+    return {
+        name: content.path if isinstance(content, _File) else content
+        for name, content in contents.items()
+    }
+
+
+def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """The names of what differs, as of a library."""
+    if here["qemu"] != there["qemu"]:
+        return f"{here['qemu']} and {there['qemu']}"
+    words = set[str]().union(*({*here[part]} ^ {*there[part]} for part in ("files", "command")))
+    return ", ".join(sorted({word.split()[0] for word in words if word}))
+
+
 def _attempt(order: _Order) -> _Back:
     """Carry out a run on a worker."""
     tools.require([tools.QEMU, tools.CPIO])
-    if tools.qemu_version() != order.qemu_version:
-        raise LabError(
-            f"the worker on {socket.gethostname()} has {tools.qemu_version()}, this computer "
-            f"{order.qemu_version}, with which figures may differ; install the same on both"
-        )
     machine = order.run.machine
     assert isinstance(machine, Qemu)
     kernel = replace(machine.base.kernel, image=order.kernel.path)
     machine = replace(
         machine,
         base=Base(kernel, order.base.path),
-        environment=machines.lockstep(),
+        environment=_unshipped(order.environment),
     )
+    if machine.determines != order.determines:
+        raise LabError(
+            f"the worker on {socket.gethostname()} has another QEMU than this computer, with "
+            f"which figures may differ: {_differences(machine.determines, order.determines)}; "
+            "install the same packages on both"
+        )
     job = replace(
         order.run.job,
-        files={
-            name: content.path if isinstance(content, _File) else content
-            for name, content in order.files.items()
-        },
+        files=_unshipped(order.files),
         modules=tuple(file.path for file in order.modules),
     )
     run = replace(order.run, machine=machine, job=job)

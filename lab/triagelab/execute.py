@@ -22,6 +22,9 @@ from triagelab.plan import Run
 
 T = TypeVar("T")
 
+#: Follows the name of a file that is yet to be whole.
+PART = ".part"
+
 
 class StoppedError(Exception):
     """Somebody asked us to stop (Ctrl-C, SIGTERM, a closed terminal)."""
@@ -197,9 +200,11 @@ def write_text(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Where to write what becomes the file `path` if all goes well, and nothing of it else."""
-    scratch = path.with_suffix(".part")
+    scratch = path.with_name(path.name + PART)
     try:
         yield scratch
         scratch.replace(path)
     except OSError as error:
         raise LabError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        scratch.unlink(missing_ok=True)

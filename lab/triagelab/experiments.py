@@ -8,9 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from triagelab import applications, fiofile, modules, settings, tomlfile
+from triagelab import applications, fiofile, metrics, modules, settings, tomlfile
 from triagelab.applications import Application
 from triagelab.errors import RequestError, unknown
+from triagelab.metrics import Of
 from triagelab.settings import Value
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
@@ -141,7 +142,7 @@ def _described(path: Path) -> dict[str, Any]:
         "application": tomlfile.text,
         "deadlines": tomlfile.table_of(tomlfile.count),
         "judged_by": tomlfile.list_of(tomlfile.text),
-        "schedulers": tomlfile.list_of(tomlfile.text),
+        "schedulers": tomlfile.some_of(tomlfile.text),
         "machine": tomlfile.text,
         "device": tomlfile.text,
         "repeats": tomlfile.count,
@@ -182,8 +183,11 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
         },
     )
     _checked_jobs(experiment)
+    for metric in experiment.judged_by:
+        if metric not in (known := [of.name for of in metrics.of(Of.RUN, Of.JOBS)]):
+            raise unknown(f"metric of whole runs in {path}: judged_by,", metric, known)
     # Not only those that take part at these points.
-    jobs = [section.name for section in workload.sections if section.name != "global"]
+    jobs = [section.name for section in workload.sections if section.name != fiofile.GLOBAL]
     jobs += [application.name] if application else []
     for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
         if job not in jobs:
@@ -204,7 +208,6 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
         question=f"What does each scheduler make of {path.name}?",
         workload=workload,
         schedulers=all_schedulers(),
-        device="null",
         vary=_varied({}, changes, workload),
     )
     jobs = _checked_jobs(experiment)

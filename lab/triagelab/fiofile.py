@@ -16,15 +16,19 @@ from triagelab.errors import RequestError
 #: Latency logs are averaged over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
-#: Options for which the lab has no meaning: a job gets a block device, and is one file.
-_REFUSED = ("directory", "include", "opendir")
+#: Options for which the lab has no meaning: a job gets a block device, is one file, and is
+#: called by its section's name.
+_REFUSED = ("directory", "include", "opendir", "name")
 
 #: Options that would take a job off the device or hide what is measured; ours take their place.
 _REPLACED = (
-    "filename", "filename_format", "nrfiles", "group_reporting",
+    "filename", "filename_format", "nrfiles", "nr_files",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
+    "log_max_value", "log_offset", "log_prio", "log_unix_epoch", "log_alternate_epoch",
+    "log_compression", "log_store_compressed",
     "lat_percentiles", "clat_percentiles", "slat_percentiles",
     "disable_lat", "disable_clat", "disable_slat", "gtod_reduce",
+    "group_reporting", "unified_rw_reporting", "stats",
 )  # fmt: skip
 
 
@@ -41,6 +45,9 @@ _ENGINES_ON_HOST = (
 )  # fmt: skip
 
 _NAME = re.compile(r"\$\{(\w+)\}")
+_SECTION = re.compile(r"\[([^\[\]]+)\]")
+#: What a section of options for all that follow is called.
+GLOBAL = "global"
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,16 @@ class Section:
         return not reads or any("verify" in key for key in self.options)
 
     def _number(self, option: str, default: int) -> int:
-        """An option's value, decimal or 0x…; `default` for what fio would have to calculate."""
-        text = self.options.get(option, "")
-        try:
-            return int(text, 16 if text.lower().startswith("0x") else 10)
-        except ValueError:
+        """An option's value; an error for a number that fio would calculate."""
+        if option not in self.options:
             return default
+        try:
+            return number(self.options[option])
+        except ValueError as error:
+            raise RequestError(
+                f"job {self.name}: {option}={self.options[option]}: {error}; "
+                "write one like 4 or 0x4, as the lab needs it too"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,7 @@ class FioFile:
         return _NAME.sub(lambda match: known.get(match[1], ""), text)
 
     def _stands_for_nothing(self, line: str) -> bool:
-        name = _NAME.fullmatch(_option(line)[1])
+        name = _NAME.fullmatch(_option(_meant(line))[1])
         return name is not None and self.values.get(name[1]) == ""
 
     @cached_property
@@ -119,7 +130,7 @@ class FioFile:
     def jobs(self) -> list[Section]:
         """The sections that are jobs; one with numjobs=0 is none."""
         return [
-            section for section in self.sections if section.name != "global" and section.processes
+            section for section in self.sections if section.name != GLOBAL and section.processes
         ]
 
     def uses(self, name: str) -> bool:
@@ -142,7 +153,8 @@ class FioFile:
         if done.returncode:
             words = (done.stderr + done.stdout).strip()
             raise RequestError(f"fio does not accept {self.path}:\n{words}")
-        if not self.jobs:
+        urgencies = [job.urgency for job in self.jobs]  # an error where one is no number
+        if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
 
     def require_device_alone(self) -> None:
@@ -170,10 +182,10 @@ class FioFile:
         """
         text: list[str] = []
         for number, section in enumerate(self.sections):
-            if section.name not in ("global", *jobs):
+            if section.name not in (GLOBAL, *jobs):
                 continue
             text += [f"[{section.name}]", *(line for line in section.lines if not _replaced(line))]
-            if section.name != "global":
+            if section.name != GLOBAL:
                 text += _ours(devices, seed + number, jobs.index(section.name))
         return "\n".join(text) + "\n"
 
@@ -196,6 +208,20 @@ def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
     ]
 
 
+def number(text: str) -> int:
+    """A number as fio reads it, decimal or 0x…; ValueError for one that fio would calculate."""
+    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", text):
+        return int(text, 16)
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return int(text)
+    raise ValueError(f"'{text}' is no plain number")
+
+
+def _meant(line: str) -> str:
+    """A line without what fio takes for a comment, wherever that begins."""
+    return re.split("[#;]", line, maxsplit=1)[0].strip()
+
+
 def _option(line: str) -> tuple[str, str]:
     name, _, value = line.partition("=")
     return name.strip(), value.strip()
@@ -216,11 +242,13 @@ def read(path: Path, values: Mapping[str, str] = MappingProxyType({})) -> FioFil
 def _parse(path: Path, text: str) -> list[Section]:
     names: list[str] = []
     lines: list[list[str]] = []
-    for line in (raw.strip() for raw in text.splitlines()):
-        if not line or line[0] in "#;":
-            continue
-        if match := re.fullmatch(r"\[(.*)\].*", line):
-            names.append(match[1])
+    for line in filter(None, map(_meant, text.splitlines())):
+        if line.startswith("["):
+            match = _SECTION.fullmatch(line)
+            if match is None:
+                raise RequestError(f"{path}: '{line}' names no job: write [name], and nothing more")
+            # fio looks at the beginning alone.
+            names.append(GLOBAL if match[1].startswith(GLOBAL) else match[1])
             lines.append([])
         elif lines:
             option = re.split(r"[=\s]", line)[0]  # fio's include has no =
@@ -234,7 +262,7 @@ def _parse(path: Path, text: str) -> list[Section]:
     sections = []
     for name, own in zip(names, lines, strict=True):
         options = dict(map(_option, own))
-        if name == "global":
+        if name == GLOBAL:
             common |= options
         sections.append(Section(name, tuple(own), common | options))
     return sections

@@ -8,7 +8,6 @@ changed of it is put back afterwards, and no program of a run outlives it.
 import asyncio
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import shlex
@@ -27,10 +26,11 @@ from triagelab import disks, guest, kernels, modules, programs, putback, tools
 from triagelab.devices import Device
 from triagelab.disks import Disk
 from triagelab.errors import LabError, RequestError
-from triagelab.machines import FIO_STARTS, Job, Outcome
+from triagelab.machines import FIO_STARTS, Job, Outcome, computer, processor
 
 _PROC = Path("/proc")
 _KERNEL_RECORD_BYTES = 8192  # none is longer
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Host:
     @property
     def description(self) -> str:
         """The processor's name."""
-        found = re.search(r"^model name\s*:\s*(.+)$", (_PROC / "cpuinfo").read_text(), re.M)
-        return found[1] if found else os.uname().machine
+        return processor()
 
     @cached_property
     def _programs(self) -> Mapping[str, Path | str]:
@@ -71,13 +70,13 @@ class Host:
     @property
     def determines(self) -> Mapping[str, Any]:
         """All of it that determines what a job measures, as far as it can be told."""
-        system = os.uname()
-        sampler = (guest.FILES / "sampler.c").read_bytes()
+        fio = Path(tools.path(tools.FIO)).resolve()
+        sampler = programs.static(guest.FILES / "sampler.c")
         return {
-            "host": [system.nodename, system.release, system.version, self.description, self.cpus],
+            "host": [os.uname().nodename, *computer()],
             "disk": {"name": self.disk.name, **self.disk.identity},
             "fio": tools.fio_version(),
-            "sampler": hashlib.sha256(sampler).hexdigest(),
+            "files": tools.contents([fio, *tools.libraries(fio), sampler]),
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
@@ -147,7 +146,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
         process = await asyncio.create_subprocess_exec(
             *tools.with_us("KILL", command),
             cwd=work,
-            env=os.environ | {"PATH": path},
+            env={"PATH": path},  # of the user's environment nothing else gets in
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -157,9 +156,12 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
         os.close(theirs)
         assert process.stdout is not None
         try:
-            async for line in process.stdout:
-                log.write(line)
-                if started is None and FIO_STARTS in line.decode(errors="replace"):
+            said = b""
+            # Not by lines: one may be longer than any buffer.
+            while chunk := await process.stdout.read(_CHUNK_BYTES):
+                log.write(chunk)
+                said = said[-len(FIO_STARTS) :] + chunk
+                if started is None and FIO_STARTS.encode() in said:
                     started = time.monotonic() - begin
             return await process.wait(), started
         finally:

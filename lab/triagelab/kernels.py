@@ -60,7 +60,7 @@ class Kernel:
     @cached_property
     def sha256(self) -> str:
         """What identifies the kernel in a run's name."""
-        return hashlib.sha256(self.image.read_bytes()).hexdigest()
+        return tools.sha256(self.image)
 
     @cached_property
     def elf(self) -> Path:
@@ -69,7 +69,8 @@ class Kernel:
         def unpack(folder: Path) -> None:
             tools.call([sys.executable, "-B", *map(str, (UNPACK, self.image, folder / "vmlinux"))])
 
-        return cache.made(f"elf/{self.sha256[:16]}", unpack) / "vmlinux"
+        key = hashlib.sha256(f"{self.sha256} {tools.sha256(UNPACK)}".encode()).hexdigest()[:16]
+        return cache.made(f"elf/{key}", unpack) / "vmlinux"
 
     @cached_property
     def boots_as_elf(self) -> bool:
@@ -80,6 +81,11 @@ class Kernel:
             return False  # the image unpacks itself, whatever it is packed with
         # An ELF note: name size 4, any description size, type 18, name "Xen".
         return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", elf) is not None
+
+    @property
+    def elf_or_image(self) -> Path:
+        """The file that QEMU boots."""
+        return self.elf if self.boots_as_elf else self.image
 
 
 def release_of(image: bytes) -> str:

@@ -18,8 +18,9 @@ import subprocess
 import tempfile
 import time
 from asyncio.subprocess import Process
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,9 @@ _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
 #: The kernel tests its own ciphers, 0.8 virtual seconds of a boot.
 _UNTESTED = "cryptomgr.notests"
+_LOCKSTEP = Path(__file__).parent / "lockstep.c"
+#: The archive of a job, in the run's folder.
+_JOB = "job.cpio"
 
 
 class GuestError(LabError):
@@ -108,7 +112,7 @@ class Qemu:
     base         what it boots into
     qemu         QEMU's options for accelerator, clock and CPUs
     arguments    kernel arguments that go with them
-    environment  QEMU's environment variables, besides the inherited ones
+    environment  QEMU's environment variables, and it has no others; a path is of a file it uses
     """
 
     name: str
@@ -116,7 +120,7 @@ class Qemu:
     cpus: int
     qemu: tuple[str, ...]
     arguments: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str | Path]
     at_once: int
     description: str
 
@@ -126,12 +130,33 @@ class Qemu:
         return self.name == "vm" and self.cpus > 1
 
     @property
+    def in_real_time(self) -> bool:
+        """Whether the computer's own speed gets into its figures."""
+        return "-icount" not in self.qemu
+
+    @cached_property
     def determines(self) -> Mapping[str, Any]:
-        """All of it that determines what a job measures."""
+        """All of it that determines what a job measures, but for the job's memory.
+
+        QEMU's command as it is run, with the content of each file in place of its path, and
+        the files that QEMU opens without being told.
+        """
+        contents = {
+            self.base.kernel.elf_or_image: f"kernel {self.base.kernel.sha256}",
+            self.base.archive: f"archive {self.base.sha256}",
+        }
+
+        def content(path: Path) -> str:
+            return contents.get(path) or tools.sha256(path)
+
+        run = Path("RUN")
+        command = _command(self, Job.memory_mb, run, run / _JOB, content)
         return {
-            "base": self.base.key,
             "qemu": tools.qemu_version(),
-            "machine": [*self.qemu, *self.arguments],
+            "command": command,
+            "files": tools.qemu_files(),
+            "state": saved.DETERMINES if self.name == "sim" else [],
+            "computer": computer() if self.in_real_time else [],
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
@@ -153,7 +178,7 @@ class Qemu:
 
     async def _boot(self, job: Job, folder: Path) -> Outcome:
         console, results, out = folder / "console.log", folder / "results.tar", folder / "out"
-        archive = folder / "job.cpio"
+        archive = folder / _JOB
         folder.mkdir(parents=True, exist_ok=True)
         for stale in (console, results):
             stale.unlink(missing_ok=True)
@@ -161,8 +186,7 @@ class Qemu:
         try:
             guest.pack_job(self.base, job.files, job.modules, archive)
             state = await self._saved(job, folder) if self.name == "sim" else None
-            command = _command(self, job, folder)
-            command += ["-fw_cfg", f"name=opt/triage/job,file={_escaped(archive)}"]
+            command = tools.with_us("KILL", _command(self, job.memory_mb, folder, archive))
             started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
         finally:
@@ -187,11 +211,24 @@ class Qemu:
         `folder`/console.log is the guest's console. Raises BootError if it does not come to that.
         """
         try:
-            complaint = await saved.save(_command(self, job, folder), state, job.boot_limit_s)
+            command = tools.with_us("KILL", _command(self, job.memory_mb, folder, None))
+            complaint = await saved.save(command, state, job.boot_limit_s)
         except TimeoutError:
             complaint = f"it was stopped after {job.boot_limit_s:.0f} s"
         if complaint is not None:
             raise _died(folder / "console.log", complaint)
+
+
+def computer() -> list[str | int]:
+    """What the figures of a machine in real time depend on: this computer and its kernel."""
+    system = os.uname()
+    return [system.release, system.version, processor(), os.cpu_count() or 1]
+
+
+def processor() -> str:
+    """The name of this computer's processor."""
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else os.uname().machine
 
 
 def cores() -> int:
@@ -237,9 +274,9 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
     return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep(), cores(), description)
 
 
-def lockstep() -> dict[str, str]:
+def lockstep() -> dict[str, Path]:
     """What makes QEMU's main loop wait for its virtual CPU: an environment variable."""
-    return {"LD_PRELOAD": str(programs.shared(Path(__file__).parent / "lockstep.c"))}
+    return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
 def _vm(base: guest.Base, cpus: int) -> Qemu:
@@ -268,18 +305,20 @@ def _kvm(base: guest.Base) -> tuple[bool, str]:
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "/dev/kvm is missing or may not be opened"
 
+    options = ("-accel", "kvm", "-cpu", "host", "-smp", "1")
+    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe")
+    key = hashlib.sha256(json.dumps(kvm.determines, sort_keys=True).encode()).hexdigest()[:16]
+
     def make(folder: Path) -> None:
-        works, reason = asyncio.run(_probe_kvm(base))
+        works, reason = asyncio.run(_probe_kvm(kvm))
         (folder / "verdict.json").write_text(json.dumps({"works": works, "reason": reason}))
 
-    verdict = cache.made(f"kvm/{os.uname().release}-{base.kernel.sha256[:16]}", make)
+    verdict = cache.made(f"kvm/{key}", make)
     found = json.loads((verdict / "verdict.json").read_text())
     return bool(found["works"]), str(found["reason"])
 
 
-async def _probe_kvm(base: guest.Base) -> tuple[bool, str]:
-    options = ("-accel", "kvm", "-cpu", "host", "-smp", "1")
-    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe")
+async def _probe_kvm(kvm: Qemu) -> tuple[bool, str]:
     job = Job({"run": "#!/bin/sh\nexit 0\n"}, time_limit_s=_KVM_PROBE_S)
     with tempfile.TemporaryDirectory(prefix="triage-kvm-") as folder:
         try:
@@ -291,16 +330,29 @@ async def _probe_kvm(base: guest.Base) -> tuple[bool, str]:
     return True, "a kernel boots under it"
 
 
-def _command(machine: Qemu, job: Job, folder: Path) -> list[str]:
-    """QEMU's command, without a job; its output goes to `folder`."""
+def _command(
+    machine: Qemu,
+    memory_mb: int,
+    folder: Path,
+    archive: Path | None,
+    named: Callable[[Path], str] = str,
+) -> list[str]:
+    """QEMU's command for a job in `archive`, or for none; its output goes to `folder`.
+
+    named  what stands for a file that every run of the machine uses
+    """
     kernel = machine.base.kernel
-    image = kernel.elf if kernel.boots_as_elf else kernel.image
+    environment = {
+        name: named(value) if isinstance(value, Path) else value
+        for name, value in machine.environment.items()
+    }
     # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
     command = [
-        "env", *(f"{name}={value}" for name, value in machine.environment.items()),
-        tools.path(tools.QEMU), *machine.qemu,
-        "-m", str(job.memory_mb),
+        # Of this computer's environment nothing gets in.
+        "env", "-i", *(f"{name}={value}" for name, value in environment.items()),
+        named(Path(tools.path(tools.QEMU))), *machine.qemu,
+        "-m", str(memory_mb),
         "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
         "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
         "-serial", "chardev:console",
@@ -308,10 +360,12 @@ def _command(machine: Qemu, job: Job, folder: Path) -> list[str]:
         # Requests are served by the CPU that makes them, not whenever a thread of QEMU's can.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
-        "-kernel", str(image), "-initrd", str(machine.base.archive),
+        "-kernel", named(kernel.elf_or_image), "-initrd", named(machine.base.archive),
         "-append", " ".join(arguments),
     ]  # fmt: skip
-    return tools.with_us("KILL", command)
+    if archive:
+        command += ["-fw_cfg", f"name=opt/triage/job,file={_escaped(archive)}"]
+    return command
 
 
 def _escaped(path: Path) -> str:

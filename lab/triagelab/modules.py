@@ -118,7 +118,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *programs,
         *arguments,
     ]
-    with cache.locked(output / ".lock"):
+    with cache.handed_over(output), cache.locked(output / ".lock"):
         # Else the next to build would do so beside it, the lock being gone with us.
         done = subprocess.run(
             tools.with_us("TERM", command),
@@ -153,8 +153,3 @@ def kept(module: Path) -> Path:
         (folder / module.name).write_bytes(content)
 
     return cache.made(f"modules/{key}", make) / module.name
-
-
-def sha256(module: Path) -> str:
-    """What identifies a module in a run's name."""
-    return hashlib.sha256(module.read_bytes()).hexdigest()

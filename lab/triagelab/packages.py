@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The distribution's packages, fetched and unpacked without installing anything."""
 
+import hashlib
+import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from triagelab import cache, tools
@@ -68,7 +70,12 @@ class Apt:
         command = [program, *self._options, *arguments]
         try:
             done = subprocess.run(
-                command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True
+                command,
+                cwd=cwd,
+                env=os.environ | {"LC_ALL": "C.UTF-8"},  # its words are read
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
             )
         except FileNotFoundError as error:
             raise LabError(
@@ -128,7 +135,7 @@ def unpack(packages: Path, folder: Path) -> None:
         tools.call(["dpkg-deb", "-x", str(package), str(folder)])
 
 
-def fetched(name: str, wanted: Iterable[str]) -> Path:
+def fetched(name: str, wanted: Sequence[str]) -> Path:
     """The cache's folder `name` with these packages and the libraries they need, unpacked.
 
     They are the distribution's newest when they are first asked for.
@@ -141,7 +148,9 @@ def fetched(name: str, wanted: Iterable[str]) -> Path:
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    return cache.fetched(f"packages/{name}", fetch)
+    # Of another list, or another release, they are others.
+    key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
+    return cache.fetched(f"packages/{name}-{key}", fetch)
 
 
 def with_libraries(apt: Apt, wanted: Iterable[str], without: Iterable[str] = ()) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triagelab import modules
+from triagelab import tools
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
@@ -168,13 +168,13 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
     job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
-        **point.machine.determines,
+        "machine": dict(point.machine.determines),
         # The image's folder is called by what it was made of.
         "files": {
             name: content if isinstance(content, str) else content.parent.name
             for name, content in files.items()
         },
-        "modules": [modules.sha256(path) for path in ours],
+        "modules": [tools.sha256(path) for path in ours],
         "memory_mb": job.memory_mb,
         "seed": seed,
     }

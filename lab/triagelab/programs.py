@@ -28,13 +28,23 @@ def shared(source: Path) -> Path:
 
 def _compiled(source: Path, *options: str) -> Path:
     tools.require([tools.GCC])
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    command = [tools.path(tools.GCC), "-O2", "-Wall", *options]
+    # The source with its headers, and the library that becomes part of a static program.
+    text = _call([*command, "-E", "-P", str(source)], source)
+    made_of = [*options, tools.version(tools.GCC), text]
+    if "-static" in options:
+        made_of += tools.contents([Path(_call([*command, "-print-file-name=libc.a"], source))])
+    digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
 
     def make(folder: Path) -> None:
-        output = str(folder / "program")
-        command = [tools.path(tools.GCC), "-O2", "-Wall", *options, "-o", output, str(source)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
+        _call([*command, "-o", str(folder / "program"), str(source)], source)
 
     return cache.made(f"programs/{source.stem}-{digest}", make) / "program"
+
+
+def _call(command: list[str], source: Path) -> str:
+    """What the compiler prints; an error in its words if it does not accept `source`."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
+    return done.stdout.strip()

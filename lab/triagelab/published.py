@@ -9,17 +9,17 @@ says otherwise. Where the repeats tell neither, it is not comparable: that no di
 was seen is no sign that there is none.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triagelab import bottleneck, experiments, figures
+from triagelab import bottleneck, experiments, figures, tomlfile
 from triagelab.choices import ALIKE
-from triagelab.errors import LabError
+from triagelab.errors import RequestError
 from triagelab.lookup import View
 from triagelab.settings import Value
 from triagelab.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
+from triagelab.tomlfile import keys, list_of, number, setting, table_of, text
 
 FILE = experiments.FOLDER / "published.toml"
 
@@ -93,9 +93,10 @@ class Expected:
     @staticmethod
     def parsed(text: str) -> "Expected":
         """`kyber < none`; ValueError where it is something else."""
-        a, relation, b = text.split()
-        if relation not in _AGREES:
-            raise ValueError(f"'{text}': expected one of {' '.join(_AGREES)}")
+        words = text.split()
+        if len(words) != 3 or words[1] not in _AGREES:
+            raise ValueError(f"'{text}': expected A {' or '.join(_AGREES)} B")
+        a, relation, b = words
         return Expected(a, relation, b)
 
     def __str__(self) -> str:
@@ -134,12 +135,24 @@ class Verdict:
     ours: str
 
 
+_SOURCE = keys(dict.fromkeys(("title", "short", "setup"), text), {})
+_FINDING = keys(
+    dict.fromkeys(("source", "where", "says"), text),
+    {
+        **dict.fromkeys(("unit", "not_comparable", "measure", "job", "metric", "because"), text),
+        "figures": table_of(number),
+        "at": table_of(setting),
+        "expects": list_of(text),
+    },
+)
+
+
 def load(path: Path | None = None) -> list[Finding]:
     """The findings of our file, or another."""
     path = path or FILE
+    given = tomlfile.read(path, {"source": table_of(_SOURCE), "finding": list_of(_FINDING)}, {})
+    sources = {name: Source(**values) for name, values in given["source"].items()}
     try:
-        given = tomllib.loads(path.read_text())
-        sources = {name: Source(**values) for name, values in given["source"].items()}
         return [
             Finding(
                 **values
@@ -150,8 +163,10 @@ def load(path: Path | None = None) -> list[Finding]:
             )
             for values in given["finding"]
         ]
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise LabError(f"{path}: {error}") from error
+    except KeyError as error:
+        raise RequestError(f"{path}: there is no [source.{error.args[0]}]") from error
+    except ValueError as error:
+        raise RequestError(f"{path}: {error}") from error
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:

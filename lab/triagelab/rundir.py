@@ -3,14 +3,16 @@
 
 import contextlib
 import fcntl
+import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from triagelab import devices, execute, modules, plan, samples, tools
+from triagelab import cache, devices, execute, plan, samples, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.version import version
 
@@ -35,11 +37,15 @@ class Planned:
 @contextlib.contextmanager
 def owned(out: Path) -> Iterator[None]:
     """Make `out`, and keep others from writing there."""
-    out.mkdir(parents=True, exist_ok=True)
-    with exclusive(
-        out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
-    ):
-        yield
+    with cache.handed_over(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with exclusive(
+            out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
+        ):
+            # What somebody left who was killed in writing a file.
+            for left in out.rglob(f"*{execute.PART}"):
+                left.unlink(missing_ok=True)
+            yield
 
 
 @contextlib.contextmanager
@@ -53,10 +59,18 @@ def exclusive(
     It may be another user's: to lock a file is to read it. Nor is it opened to be made if
     missing: of another's file in /tmp the kernel denies that even to root.
     """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # where somebody has put a FIFO
     with contextlib.suppress(FileExistsError):
-        path.touch(exist_ok=False)
-        path.chmod(0o644)  # whatever the umask
-    with path.open() as handle:
+        made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
+        os.fchmod(made, 0o644)  # whatever the umask
+        os.close(made)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        raise LabError(f"{path} cannot be locked: {error.strerror}; remove it") from error
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise LabError(f"{path} is no file, which it must be to be locked; remove it")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -65,6 +79,8 @@ def exclusive(
             waiting()
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
@@ -116,7 +132,7 @@ def _environment(
         },
         "repeats": setup.repeats,
         "seed": setup.seed,
-        "modules": {name: {"sha256": modules.sha256(path)} for name, path in setup.modules.items()},
+        "modules": {name: {"sha256": tools.sha256(path)} for name, path in setup.modules.items()},
         "tunables": {
             name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
             for name, values in first.tunables.items()
@@ -183,13 +199,23 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write down what only a finished run can tell: what the device was set to."""
+    """Write down what only finished runs can tell: what the device was set to, in all of them."""
     environment = samples.read_environment(out)
-    done = next(run for run in planned if execute.is_done(out / "runs" / run.id))
-    environment["device"]["settings"] = devices.was_set_to(
-        done.device, out / "runs" / done.id / "out"
-    )
+    seen: dict[str, dict[str, None]] = {}
+    for run in planned:
+        folder = out / "runs" / run.id
+        if execute.is_done(folder):
+            for name, value in devices.was_set_to(run.device, folder / "out").items():
+                seen.setdefault(name, {})[value] = None
+    environment["device"]["settings"] = {
+        name: " or ".join(sorted(values, key=_by_size)) for name, values in seen.items()
+    }
     execute.write_json(out / "environment.json", environment)
+
+
+def _by_size(value: str) -> tuple[int, str]:
+    """Numbers by what they are."""
+    return int(value) if value.isdecimal() else -1, value
 
 
 def require_space(out: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import metrics
+from triagelab import fiofile, metrics
 from triagelab.errors import LabError, RequestError
 from triagelab.fiofile import LOG_WINDOW_MS
 from triagelab.metrics import Bins, Done, Metric, Of, Together, Whole
@@ -291,7 +291,7 @@ def _by_weight(thread: Record, read: Record) -> float:
     """
     options = read.get("global options", {}) | thread.get("job options", {})
     done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
-    return float(done / (8 - int(options.get("prio", 4))))
+    return float(done / (8 - fiofile.number(options.get("prio", "4"))))
 
 
 def _cpu_seconds(thread: Record) -> float:

@@ -35,6 +35,10 @@ _PARAMETERS = {
 }
 
 
+#: What a state depends on, beside the machine's own command.
+DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
+
+
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
     """Boot QEMU's `command` until the guest holds, and write its state to `state`.
 

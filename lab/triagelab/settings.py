@@ -8,6 +8,7 @@ cpus                              the machine's virtual CPUs
 Any other name has no dot and is what ${name} stands for in a job file.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,8 +57,11 @@ def scheduler(name: str) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether `text` is a whole number that any setting could be: of 64 bits."""
-    return text.isdecimal() and len(text) <= len(str(2**64))
+    """Whether `text` is a whole number that any setting could be: of 64 bits.
+
+    One that begins with 0 is none: a kernel takes it for octal, and fio for decimal.
+    """
+    return re.fullmatch(r"0|[1-9][0-9]*", text) is not None and len(text) <= len(str(2**64))
 
 
 def split(values: Mapping[str, Value]) -> Settings:

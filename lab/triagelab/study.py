@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The study: what is measured of which experiment, and the pages that show it."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triagelab import experiments
-from triagelab.errors import LabError
+from triagelab import experiments, tomlfile
+from triagelab.errors import RequestError
 from triagelab.experiments import Experiment
 from triagelab.settings import Value
+from triagelab.tomlfile import count, keys, list_of, setting, some_of, table_of, text
 
 FILE = experiments.FOLDER / "study.toml"
-
-_OF_A_MEASURE = {"experiment", "schedulers", "repeats", "vary"}
-_OF_A_PAGE = {"name", "question", "reproduces", "measures", "charts"}
-_OF_A_CHART = {"kind", "measure", "job", "metric", "x", "y", "scheduler", "at"}
 
 #: What each kind of chart needs to be told besides its measure.
 KINDS: Mapping[str, frozenset[str]] = {
@@ -27,6 +23,30 @@ KINDS: Mapping[str, frozenset[str]] = {
     "heat": frozenset({"job", "x"}),
     "grid": frozenset({"metric", "x", "y", "scheduler"}),
 }
+
+
+_OF_A_MEASURE = {
+    "schedulers": some_of(text),
+    "repeats": count,
+    "vary": table_of(some_of(setting)),
+}
+
+
+def _quick(where: str, given: Any) -> None:
+    """What the quick study has in place of the measure's own; false where it leaves it out."""
+    if given is not False:
+        keys({}, _OF_A_MEASURE)(where, given)
+
+
+_MEASURE = keys({}, {"experiment": text, **_OF_A_MEASURE, "quick": _quick})
+_CHART = keys(
+    {"kind": text, "measure": text},
+    {**dict.fromkeys(("job", "metric", "x", "y", "scheduler"), text), "at": table_of(setting)},
+)
+_PAGE = keys(
+    {"name": text, "question": text, "measures": list_of(text)},
+    {"reproduces": text, "charts": list_of(_CHART)},
+)
 
 
 @dataclass(frozen=True)
@@ -89,25 +109,21 @@ class Study:
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
     """Our study, or that of a file; `quick` leaves out what it says to leave out."""
     path = path or FILE
+    given = tomlfile.read(path, {"measure": table_of(_MEASURE), "page": list_of(_PAGE)}, {})
+    found = [_measure(name, values, quick) for name, values in given["measure"].items()]
     try:
-        given = tomllib.loads(path.read_text())
-        _only(given, {"measure", "page"}, "the file")
-        found = [_measure(name, values, quick) for name, values in given["measure"].items()]
         pages = tuple(_page(values, set(given["measure"])) for values in given["page"])
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise LabError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise RequestError(f"{path}: {error}") from error
     return Study(tuple(measure for measure in found if measure), pages)
 
 
 def _measure(name: str, given: Mapping[str, Any], quick: bool) -> Measure | None:
-    where = f"measure {name}"
-    _only(given, _OF_A_MEASURE | {"quick"}, where)
     values = {key: value for key, value in given.items() if key != "quick"}
     if quick:
         changes = given.get("quick", {})
         if changes is False:
             return None
-        _only(changes, _OF_A_MEASURE - {"experiment"}, f"{where}, quick")
         values |= changes
     schedulers = values.get("schedulers")
     return Measure(
@@ -121,7 +137,6 @@ def _measure(name: str, given: Mapping[str, Any], quick: bool) -> Measure | None
 
 def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
     where = f"page {given['name']}"
-    _only(given, _OF_A_PAGE, where)
     page = Page(
         given["name"],
         given["question"],
@@ -136,17 +151,9 @@ def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
 
 
 def _chart(given: Mapping[str, Any], where: str) -> Chart:
-    _only(given, _OF_A_CHART, f"a chart of {where}")
     kind = given["kind"]
     if kind not in KINDS:
         raise ValueError(f"{where}: no kind of chart is '{kind}'; there are {', '.join(KINDS)}")
     if missing := KINDS[kind] - given.keys():
         raise ValueError(f"{where}: a chart of {kind} needs {', '.join(sorted(missing))}")
     return Chart(**given)
-
-
-def _only(given: Mapping[str, Any], known: set[str], where: str) -> None:
-    if wrong := set(given) - known:
-        raise ValueError(
-            f"{where}: not known: {', '.join(sorted(wrong))}; there are {', '.join(sorted(known))}"
-        )

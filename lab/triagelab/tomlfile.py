@@ -21,16 +21,37 @@ def read(
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # of TOML, of UTF-8, of a number's length
         raise RequestError(f"{path}: {error}") from error
+    _check_keys(str(path), given, required, optional, f"{path}: ")
+    return given
+
+
+def _check_keys(
+    where: str,
+    given: Mapping[str, Any],
+    required: Mapping[str, Check],
+    optional: Mapping[str, Check],
+    before: str,
+) -> None:
     known = {**required, **optional}
     if missing := required.keys() - given.keys():
-        raise RequestError(f"{path}: missing: {', '.join(sorted(missing))}")
+        raise RequestError(f"{where}: missing: {', '.join(sorted(missing))}")
     if wrong := given.keys() - known.keys():
         raise RequestError(
-            f"{path}: not known: {', '.join(sorted(wrong))}; there are {', '.join(sorted(known))}"
+            f"{where}: not known: {', '.join(sorted(wrong))}; there are {', '.join(sorted(known))}"
         )
     for key, value in given.items():
-        known[key](f"{path}: {key}", value)
-    return given
+        known[key](f"{before}{key}", value)
+
+
+def keys(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+    """A table with these keys and no others."""
+
+    def check(where: str, value: Any) -> None:
+        _require(isinstance(value, dict), where, "a table", value)
+        where = where.removesuffix(",")  # of an item
+        _check_keys(where, value, required, optional, f"{where}.")
+
+    return check
 
 
 def text(where: str, value: Any) -> None:
@@ -46,6 +67,21 @@ def count(where: str, value: Any) -> None:
 def setting(where: str, value: Any) -> None:
     """What something can be set to."""
     _require(_is_number(value) or isinstance(value, str), where, "a whole number or a text", value)
+
+
+def number(where: str, value: Any) -> None:
+    """A number, whole or not."""
+    _require(_is_number(value) or isinstance(value, float), where, "a number", value)
+
+
+def some_of(of: Check) -> Check:
+    """A list of one such value at least."""
+
+    def check(where: str, value: Any) -> None:
+        list_of(of)(where, value)
+        _require(bool(value), where, "a list of something", value)
+
+    return check
 
 
 def list_of(of: Check) -> Check:

@@ -5,6 +5,7 @@ They are unpacked, not installed, and need a newer C library than this computer'
 called with the loader and the libraries of its own release.
 """
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -41,7 +42,8 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
         for programs in ("usr/bin", "usr/libexec"):
             _bring_loader(folder / programs, folder)
 
-    folder = cache.fetched(f"packages/{apt.release}-{compiler}", fetch)
+    key = hashlib.sha256(" ".join([*wanted, kbuild]).encode()).hexdigest()[:16]
+    folder = cache.fetched(f"packages/{apt.release}-{compiler}-{key}", fetch)
     # Relative, so that the cache folder may move.
     (root / _LINK).symlink_to(os.path.relpath(folder, root))
     _bring_loader(root / "usr/lib" / kbuild, root / _LINK)

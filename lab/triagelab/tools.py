@@ -2,6 +2,7 @@
 """The programs the lab calls: found, installed where root allows, or named in one message."""
 
 import functools
+import hashlib
 import os
 import shutil
 import subprocess
@@ -155,6 +156,32 @@ def qemu_version() -> str:
 
 
 @functools.cache
+def qemu_files() -> list[str]:
+    """The files that QEMU uses without being told, each by its name and a hash of its content.
+
+    They are its program, the libraries and accelerators that it loads, and its firmware.
+    """
+    program = Path(path(QEMU)).resolve()
+    prefix = program.parents[1]
+    places = ("lib/qemu", "lib/*/qemu", "lib64/qemu")
+    accelerators = [found for place in places for found in prefix.glob(f"{place}/accel-*.so")]
+    folders = call([str(program), "-L", "help"]).splitlines()
+    firmware = [found for folder in folders for found in Path(folder).glob("*.bin")]
+    return contents([program, *libraries(program), *accelerators, *firmware])
+
+
+def contents(files: Iterable[Path]) -> list[str]:
+    """A line for each file, with its name and a hash of its content, wherever it is."""
+    return sorted(f"{path.name} {sha256(path)}" for path in files)
+
+
+def sha256(path: Path) -> str:
+    """What identifies a file by its content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@functools.cache
 def fio_version() -> str:
     """fio's own version, part of what identifies a run."""
     return version(FIO)
@@ -165,7 +192,9 @@ def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
 
     They are looked for in `folders` first.
     """
-    environment = os.environ | {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    # What the user has set for the loader is for other programs.
+    searched = os.environ.get("PATH", os.defpath)
+    environment = {"PATH": searched, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)
     words = done.stdout.split()
     return [Path(word) for word in words if word.startswith("/")]

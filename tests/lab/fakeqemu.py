@@ -3,7 +3,7 @@
 
 It takes QEMU's options, writes a state when told to, reads the job from the archive, and
 leaves what a guest would: figures that depend on the scheduler and the repeat alone.
-FAKE_QEMU says what shall go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once,
+`befall` says what shall go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once,
 `SIGNAL SCHEDULER REPEAT`, a signal to whoever started it.
 """
 
@@ -23,18 +23,29 @@ from tests.lab.rundirs import Load
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.2
+installed = Path()
 
 
 def install(folder: Path) -> None:
-    """Put it into `folder`, by QEMU's name."""
+    """Put it into `folder`, by QEMU's name; it is that one's that shall go wrong."""
+    global installed
+    installed = folder
     folder.mkdir()
     program = folder / "qemu-system-x86_64"
     program.write_text(
         "#!/bin/sh\n"
         '[ "$1" = --version ] && echo "QEMU emulator version 0, a fake" && exit\n'
-        f'PYTHONPATH={ROOT} exec {sys.executable} -m tests.lab.fakeqemu "$@"\n'
+        '[ "$1" = -L ] && exit\n'
+        f'FAKE_QEMU={folder} PYTHONPATH={ROOT} exec {sys.executable} -m tests.lab.fakeqemu "$@"\n'
     )
     program.chmod(0o755)
+    befall("")
+
+
+def befall(what: str) -> None:
+    """Have something go wrong from now on, or nothing any more."""
+    (installed / "befalls").write_text(what)
+    (installed / "once").unlink(missing_ok=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -50,7 +61,8 @@ def main(arguments: list[str]) -> None:
     job = re.findall(rb"job/job\.fio\0+(.+?)070701", archive, re.DOTALL)[-1].decode()
     sections = [name for name in re.findall(r"^\[(.+)\]$", job, re.MULTILINE) if name != "global"]
 
-    wrong = os.environ.get("FAKE_QEMU", "").split()
+    folder = Path(os.environ["FAKE_QEMU"])
+    wrong = (folder / "befalls").read_text().split()
     if wrong == ["no-boot", scheduler]:
         return
     console.write_text("triage: ready\n")
@@ -58,7 +70,7 @@ def main(arguments: list[str]) -> None:
         console.write_text("triage: ready\nKernel panic - not syncing: made to\n")
         return
     if wrong[1:] == [scheduler, repeat]:
-        once = Path(os.environ["FAKE_QEMU_ONCE"])
+        once = folder / "once"
         if not once.exists():
             once.touch()
             os.kill(os.getppid(), signal.Signals[wrong[0]])

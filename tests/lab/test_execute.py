@@ -36,3 +36,4 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
         scratch.write_text("hal")
         Path("/dev/full").write_text("f")
     assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path], "nor anything beside it"

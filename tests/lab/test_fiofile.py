@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Job files: fio's own judgement, what is kept, and what the lab adds."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -93,8 +94,6 @@ def test_urgency_follows_the_io_priority(tmp_path: Path) -> None:
         ("", 1),
         ("numjobs=12", 12),
         ("numjobs=0x10", 16),
-        ("numjobs=$ncpus", 1),
-        (f"numjobs=1\nprio={'0' * 5000}", 1),  # more digits than Python takes
     ],
 )
 def test_fio_writes_numbers_in_more_ways_than_one(
@@ -103,6 +102,102 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     (job,) = read(tmp_path, f"[a]\nrw=read\n{options}\n").jobs
     assert job.processes == processes
     assert job.urgency == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numjobs=$ncpus",
+        "numjobs=2k",
+        "numjobs=1.5",
+        "numjobs=3 4",
+        "prio=1,2",
+        f"prio={'0' * 5000}",
+    ],
+)
+def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
+    """What the lab makes of it must be what fio does, and it decides what is protected."""
+    with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
+        read(tmp_path, f"[a]\nrw=read\n{line}\n")
+
+
+#: What the lab reads as a number.
+NUMBERS = ("numjobs", "prio", "prioclass")
+#: As people write job files: a section or more each, which fio accepts.
+FROM_THE_WILD = [
+    "[a]\nprioclass=3 # idle\nnumjobs=4 ; four\nrw=read\ngroup_reporting ; all\n",
+    "[a]\nprioclass=3# idle\nnumjobs=4;four\nrw=randread;x # y\n",
+    "[a] # [b]\nrw=read\n[b] ; c\n prio = 3 \n",
+    "# [no]\n; [no]\n  [a]  \n\trw=read\n\n#numjobs=3\n;numjobs=4\nnumjobs=2\n",
+    "[global]\nnumjobs=2\nioengine=libaio # a\n[a]\nrw=read\n[global]\nprio=3\n[b]\nnumjobs=3\n",
+    "[globals]\nnumjobs=5\nprioclass=2\n[a]\nrw=read\n",
+    "[a]\nrw=read\nnumjobs=010\nprio=0X5\nprioclass=0x1\n[b]\nprio=1\nprio=2\n",
+    "[a]\nreadwrite=randrw:4\ngroup_reporting=1\nnr_files=1\nrandrepeat=0\n",
+    "[a]\nrw=read\ndescription=a # b\nthinktime=1000;us\n[a b]\nnumjobs=1\n",
+    "[a]\nrw=read\nunified_rw_reporting=1\nstats=1\nlog_offset=1 # column\nlat_percentiles=0\n",
+]
+
+
+@pytest.mark.parametrize("text", FROM_THE_WILD)
+def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
+    """Every section, option, value and number, as fio itself says that it has understood it."""
+    workload = read(tmp_path, text)
+    path = tmp_path / "job.fio"
+    said = subprocess.run(
+        ["fio", "--parse-only", "--debug=parse", path], capture_output=True, text=True, check=True
+    ).stdout
+    sections: list[tuple[str, dict[str, str]]] = []
+    numbers: dict[tuple[int, str], int] = {}
+    option = ""
+    for line in (line.partition(" ")[2].strip() for line in said.splitlines() if "parse" in line):
+        line = re.sub(r"^\d+\s+", "", line)
+        if match := re.fullmatch(r"Parsing section \[(.*)\]", line):
+            sections.append((match[1], {}))
+        elif match := re.fullmatch(r"handle_option=(\w+), ptr=(.*)", line):
+            option = match[1]
+            sections[-1][1][option] = match[2].strip() if match[2] != "(null)" else ""
+        elif match := re.fullmatch(r"ret=0, out=(\d+)", line):
+            numbers.setdefault((len(sections) - 1, option), int(match[1]))
+    ours = [
+        (section.name, dict(map(fiofile._option, section.lines))) for section in workload.sections
+    ]
+    alike = {"readwrite": "rw", "nr_files": "nrfiles", "globals": "global"}
+    named = [
+        (alike.get(name, name), {alike.get(option, option): value for option, value in of.items()})
+        for name, of in ours
+    ]
+    assert named == [(alike.get(name, name), of) for name, of in sections]
+    for (place, option), value in numbers.items():
+        if option in NUMBERS and (text := sections[place][1][option]):
+            last = fiofile.number(text)
+            assert value == last or text == "2", "the first of two was noted"
+
+
+def test_no_option_has_another_name_that_the_lab_does_not_know() -> None:
+    known = {*fiofile._REPLACED, *fiofile._REFUSED, *fiofile._REFUSED_ON_HOST, "readwrite"}
+    read_ = known | {*NUMBERS, "rw", "ioengine"}
+    for option in read_ - {"include"}:  # which is no option to fio
+        told = subprocess.run(["fio", f"--cmdhelp={option}"], capture_output=True, text=True).stdout
+        for name in re.findall(r"^\s*alias: (\w+)$", told, re.M):
+            assert name in read_, f"another name of {option}"
+
+
+@pytest.mark.parametrize("line", ["[a;b]", "[]", "[a", "[a] x", "[[a]]"])
+def test_a_section_that_fio_would_call_otherwise_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(RequestError, match=r"names no job: write \[name\]"):
+        read(tmp_path, f"{line}\nrw=read\n")
+
+
+def test_a_job_is_called_by_its_section(tmp_path: Path) -> None:
+    """fio's results would have the other name, and none of the lab's would be found."""
+    with pytest.raises(RequestError, match="remove name"):
+        read(tmp_path, "[a]\nname=b\nrw=read\n")
+
+
+def test_an_option_that_stands_for_nothing_may_have_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text("[a]\nrw=read\nprio=${LEVEL} # its level\n")
+    assert "prio" not in fiofile.read(path, {"LEVEL": ""}).jobs[0].options
 
 
 def test_environment_variables_are_filled_in_here(

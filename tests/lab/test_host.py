@@ -28,6 +28,8 @@ from triagelab.errors import LabError, RequestError
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTORS = 64 << 11
+
+pytestmark = pytest.mark.slow
 TUNED = {"nr_requests": "70", "nomerges": "1", "rq_affinity": "2", "wbt_lat_usec": "12345"}
 JOB = (
     "[reads]\nioengine=libaio\niodepth=4\ndirect=1\nrw=randread\ntime_based=1\nruntime={seconds}\n"
@@ -219,6 +221,18 @@ def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
         outcome = asyncio.run(held.machine.run(job, tmp_path / "run"))
     assert outcome.status != 0
     assert "fio is in read-only mode" in (tmp_path / "run/out/fio.log").read_text()
+
+
+def test_a_line_that_is_longer_than_any_buffer_is_written_down(
+    disk: disks.Disk, tmp_path: Path
+) -> None:
+    long = 300_000
+    script = f"head -c {long} /dev/zero | tr '\\0' x; echo; echo '{machines.FIO_STARTS}'\n"
+    with host.held(disk, may_write=False) as held:
+        outcome = asyncio.run(held.machine.run(machines.Job({"run": script}), tmp_path / "run"))
+    assert outcome.status == 0
+    assert outcome.fio_started_s is not None
+    assert len((tmp_path / "run/console.log").read_text().splitlines()[0]) == long
 
 
 def test_a_run_that_is_cancelled_ends_with_all_its_programs(

@@ -78,7 +78,8 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     image = tmp_path / "vmlinuz"
     image.write_bytes(b"no kernel")
-    return guest.Base(kernels.Kernel("6.12", image, tmp_path, None), tmp_path / "base")
+    (tmp_path / "base.cpio").touch()
+    return guest.Base(kernels.Kernel("6.12", image, tmp_path, None), tmp_path)
 
 
 def probed(base: guest.Base, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> bool:

@@ -334,11 +334,13 @@ def seen(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> See
     return browser.look(pages, tmp_path_factory.mktemp("browser"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [look for look in LOOKS if look != "broken"])
 def test_browser_has_nothing_to_complain_of(seen: Seen, look: str) -> None:
     browser.assert_readable(seen[look])
 
 
+@pytest.mark.slow
 def test_probe_sees_what_goes_wrong(seen: Seen) -> None:
     """The test above cannot pass because the probe is blind."""
     wrong = seen["broken"]["wrong"]
@@ -346,6 +348,7 @@ def test_probe_sees_what_goes_wrong(seen: Seen) -> None:
     assert any("example.invalid" in said for said in wrong)
 
 
+@pytest.mark.slow
 def test_every_chart_shows_every_scheduler(seen: Seen) -> None:
     drawings = seen["study"]["drawings"]
     assert len(drawings) == 1 + 2 * 2 + 3 + 2 + 1
@@ -355,6 +358,7 @@ def test_every_chart_shows_every_scheduler(seen: Seen) -> None:
         assert traces >= over_time, identity
 
 
+@pytest.mark.slow
 def test_charts_of_closed_points_are_drawn_when_they_are_opened(seen: Seen) -> None:
     looked = seen["sweep"]
     sweeps = {f"sweep-{panel}-{side}" for panel in (0, 1) for side in ("p99", "moved")}

@@ -9,9 +9,11 @@ from triagelab import experiments, guest, kernels, machines, modules, plan, tool
 from triagelab.commands import request
 from triagelab.errors import RequestError
 
+from tests.lab.test_plan import Machine
+
 RELEASE = "6.12.1-test"
 KERNEL = kernels.Kernel(RELEASE, Path("vmlinuz"), Path("/none"), None)
-MACHINE = machines.Qemu("sim", guest.Base(KERNEL, Path("base")), 1, (), (), {}, 1, "")
+MACHINE = Machine("sim", guest.Base(KERNEL, Path("base")), 1, (), (), {}, 1, "")
 
 
 def module(path: Path, release: str = RELEASE, content: str = "") -> Path:

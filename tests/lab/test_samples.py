@@ -218,7 +218,7 @@ def test_a_level_is_worth_its_weight(out: Path) -> None:
     """Level 6 is worth half of level 4, which nothing set is."""
 
     def half(fio: dict[str, Any]) -> None:
-        for job, options in zip(fio["jobs"], ({"prio": "6"}, {}), strict=True):
+        for job, options in zip(fio["jobs"], ({"prio": "0x6"}, {}), strict=True):
             job["job options"] = options
             for way in ("read", "write"):
                 job[way]["io_bytes"] = 0

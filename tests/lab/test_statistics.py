@@ -104,6 +104,7 @@ def test_the_interval_of_a_ratio_covers_it_too(noise: str) -> None:
     assert 0.93 <= covered / 4000 <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISE)
 def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     draw, _ = NOISE[noise]
@@ -114,6 +115,7 @@ def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     assert wrong <= ALPHA + three_errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fails", "n", "most"), [(0.2, REPEATS_FOR_VERDICT, 0.08), (0.5, 8, 0.12), (0.5, 5, 1.0)]
 )
@@ -168,12 +170,103 @@ def test_equal_repeats_tell_nothing_of_their_spread_but_the_resolution() -> None
     assert ends == pytest.approx((0.1 * np.exp(-1 / 128), 0.1 * np.exp(1 / 128)))
 
 
+def test_two_repeats_have_an_interval() -> None:
+    """Student's t at 1 degree of freedom, 12.706, on logarithms."""
+    found = estimate([1.0, float(np.exp(0.2))])
+    assert found.ci95
+    assert found.ci95[1] / found.mean == pytest.approx(np.exp(12.706 * 0.1), rel=1e-4)
+    assert found.ci95[0] * found.ci95[1] == pytest.approx(found.mean**2)
+
+
+def test_the_interval_of_what_can_be_nothing_is_of_the_values_and_their_resolution() -> None:
+    values = [0.0, 2.0, 1.0]
+    spread = 4.3027 / 3**0.5  # t at 2 degrees of freedom, and a standard deviation of 1
+    assert estimate(values).ci95 == pytest.approx((0, 1 + spread), rel=1e-4)
+    assert estimate(values, 3.0).ci95 == pytest.approx(
+        (0, 1 + (spread**2 + 1.5**2) ** 0.5), rel=1e-4
+    )
+    assert estimate([0.0, 0.1], 0.0).ci95 == pytest.approx((0, 0.05 + 12.706 * 0.05), rel=1e-4)
+    level = [0.0, *[100.0] * 400]
+    found = estimate(level, 0.1).ci95
+    assert found and found[0] == pytest.approx(np.mean(level) - 5.01, abs=0.05)
+
+
 def test_what_can_be_nothing_is_never_below_it() -> None:
     found = estimate([0.0, 0.0, 0.3, 0.0, 0.1])
     assert found.ci95
     assert found.ci95[0] == 0
     assert found.ci95[1] > found.mean
     assert estimate([0.0] * 5, 1 / 64).ci95 is None
+
+
+# ---- exact ----------------------------------------------------------------------
+
+
+def chance(t: float) -> float:
+    """Of a Student's t of 2 degrees of freedom as far from 0: it has a closed form."""
+    return float(1 - t / (t * t + 2) ** 0.5)
+
+
+def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
+    logs = np.array([0.1, 0.2, 0.4])
+    found = compare(repeats(*np.exp(logs)), repeats(1, 1, 1))
+    error = logs.std(ddof=1) / 3**0.5
+    assert found and found.ci95 and found.ratio
+    assert found.ratio == pytest.approx(np.exp(logs.mean()))
+    assert found.chance == pytest.approx(chance(logs.mean() / error))
+    assert not found.lower
+    assert np.log(found.ci95) - logs.mean() == pytest.approx(
+        [-4.3027 * error, 4.3027 * error], rel=1e-4
+    )
+    # A step is taken off the difference, and is in the interval.
+    coarse = compare(repeats(1, 1, 1), repeats(*np.exp(logs)), 0.1)
+    assert coarse and coarse.ci95
+    assert coarse.lower
+    beyond = (logs.mean() ** 2 - 0.1**2) ** 0.5
+    assert coarse.chance == pytest.approx(chance(beyond / error))
+    half = ((4.3027 * error) ** 2 + 0.1**2) ** 0.5
+    assert np.log(coarse.ci95) + logs.mean() == pytest.approx([-half, half], rel=1e-4)
+
+
+def test_a_step_is_all_that_is_known_of_the_spread_where_nothing_varies() -> None:
+    """The error of the difference of two values in a step each, over three repeats."""
+    found = compare(repeats(*[2.0] * 3), repeats(*[1.0] * 3), 0.1)
+    assert found
+    beyond = (np.log(2) ** 2 - 0.1**2) ** 0.5
+    assert found.chance == pytest.approx(chance(beyond / (0.1 / (6 * 3) ** 0.5)))
+
+
+def test_the_chance_of_what_can_be_nothing_is_of_differences() -> None:
+    above, below = [0.0, 4.0, 5.0], [0.0, 1.0, 1.0]
+    found = compare(repeats(*above), repeats(*below))
+    differences = np.array([0.0, 3.0, 4.0])
+    error = differences.std(ddof=1) / 3**0.5
+    assert found and found.ratio == pytest.approx(4.5)
+    assert found.chance == pytest.approx(chance(differences.mean() / error))
+    # The step is a share of the larger mean, 3.
+    for a, b in ((above, below), (below, above)):
+        coarse = compare(repeats(*a), repeats(*b), 0.2)
+        assert coarse and coarse.lower == (a is below)
+        beyond = (differences.mean() ** 2 - (0.2 * 3) ** 2) ** 0.5
+        assert coarse.chance == pytest.approx(chance(beyond / error))
+
+
+@pytest.mark.parametrize(
+    ("chances", "judged_as"),
+    [
+        ([0.01, 0.02, 0.05], [LOWER] * 3),  # below 0.05 over 3, over 2, and no more than 0.05
+        ([0.03, 0.01, 0.031], [NO_DIFFERENCE, LOWER, NO_DIFFERENCE]),  # 0.03 is above 0.05 over 2
+        ([0.017, 0.01, 0.017], [LOWER] * 3),
+        ([0.017, 0.018, 0.019], [NO_DIFFERENCE] * 3),
+    ],
+)
+def test_the_family_is_corrected_by_holms_method(
+    chances: list[float], judged_as: list[str]
+) -> None:
+    family = [Ratio(0.5, (0.4, 0.6), REPEATS_FOR_VERDICT, True, of) for of in chances]
+    assert [found.verdict for found in judged(family)] == judged_as
+    few = Ratio(0.5, None, REPEATS_FOR_VERDICT - 1, True, 0.0)
+    assert judged([few]) == [Comparison(0.5, None, REPEATS_FOR_VERDICT - 1, NOT_ENOUGH)]
 
 
 # ---- two schedulers -------------------------------------------------------------
@@ -266,6 +359,12 @@ def test_inverse_is_the_comparison_the_other_way_round() -> None:
     assert turned.ratio == pytest.approx(back.ratio)
     assert turned.verdict == back.verdict == HIGHER
     assert turned.ci95 == pytest.approx(back.ci95)
+    assert Comparison(4.0, (2.0, 8.0), 7, HIGHER).inverse() == Comparison(
+        0.25, (0.125, 0.5), 7, LOWER
+    )
+    assert Comparison(1.0, (0.0, 2.0), 5, NO_DIFFERENCE).inverse() == Comparison(
+        1.0, None, 5, NO_DIFFERENCE
+    )
     assert Comparison(0.0, None, 5, LOWER).inverse() == Comparison(None, None, 5, HIGHER)
 
 

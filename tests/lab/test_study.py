@@ -11,7 +11,8 @@ from triagelab.experiments import Experiment
 from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
-from triagelab.machines import Qemu
+
+from tests.lab.test_plan import Machine
 
 WHOLE = study.load()
 CHARTS = [chart for page in WHOLE.pages for chart in page.charts]
@@ -61,12 +62,20 @@ def test_quick_takes_what_it_says_and_leaves_out_the_rest(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("was", "becomes", "told"),
     [
-        ("repeats", "repeat", "measure a: not known: repeat;"),
+        ("repeats", "repeat", "measure.a: not known: repeat;"),
+        ('experiment = "bursts"', 'schedulers = "none"', 'schedulers must be a list, not "none"'),
+        ('experiment = "bursts"', "schedulers = []", "schedulers must be a list of something"),
+        (
+            "repeats = 3",
+            "repeats = 0",
+            "measure.a.repeats must be a whole number, 1 or more, not 0",
+        ),
+        ("[2] } }", "2 } }", "measure.a.quick.vary.pause_us must be a list, not 2"),
         ('measures = ["a"', 'measures = ["b"', "page p: there is no [measure.b]"),
         ('measure = "a"', 'measure = "b"', "page p: there is no [measure.b]"),
         ('kind = "bars"', 'kind = "bar"', "no kind of chart is 'bar'; there are protection, "),
         (', metric = "iops"', "", "a chart of bars needs metric"),
-        ("question", "ask", "page p: not known: ask;"),
+        ("question", "ask", "page, item 1: missing: question"),
         ("[[page]]", "[page", "study.toml"),
     ],
 )
@@ -132,7 +141,7 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
         for where in experiment.points:
             at = settings.split(experiment.values_at(where))
             cpus = str(at.cpus)
-            machine = Qemu(experiment.machine, base, at.cpus or 1, (cpus,), (), {}, 1, "")
+            machine = Machine(experiment.machine, base, at.cpus or 1, (cpus,), (), {}, 1, "")
             device = devices.find(experiment.device, at.device)
             points.append(plan.Point(where, machine, device, at.tunables))
         schedulers = measure.schedulers or experiment.schedulers

@@ -97,6 +97,8 @@ RUNS = REPEATS * (2 * 2 + 1 + 2)  # points and schedulers, and the protected job
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -107,6 +109,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         patch.setenv("TRIAGE_CACHE", str(folder / "cache"))
         tools.qemu_version.cache_clear()
+        tools.qemu_files.cache_clear()
         patch.setattr(experiments, "FOLDER", folder)
         for name, text in EXPERIMENTS.items():
             (folder / name).mkdir()
@@ -130,6 +133,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr(rundir, "_LEAST_FREE_BYTES", 0)
         yield
     tools.qemu_version.cache_clear()
+    tools.qemu_files.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +144,10 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture
-def once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What is there once the fake has sent its signal."""
-    path = tmp_path / "once"
-    monkeypatch.setenv("FAKE_QEMU_ONCE", str(path))
-    return path
+@pytest.fixture(autouse=True)
+def nothing_befalls() -> Iterator[None]:
+    yield
+    fakeqemu.befall("")
 
 
 def triage(*words: object) -> int:
@@ -235,13 +237,13 @@ def told_of_runs(out: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("befalls", ["", "SIGINT kyber 0", "panic kyber"])
 def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
-    tmp_path: Path, quiet: Path, once: Path, monkeypatch: pytest.MonkeyPatch, befalls: str
+    tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch, befalls: str
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setenv("FAKE_QEMU", befalls)
+    fakeqemu.befall(befalls)
     status = triage(*WORDS, "--quick", "--out", out)
     assert status == {"": 0, "SIGINT kyber 0": INTERRUPTED, "panic kyber": 1}[befalls]
-    monkeypatch.delenv("FAKE_QEMU")
+    fakeqemu.befall("")
     before = measurements(out)
     assert len(before) == QUICK_RUNS if not befalls else len(before) < QUICK_RUNS
 
@@ -321,6 +323,8 @@ def test_another_kernel_takes_over_nothing(
     kernel = replace(this, release="6.13")
     shutil.copytree(this.modules, kernel.modules)
     base = guest.Base(kernel, tmp_path / "other")
+    shutil.copytree(guest.base(this).folder, base.folder)
+    (base.folder / "base.cpio").write_text("another")
     monkeypatch.setattr(kernels, "find", lambda name: kernel)
     monkeypatch.setattr(guest, "base", lambda kernel: base)
     assert triage(*WORDS, "--out", out, "--resume") == 2
@@ -398,12 +402,11 @@ def test_in_real_time_it_waits_for_who_measures(
 def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     tmp_path: Path,
     quiet: Path,
-    once: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setenv("FAKE_QEMU", "SIGINT kyber 1")
+    fakeqemu.befall("SIGINT kyber 1")
     assert triage(*WORDS, "--out", out) == INTERRUPTED
     assert f"--out {out} --resume" in capfd.readouterr().err
     before = finished(out)
@@ -419,12 +422,12 @@ def test_a_guest_that_dies_costs_its_own_runs_alone(
     tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setenv("FAKE_QEMU", dies)
+    fakeqemu.befall(dies)
     assert triage(*WORDS, "--out", out) == 1
     before = finished(out)
     assert len(before) == RUNS - REPEATS * (2 + 1)
     assert {row["scheduler"] for row in rows(out)["total"]["rows"]} == {"none"}
-    monkeypatch.delenv("FAKE_QEMU")
+    fakeqemu.befall("")
     assert triage(*WORDS, "--out", out, "--resume") == 0
     assert before.items() <= finished(out).items()
     assert rows(out) == rows(quiet)
@@ -433,7 +436,7 @@ def test_a_guest_that_dies_costs_its_own_runs_alone(
 def test_where_nothing_boots_it_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FAKE_QEMU", "no-boot none")
+    fakeqemu.befall("no-boot none")
     out = tmp_path / "out"
     assert triage(*WORDS, "--schedulers", "none", "--out", out) == 1
     assert "the kernel did not boot" in capsys.readouterr().err
@@ -477,13 +480,13 @@ def test_a_full_disk_costs_nothing_that_is_finished(
 
 
 def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
-    tmp_path: Path, quiet: Path, once: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, quiet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from distributed import LocalCluster
 
     out = tmp_path / "out"
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("FAKE_QEMU", "SIGKILL kyber 1")
+    fakeqemu.befall("SIGKILL kyber 1")
     with (
         contextlib.redirect_stderr(io.StringIO()),
         LocalCluster(  # type: ignore[no-untyped-call]
@@ -491,7 +494,7 @@ def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
         ) as cluster,
     ):
         assert triage(*WORDS, "--out", out, "--dask", cluster.scheduler_address) == 0
-    assert once.exists(), "no worker was killed"
+    assert (fakeqemu.installed / "once").exists(), "no worker was killed"
     assert len(finished(out)) == RUNS
     assert rows(out) == rows(quiet)
 

@@ -205,6 +205,7 @@ def test_a_job_that_always_starved_says_so_in_the_same_place(tmp_path: Path) -> 
     assert verdict["ratio"] is None and verdict["n"] == 0
 
 
+@pytest.mark.slow
 def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_path: Path) -> None:
     """A whole summary.json: all schedulers draw the same noise, some of it from few requests."""
     loads = dict.fromkeys(("none", "a", "b", "c", "d"), STUDY.loads["none"])

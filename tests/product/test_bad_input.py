@@ -74,7 +74,7 @@ def test_a_folder_with_something_in_it_is_not_written_to(tmp_path: Path, job: Pa
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    done = triage("run", job, "--schedulers", "none", "--out", out)
+    done = triage("run", job, "--device", "null", "--schedulers", "none", "--out", out)
     assert (done.returncode, "exists" in done.stderr) == (2, True)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
@@ -90,7 +90,9 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, job: Path) -> 
             ):
                 (programs / program.name).symlink_to(program)
     environment = {"PATH": str(programs), "TRIAGE_NO_INSTALL": "1"}
-    done = triage("run", job, "--out", tmp_path / "out", environment=environment)
+    done = triage(
+        "run", job, "--device", "null", "--out", tmp_path / "out", environment=environment
+    )
     assert done.returncode == 1
     assert "missing: qemu-system-x86_64" in done.stderr
     assert "apt-get install qemu-system-x86" in done.stderr
@@ -115,7 +117,18 @@ def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
     (modules / "modules.dep").touch()
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(image)
-    done = triage("run", job, "--schedulers", "none", "--kernel", kernel, "--out", tmp_path / "out")
+    done = triage(
+        "run",
+        job,
+        "--device",
+        "null",
+        "--schedulers",
+        "none",
+        "--kernel",
+        kernel,
+        "--out",
+        tmp_path / "out",
+    )
     assert done.returncode == 1
     assert "the kernel did not boot" in done.stderr
     assert "console.log" in done.stderr
@@ -139,7 +152,9 @@ def test_too_little_space_is_told_before_anything_is_run(tmp_path: Path, job: Pa
     folder = tmp_path / "disk"
     folder.mkdir()
     with small_disk(folder, "20m"):
-        done = triage("run", job, "--schedulers", "none", "--out", folder / "out")
+        done = triage(
+            "run", job, "--device", "null", "--schedulers", "none", "--out", folder / "out"
+        )
         assert done.returncode == 1
         assert "MiB free" in done.stderr
         assert not list((folder / "out").glob("runs/*"))
@@ -155,7 +170,9 @@ def test_a_disk_that_fills_up_is_told_and_nothing_runs_on(tmp_path: Path, job: P
             ["sh", "-c", f"while [ ! -d {folder}/out/runs ]; do sleep 0.1; done; "
              f"dd if=/dev/zero of={folder}/hog bs=1M 2>/dev/null"]
         )  # fmt: skip
-        done = triage("run", job, "--schedulers", "none", "--out", folder / "out")
+        done = triage(
+            "run", job, "--device", "null", "--schedulers", "none", "--out", folder / "out"
+        )
         hog.wait()
         assert done.returncode == 1
         assert "No space left" in done.stderr
@@ -168,6 +185,6 @@ def test_a_second_run_into_the_same_folder_waits_for_nobody(tmp_path: Path, job:
     out.mkdir()
     with (out / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        done = triage("run", job, "--schedulers", "none", "--out", out)
+        done = triage("run", job, "--device", "null", "--schedulers", "none", "--out", out)
     assert done.returncode == 1
     assert "another triage" in done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import kernels, modules, rundir
+from triagelab import kernels, modules, rundir, tools
 from triagelab.commands import places
 from triagelab.version import version
 
@@ -51,7 +51,9 @@ def test_sim_gives_the_same_figures_to_the_last_digit(tmp_path: Path, job: Path)
 def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> None:
     """Requests by fio's count are requests by the block layer's, under the chosen scheduler."""
     out = tmp_path / "out"
-    done = triage("run", job, "--schedulers", "kyber", "--repeats", "1", "--out", out)
+    done = triage(
+        "run", job, "--device", "null", "--schedulers", "kyber", "--repeats", "1", "--out", out
+    )
     assert done.returncode == 0, done.stderr
     (folder,) = (path for path in (out / "runs").glob("kyber-*"))
     queue = dict(
@@ -71,7 +73,7 @@ def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> Non
 def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
     words = ["--schedulers", "triage", "--repeats", "1", "--set", "device.count=2"]
-    done = triage("run", job, *words, "--out", out)
+    done = triage("run", job, "--device", "null", *words, "--out", out)
     assert done.returncode == 0, done.stderr
     (folder,) = (path for path in (out / "runs").glob("triage-*"))
     fio = json.loads((folder / "out/fio.json").read_text())
@@ -86,7 +88,19 @@ def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path
 
 def test_json_is_the_summary_and_nothing_else(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
-    done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out, "--json")
+    done = triage(
+        "run",
+        job,
+        "--device",
+        "null",
+        "--schedulers",
+        "none",
+        "--repeats",
+        "1",
+        "--out",
+        out,
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == summary(out)
 
@@ -97,18 +111,19 @@ def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: P
     shutil.copyfile(built / module.name, module)
     out = tmp_path / "out"
     words = ["--schedulers", "none,prio-basic", "--module", module, "--repeats", "1"]
-    done = triage("run", job, *words, "--out", out)
+    done = triage("run", job, "--device", "null", *words, "--out", out)
     assert done.returncode == 0, done.stderr
     recorded = json.loads((out / "environment.json").read_text())
     assert recorded["version"] == version()
     assert recorded["modules"]["prio-basic"]["sha256"] == modules.sha256(module)
+    assert recorded["modules"]["prio-basic"]["sha256"] == tools.sha256(module)
     assert {row["scheduler"] for row in summary(out)["rows"]} == {"none", "prio-basic"}
 
 
 def test_a_tunable_the_scheduler_refuses_is_told(tmp_path: Path, job: Path) -> None:
     words = ["--schedulers", "prio-basic", "--repeats", "1"]
     setting = ["--set", "iosched.prio-basic.aging_expire=0"]
-    done = triage("run", job, *words, *setting, "--out", tmp_path / "out")
+    done = triage("run", job, "--device", "null", *words, *setting, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "refused a tunable" in done.stderr
 
@@ -118,7 +133,18 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     tmp_path: Path, job: Path, number: signal.Signals
 ) -> None:
     out = tmp_path / "out"
-    words = ["run", job, "--schedulers", "none,kyber", "--repeats", "2", "--out", out]
+    words = [
+        "run",
+        job,
+        "--device",
+        "null",
+        "--schedulers",
+        "none,kyber",
+        "--repeats",
+        "2",
+        "--out",
+        out,
+    ]
     running = subprocess.Popen(
         [ROOT / "triage", *map(str, words)],
         cwd=ROOT,
@@ -141,7 +167,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     assert done.returncode == 0, done.stderr
     assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
     assert len(list(out.glob("runs/*/run.json"))) == 2 * 3
-    assert not list(out.glob("runs/*/initramfs.cpio"))
+    assert not list(out.glob("runs/*/job.cpio"))
 
     changed = triage(*words, "--resume", "--set", "device.hw_queue_depth=9")
     assert (changed.returncode, "measured differently" in changed.stderr) == (2, True)
@@ -149,7 +175,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
 
 def test_killed_it_leaves_no_qemu_behind(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
-    words = ["run", job, "--schedulers", "none", "--out", out]
+    words = ["run", job, "--device", "null", "--schedulers", "none", "--out", out]
     running = subprocess.Popen(
         [ROOT / "triage", *map(str, words)], cwd=ROOT, stdout=subprocess.DEVNULL
     )
@@ -168,7 +194,9 @@ def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
     job = tmp_path / "crash.fio"
     job.write_text(SMALL + crash + "\n")
     out = tmp_path / "out"
-    done = triage("run", job, "--schedulers", "none,kyber", "--repeats", "1", "--out", out)
+    done = triage(
+        "run", job, "--device", "null", "--schedulers", "none,kyber", "--repeats", "1", "--out", out
+    )
     assert done.returncode == 1
     assert "panicked" in done.stderr
     assert "sysrq triggered crash" in done.stderr
@@ -198,7 +226,9 @@ def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
 
 def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
-    done = triage("run", job, "--schedulers", "none", "--repeats", "1", "--out", out)
+    done = triage(
+        "run", job, "--device", "null", "--schedulers", "none", "--repeats", "1", "--out", out
+    )
     assert done.returncode == 0, done.stderr
     before = {name: (out / name).read_bytes() for name in ("summary.json", "report.html")}
     for name in before:
@@ -210,7 +240,7 @@ def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
 def test_real_time_runs_measure_the_same_things_but_instructions(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
     words = ["--schedulers", "prio-basic", "--repeats", "1", "--machine", "vm"]
-    done = triage("run", job, *words, "--out", out)
+    done = triage("run", job, "--device", "null", *words, "--out", out)
     assert done.returncode == 0, done.stderr
     metrics = {row["metric"] for row in summary(out)["rows"]}
     assert "p99_us" in metrics
@@ -221,6 +251,6 @@ def test_real_time_runs_measure_the_same_things_but_instructions(tmp_path: Path,
 
 def test_real_time_runs_do_not_disturb_each_other(tmp_path: Path, job: Path) -> None:
     with rundir.exclusive(places.REAL_TIME_LOCK, "the tests' computer is measuring"):
-        done = triage("run", job, "--machine", "vm", "--out", tmp_path / "out")
+        done = triage("run", job, "--device", "null", "--machine", "vm", "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "another triage is measuring in real time" in done.stderr

@@ -4,6 +4,7 @@
 import argparse
 import functools
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -174,11 +175,28 @@ def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
     vary: dict[str, tuple[settings.Value, ...]] = {}
     for pair in pairs:
         name, _, values = pair.partition("=")
-        if not values:
+        texts = values.split(",")
+        if not all(texts):
             raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
-        numbered = (int(text) if settings.is_number(text) else text for text in values.split(","))
+        if settings.plain(name) in vary:
+            raise RequestError(
+                f"--vary {pair}: {name} is varied twice; give all its values at once, "
+                f"as in --vary {name}=A,B"
+            )
+        for text in texts:
+            _require_one_reading(f"--vary {pair}", text)
+        numbered = (int(text) if settings.is_number(text) else text for text in texts)
         vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
     return vary
+
+
+def _require_one_reading(where: str, text: str) -> None:
+    """Raise RequestError for a number that a kernel and fio do not read alike."""
+    if re.fullmatch(r"0[0-9]+", text):
+        raise RequestError(
+            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
+            f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
+        )
 
 
 def _settings(
@@ -194,6 +212,9 @@ def _settings(
                 f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
                 "or SCHEDULER.TUNABLE=VALUE"
             )
+        if name in changes:
+            raise RequestError(f"--set {pair}: {name} is set twice; give it once")
+        _require_one_reading(f"--set {pair}", value)
         changes[name] = value
     if given.cpus is not None:
         changes[settings.CPUS] = given.cpus

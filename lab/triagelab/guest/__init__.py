@@ -11,10 +11,12 @@ import hashlib
 import lzma
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from triagelab import cache, programs, tools
@@ -59,10 +61,10 @@ class Base:
         """The file."""
         return self.folder / _ARCHIVE
 
-    @property
-    def key(self) -> str:
+    @cached_property
+    def sha256(self) -> str:
         """What identifies everything in it."""
-        return self.folder.name
+        return tools.sha256(self.archive)
 
 
 def base(kernel: Kernel) -> Base:
@@ -77,9 +79,11 @@ def base(kernel: Kernel) -> Base:
     libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
     contents: dict[str, Path] = {"init": FILES / "init"} | binaries
     contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
-    key = hashlib.sha256(f"{kernel.sha256} {_KERNEL_MODULES}\n".encode())
-    for name, path in contents.items():
-        key.update(f"{name} {_digest(path)}\n".encode())
+    # By this file too, which says how it is packed.
+    key = hashlib.sha256(f"{kernel.sha256} {tools.sha256(Path(__file__))}\n".encode())
+    contents_of_kernel = {f"modules/{name}": kernel.modules / name for name in _needed(kernel)}
+    for name, path in (contents | contents_of_kernel).items():
+        key.update(f"{name} {os.access(path, os.X_OK)} {tools.sha256(path)}\n".encode())
 
     def make(folder: Path) -> None:
         stage = folder / "stage"
@@ -121,10 +125,16 @@ def pack_job(
 
 
 def archive(stage: Path, output: Path) -> None:
-    """Pack `stage` as a newc archive that depends on names and contents alone."""
+    """Pack `stage` as a newc archive that depends on names, contents and who may execute them.
+
+    So it does not depend on the umask.
+    """
     names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
     for name in names:
-        os.utime(stage / name, (0, 0), follow_symlinks=False)
+        path = stage / name
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+        os.utime(path, (0, 0), follow_symlinks=False)
     command = [
         tools.path(tools.CPIO),
         "-o",
@@ -141,10 +151,6 @@ def archive(stage: Path, output: Path) -> None:
         )
     if done.returncode:
         raise LabError(f"packing the initramfs failed: {done.stderr.decode().strip()}")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def install(content: Path | str, target: Path) -> None:
@@ -168,10 +174,12 @@ def _normal(path: str) -> str:
     return Path(path).name.split(".ko")[0].replace("-", "_")
 
 
-def _stage_modules(kernel: Kernel, stage: Path) -> Path:
-    """Copy the modules guests may need, with what they depend on; returns modprobe's index."""
-    target = stage / "lib/modules" / kernel.release
-    target.mkdir(parents=True)
+#: What depmod reads, beside the modules.
+_LISTINGS = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
+
+
+def _needed(kernel: Kernel) -> list[str]:
+    """The files below the kernel's modules that guests may need, with what they depend on."""
     listing = kernel.modules / "modules.dep"
     if not listing.exists():
         raise LabError(f"{listing} is missing: run depmod -b {kernel.root} {kernel.release}")
@@ -180,13 +188,20 @@ def _stage_modules(kernel: Kernel, stage: Path) -> Path:
         path, _, depends = line.partition(":")
         needs[_normal(path)] = [path, *depends.split()]
     wanted = {path for name in _KERNEL_MODULES for path in needs.get(_normal(name), [])}
-    for path in sorted(wanted):
-        plain = target / (path.split(".ko")[0] + ".ko")
-        plain.parent.mkdir(parents=True, exist_ok=True)
-        plain.write_bytes(_module(kernel.modules / path))
-    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
-        if (kernel.modules / name).exists():
-            shutil.copyfile(kernel.modules / name, target / name)
+    wanted |= {name for name in _LISTINGS if (kernel.modules / name).exists()}
+    return sorted(wanted)
+
+
+def _stage_modules(kernel: Kernel, stage: Path) -> Path:
+    """Copy the modules guests may need, with what they depend on; returns modprobe's index."""
+    target = stage / "lib/modules" / kernel.release
+    for name in _needed(kernel):
+        listed = name in _LISTINGS
+        copy = target / (name if listed else name.split(".ko")[0] + ".ko")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(
+            (kernel.modules / name).read_bytes() if listed else _module(kernel.modules / name)
+        )
     tools.call([tools.path(tools.DEPMOD), "-b", str(stage), kernel.release])
     return target / "modules.dep"
 

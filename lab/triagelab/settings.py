@@ -4,6 +4,7 @@
 device.SETTING, model.PARAMETER   the device
 SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
 cpus                              the machine's virtual CPUs
+device                            which device, where an experiment varies it
 
 Any other name has no dot and is what ${name} stands for in a job file.
 """
@@ -16,6 +17,7 @@ from triagelab.errors import RequestError
 Value = int | str
 
 CPUS = "cpus"
+DEVICE = "device"
 _MOST_CPUS = 64
 _OF_DEVICES = ("device", "model")
 
@@ -41,7 +43,7 @@ def plain(name: str) -> str:
 
 def is_setting(name: str) -> bool:
     """Whether `name` is a setting, not a name in the job file."""
-    return name == CPUS or "." in name
+    return name in (CPUS, DEVICE) or "." in name
 
 
 def is_virtual(name: str) -> bool:
@@ -71,7 +73,7 @@ def split(values: Mapping[str, Value]) -> Settings:
     for name, value in values.items():
         if (owner := scheduler(name)) is not None:
             tunables.setdefault(owner, {})[name.partition(".")[2]] = str(value)
-        elif name != CPUS and is_setting(name):
+        elif name not in (CPUS, DEVICE) and is_setting(name):
             device[name] = _number_of_cpus(name, cpus) if value == CPUS else str(value)
     return Settings(device, tunables, cpus)
 

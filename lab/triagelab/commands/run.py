@@ -60,6 +60,13 @@ def add(commands: options.Commands) -> None:
     run.set_defaults(command=_run)
 
 
+def called(words: list[str]) -> int:
+    """Carry out `run` as the command line has it: for a command that is made of it."""
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers())
+    return _run(parser.parse_args(words))
+
+
 def _run(given: argparse.Namespace) -> int:
     experiment = experiments.find(
         given.experiment, request.values_to_vary(given.vary), quick=given.quick

@@ -2,6 +2,7 @@
 """What runs can be set to, under the names that --set, --vary and experiments have for it.
 
 device.SETTING, model.PARAMETER   the device
+slow.PARAMETER                    the last of several devices, by which it differs from the others
 SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
 cpus                              the machine's virtual CPUs
 device                            which device, where an experiment varies it
@@ -19,14 +20,14 @@ Value = int | str
 CPUS = "cpus"
 DEVICE = "device"
 _MOST_CPUS = 64
-_OF_DEVICES = ("device", "model")
+_OF_DEVICES = ("device", "model", "slow")
 
 
 @dataclass(frozen=True)
 class Settings:
     """Settings by what they are for.
 
-    device    device.SETTING or model.PARAMETER -> value
+    device    device.SETTING, model.PARAMETER or slow.PARAMETER -> value
     tunables  scheduler -> tunable -> value
     cpus      None: the machine's own choice
     """

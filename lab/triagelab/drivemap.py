@@ -50,6 +50,8 @@ class Map:
     drives      first the one on which the best scheduler protects least
     schedulers  in the experiment's order
     behind      scheduler -> how many points its longest latencies are above the baseline's
+    beaten      scheduler -> how many points another gives the background more there, with longest
+                latencies that are no longer
     points      how many there are
     """
 
@@ -57,6 +59,7 @@ class Map:
     schedulers: list[str]
     cells: Mapping[tuple[str, str], Cell]
     behind: Mapping[str, int]
+    beaten: Mapping[str, int]
     points: int
 
     def worst(self, scheduler: str) -> tuple[str, Cell]:
@@ -76,11 +79,15 @@ class Map:
 
     @property
     def losses(self) -> str:
-        """How often each scheduler is behind the baseline."""
-        told = figures.listed(f"{number} under {name}" for name, number in self.behind.items())
+        """How often each scheduler is behind the baseline, and how often behind any other."""
+        behind, beaten = (
+            figures.listed(f"{number} under {name}" for name, number in of.items())
+            for of in (self.behind, self.beaten)
+        )
         return (
             f"Points of {self.points} at which the longest latencies are more than a tenth above "
-            f"those under {BASELINE}: {told}."
+            f"those under {BASELINE}: {behind}. Points at which another scheduler gives the "
+            f"background more by a tenth and has longest latencies no longer: {beaten}."
         )
 
 
@@ -112,6 +119,9 @@ def made(views: Sequence[View]) -> Map | None:
             for name in schedulers
             if name != BASELINE
         },
+        beaten={
+            name: sum(_beaten(view, name, schedulers) for view in found) for name in schedulers
+        },
         points=len(found),
     )
 
@@ -129,6 +139,14 @@ def _behind(view: View, scheduler: str) -> bool:
     if seen is None or seen.ratio is None:
         return bool(view.starved(scheduler, view.protected))
     return seen.ratio > ALIKE
+
+
+def _beaten(view: View, scheduler: str, others: Sequence[str]) -> bool:
+    level, kept = choices.level([view], scheduler), choices.kept([view], scheduler)
+    return any(
+        choices.level([view], other) <= level and choices.kept([view], other) > ALIKE * kept
+        for other in others
+    )
 
 
 def chart(identity: str, drawn: Map) -> Chart:

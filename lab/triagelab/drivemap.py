@@ -45,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Map:
-    """Cells by drive and scheduler.
+    """Cells by drive and scheduler; none where nothing can be compared with the baseline.
 
     drives      first the one on which the best scheduler protects least
     schedulers  in the experiment's order
@@ -64,8 +64,15 @@ class Map:
 
     def worst(self, scheduler: str) -> tuple[str, Cell]:
         """The drive that a scheduler protects least on."""
-        seen = [(drive, self.cells[drive, scheduler]) for drive in self.drives]
+        seen = [
+            (drive, cell) for drive in self.drives if (cell := self.cells.get((drive, scheduler)))
+        ]
         return max(seen, key=lambda each: each[1].level)
+
+    def text(self, drive: str, scheduler: str) -> str:
+        """What a cell shows."""
+        cell = self.cells.get((drive, scheduler))
+        return cell.text if cell else "–"
 
     @property
     def sentence(self) -> str:
@@ -92,24 +99,28 @@ class Map:
 
 
 def made(views: Sequence[View]) -> Map | None:
-    """The map; None unless several devices were measured with a job to protect."""
+    """The map; None unless schedulers were measured on several devices, with a job to protect."""
     groups: dict[str, list[View]] = {}
     for view in views:
         name = json.loads(view.point).get(settings.DEVICE)
-        if name is not None and view.protected:
+        if name is not None and view.protected and BASELINE in view.schedulers:
             groups.setdefault(str(name), []).append(view)
     if len(groups) < 2:
         return None
     found = [view for members in groups.values() for view in members]
-    schedulers = [name for name in found[0].schedulers if all(name in v.schedulers for v in found)]
-    if BASELINE not in schedulers:
+    schedulers = list(dict.fromkeys(name for view in found for name in view.schedulers))
+    if schedulers == [BASELINE]:
         return None
     cells = {
-        (drive, name): _cell(members, name)
+        (drive, name): _cell(measured, name)
         for drive, members in groups.items()
         for name in schedulers
+        if (measured := [view for view in members if name in view.schedulers])
     }
-    levels = {drive: sorted(cells[drive, name].level for name in schedulers) for drive in groups}
+    levels = {
+        drive: sorted(cell.level for (where, _), cell in cells.items() if where == drive)
+        for drive in groups
+    }
     return Map(
         drives=sorted(groups, key=lambda drive: levels[drive], reverse=True),
         schedulers=schedulers,
@@ -119,9 +130,7 @@ def made(views: Sequence[View]) -> Map | None:
             for name in schedulers
             if name != BASELINE
         },
-        beaten={
-            name: sum(_beaten(view, name, schedulers) for view in found) for name in schedulers
-        },
+        beaten={name: sum(_beaten(view, name) for view in found) for name in schedulers},
         points=len(found),
     )
 
@@ -141,11 +150,13 @@ def _behind(view: View, scheduler: str) -> bool:
     return seen.ratio > ALIKE
 
 
-def _beaten(view: View, scheduler: str, others: Sequence[str]) -> bool:
+def _beaten(view: View, scheduler: str) -> bool:
+    if scheduler not in view.schedulers:
+        return False
     level, kept = choices.level([view], scheduler), choices.kept([view], scheduler)
     return any(
         choices.level([view], other) <= level and choices.kept([view], other) > ALIKE * kept
-        for other in others
+        for other in view.schedulers
     )
 
 
@@ -154,13 +165,16 @@ def chart(identity: str, drawn: Map) -> Chart:
     ends = [cell.level for cell in drawn.cells.values() if not math.isinf(cell.level)]
     top = 2 * max(ends, default=1.0)  # what has no end is darker than all that has
     rows = list(reversed(drawn.drives))  # plotly counts from below
-    cells = [[drawn.cells[drive, name] for name in drawn.schedulers] for drive in rows]
+    cells = [[drawn.cells.get((drive, name)) for name in drawn.schedulers] for drive in rows]
     panel = go.Heatmap(
         x=list(range(len(drawn.schedulers))),
         y=list(range(len(rows))),
-        z=[[math.log10(max(min(cell.level, top), 1)) for cell in row] for row in cells],
-        text=[[cell.text for cell in row] for row in cells],
-        customdata=[[html.escape(cell.where) for cell in row] for row in cells],
+        z=[
+            [math.log10(max(min(cell.level, top), 1)) if cell else None for cell in row]
+            for row in cells
+        ],
+        text=[[drawn.text(drive, name) for name in drawn.schedulers] for drive in rows],
+        customdata=[[html.escape(cell.where) if cell else "" for cell in row] for row in cells],
         texttemplate="%{text}",
         colorscale="Blues",
         showscale=False,

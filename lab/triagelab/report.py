@@ -361,7 +361,7 @@ def _terminal_drives(drives: drivemap.Map) -> list[RenderableType]:
     """The map of drives: first the drive on which the best scheduler protects least."""
     grid = Table("drive", *drives.schedulers, box=rich.box.SIMPLE_HEAD)
     for drive in drives.drives:
-        grid.add_row(drive, *(drives.cells[drive, name].text for name in drives.schedulers))
+        grid.add_row(drive, *(drives.text(drive, name) for name in drives.schedulers))
     return [Text(drives.sentence), grid, Text(drives.losses)]
 
 

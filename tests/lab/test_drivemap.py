@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_who_starves_has_no_end(tmp_path: Path) -> None:
     assert made is not None
     assert plain(made.cells["good", "bfq"].text).startswith("∞, ")
     assert made.behind == {"bfq": 4}
+
+
+def test_what_failed_leaves_its_cell_empty(tmp_path: Path) -> None:
+    out = rundirs.make(tmp_path / "part", BENCH)
+    for folder in (out / "runs").glob("bfq-devicegood-*"):
+        shutil.rmtree(folder)
+    made = drivemap.made(measured.read(out).views)
+    assert made is not None
+    assert made.text("good", "bfq") == "–" and made.text("bad", "bfq") != "–"
+    (panel,) = drawn(drivemap.chart("map", made))["data"]
+    assert panel["z"][made.drives[::-1].index("good")][1] is None
+    for folder in (out / "runs").glob("bfq-*"):
+        shutil.rmtree(folder)
+    assert drivemap.made(measured.read(out).views) is None, "there is nothing to compare"
 
 
 def test_one_device_has_no_map(tmp_path: Path) -> None:

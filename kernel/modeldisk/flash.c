@@ -64,6 +64,9 @@ struct flash {
 	u32 read_mbps[2];
 	bool pages_differ;
 	u64 protect_ns;		/* U64_MAX: never */
+	u64 slow_ctrl_ns;	/* in the first slow_ns of each slow_every_ns */
+	u64 slow_ns;		/* 0: never */
+	u64 slow_every_ns;
 	u32 map_shift;		/* of sectors */
 	u32 program_bytes;
 	u64 buffer_bytes;
@@ -290,16 +293,30 @@ static u64 io_bus_ns(const struct flash *f, const struct model_io *io)
 	return io->op == MODEL_WRITE ? transfer_ns(bytes, f->p.bus_mbps) : 0;
 }
 
+/* The controller's time for a command that it begins with at @t. */
+static u64 ctrl_ns(const struct flash *f, u64 t)
+{
+	u64 since;
+
+	if (!f->slow_ns)
+		return f->p.ctrl_ns;
+	div64_u64_rem(t, f->slow_every_ns, &since);
+	return since < f->slow_ns ? f->slow_ctrl_ns : f->p.ctrl_ns;
+}
+
 /* Fetch commands while there are slots. */
 static void io_fetch(struct flash *f, u64 t)
 {
 	struct model_io *io;
+	u64 start, ns;
 
 	while (f->arrivals.head && f->slots_used < f->p.slots) {
 		io = io_fifo_pop(&f->arrivals);
 		f->slots_used++;
-		f->ctrl_free_ns = max(f->ctrl_free_ns, t) + f->p.ctrl_ns;
-		f->ctrl_busy_ns += f->p.ctrl_ns;
+		start = max(f->ctrl_free_ns, t);
+		ns = ctrl_ns(f, start);
+		f->ctrl_free_ns = start + ns;
+		f->ctrl_busy_ns += ns;
 		io->event_ns = f->ctrl_free_ns + f->p.cmd_ns;
 		if (!f->decoding.head) {
 			f->decoding_bus_ns = U64_MAX;
@@ -663,6 +680,9 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 	reads_init(f, p);
 	f->protect_ns = p->protect_after_ms ? p->protect_after_ms * 1000000ULL :
 			U64_MAX;
+	f->slow_ctrl_ns = div64_u64((u64)p->ctrl_ns * (100 + p->ctrl_slow_pct), 100);
+	f->slow_ns = p->ctrl_slow_ms * 1000000ULL;
+	f->slow_every_ns = p->ctrl_slow_every_ms * 1000000ULL;
 	f->page_shift = ilog2(p->page_kib) + 1;	/* 2 sectors a KiB */
 	f->map_shift = ilog2(p->map_kib) + 1;
 	f->program_bytes = p->program_kib << 10;
@@ -683,6 +703,8 @@ static const char *flash_check(const struct model_params *p)
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)
 		return "buffer_kib must hold program_kib, 2 * map_kib and a request of 512 KiB";
+	if (p->ctrl_slow_ms > p->ctrl_slow_every_ms)
+		return "ctrl_slow_ms must be within ctrl_slow_every_ms";
 	return NULL;
 }
 

@@ -21,6 +21,13 @@ struct model_params {
 	u32 slots;
 	/* the controller's time for a command, one at a time, ns */
 	u32 ctrl_ns;
+	/*
+	 * It takes this much longer, percent, in the first ctrl_slow_ms of each
+	 * ctrl_slow_every_ms; 0: never.
+	 */
+	u32 ctrl_slow_pct;
+	u32 ctrl_slow_ms;
+	u32 ctrl_slow_every_ms;
 	/* dies, each serving one operation at a time */
 	u32 dies;
 	/* consecutive data on one die, KiB; the next die follows */

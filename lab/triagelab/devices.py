@@ -55,6 +55,7 @@ class Device:
     module          the kernel module that it comes from; None: it is there, and is what it is
     group           the module's folder in configfs
     settings        what is written there, in order
+    slow            what is written for the last of several in place of these
     capacity_iops   requests a second they can complete at most, where that is one number
     parts           what the device says of itself, by part
     scheduler_tags  nr_requests for schedulers, None: Linux's own choice
@@ -69,6 +70,7 @@ class Device:
     capacity_iops: float | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     scheduler_tags: int | None = None
+    slow: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def device_up(self) -> str:
@@ -81,14 +83,16 @@ class Device:
             [
                 "device_up() {",
                 f"\tmodprobe {self.module}{arguments} &&",
-                *(line for folder in folders for line in self._one_up(folder)),
+                *(line for folder in folders[:-1] for line in self._one_up(folder, {})),
+                *self._one_up(folders[-1], self.slow),
                 f"\t(cd {folders[0]} && grep . *) 2> /dev/null | sed 's/:/=/' > out/device",
                 "}",
             ]
         )
 
-    def _one_up(self, folder: str) -> list[str]:
-        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in self.settings.items()]
+    def _one_up(self, folder: str, changes: Mapping[str, str]) -> list[str]:
+        wanted = {**self.settings, **changes}
+        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in wanted.items()]
         return [f"\tmkdir {folder} &&", *settings, f"\techo 1 > {folder}/power &&"]
 
 
@@ -114,6 +118,8 @@ _NULL_BOUNDS = {
 # How many there are, all alike, each with the scheduler under test.
 _COUNT = "device.count"
 _COUNT_BOUNDS = Bounds(1, 8)
+# A parameter of the last of them alone.
+_SLOW = "slow."
 # Not the device's own: nr_requests, for all schedulers but `none`.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
@@ -154,14 +160,19 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
         raise RequestError(f"{name}, a device of this computer, is for --machine host")
     if name not in names():
         raise unknown("device", name, names())
+    slow: dict[str, str] = {}
     if name == "null":
         bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
-        bounds[_COUNT] = _COUNT_BOUNDS
     else:
         bounds = modeldisk_bounds(name)
-    checked = _checked(name, bounds | {_SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}, changes)
+        slow = {key: of for key, of in changes.items() if key.startswith(_SLOW)}
+        changes = {key: of for key, of in changes.items() if key not in slow}
+        own = {key.replace("model.", _SLOW): of for key, of in bounds.items() if "model." in key}
+        slow = _checked(name, own, slow)
+    bounds |= {_COUNT: _COUNT_BOUNDS, _SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}
+    checked = _checked(name, bounds, changes)
     tags = checked.pop(_SCHEDULER_TAGS.split(".", 1)[1], None)
-    device = _null(checked) if name == "null" else _modeldisk(name, checked)
+    device = _null(checked) if name == "null" else _modeldisk(name, checked, slow)
     return device if tags is None else replace(device, scheduler_tags=int(tags))
 
 
@@ -192,16 +203,26 @@ def _null(changes: Mapping[str, str]) -> Device:
     )
 
 
-def _modeldisk(name: str, changes: Mapping[str, str]) -> Device:
+def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -> Device:
     profile, own = _profile(name)
+    settings = {"profile": profile} | own | dict(changes)
+    count = int(settings.pop("count", "1"))
+    if slow and count == 1:
+        raise RequestError(
+            f"{', '.join(_SLOW + key for key in slow)}: sets the last of several devices, and "
+            "there is one; add device.count=N"
+        )
+    several = f"; {count} of these" + (", the last one slower" if slow else "")
     return Device(
         name=name,
-        description=describe(name),
-        blocks=("md0",),
+        description=describe(name) + (several if count > 1 else ""),
+        blocks=tuple(f"md{number}" for number in range(count)),
         module="modeldisk",
         group="modeldisk",
-        settings={"profile": profile} | own | dict(changes),
-        parts=_HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
+        settings=settings,
+        # Of several the guest keeps no counters of their own.
+        parts={} if count > 1 else _HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
+        slow=slow,
     )
 
 

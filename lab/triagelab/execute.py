@@ -11,7 +11,7 @@ import json
 import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -169,6 +169,7 @@ def _about(run: Run) -> dict[str, Any]:
         "cpus": run.machine.cpus,
         "devices": len(run.device.blocks),
         "capacity_iops": run.device.capacity_iops,
+        "parts": {name: asdict(part) for name, part in run.device.parts.items()},
         "repeat": run.repeat,
         "seed": run.seed,
         "sections": list(run.sections),

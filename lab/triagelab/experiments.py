@@ -77,9 +77,20 @@ class Experiment:
         vary = {
             name: {value: _real(case) for value, case in cases.items()}
             for name, cases in self.vary.items()
-            if not all(map(settings.is_virtual, self.set_by(name)))
+            if name != settings.DEVICE and not all(map(settings.is_virtual, self.set_by(name)))
         }
         return replace(self, fixed=_real(self.fixed), vary=vary), left_out
+
+    def on(self, device: str) -> Self:
+        """It on one device, in place of its own or of those it varies."""
+        if settings.DEVICE not in self.vary:
+            return replace(self, device=device)
+        case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
+        return replace(self, vary={**self.vary, settings.DEVICE: {device: case}})
+
+    def device_at(self, point: Point) -> str:
+        """The name of the device at a point of the matrix."""
+        return str(self.values_at(point).get(settings.DEVICE, self.device))
 
     def workload_at(self, point: Point) -> fiofile.FioFile:
         """The job file at a point of the matrix."""
@@ -116,16 +127,26 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))
 
 
-def find(name: str, vary: Mapping[str, tuple[Value, ...]] = MappingProxyType({})) -> Experiment:
+def find(
+    name: str,
+    vary: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
+    *,
+    quick: bool = False,
+) -> Experiment:
     """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` has values to take in place of the experiment's, and more to vary.
+    `vary` has values to take in place of the experiment's, and more to vary. `quick` takes what
+    the experiment's file has under [quick].
     """
     if name.endswith(".fio") or "/" in name:
+        if quick:
+            raise RequestError(
+                f"{name} is a job file, which has no quick variant: leave out --quick"
+            )
         return _of_job_file(Path(name), vary)
     if name not in names():
         raise unknown("experiment", name, names())
-    return _load(FOLDER / name, vary)
+    return _load(FOLDER / name, vary, quick)
 
 
 def title(name: str) -> str:
@@ -148,8 +169,23 @@ def _described(path: Path) -> dict[str, Any]:
         "repeats": tomlfile.count,
         "set": tomlfile.table_of(tomlfile.setting),
         "vary": tomlfile.table_of(_values_or_cases),
+        "quick": _quick,
     }
     return tomlfile.read(path, required, optional)
+
+
+def _quick(where: str, given: Any) -> None:
+    """What [quick] must be: what it has in place of the experiment's own."""
+    wanted = {
+        "schedulers": tomlfile.list_of(tomlfile.text),
+        "repeats": tomlfile.count,
+        "vary": tomlfile.table_of(tomlfile.list_of(tomlfile.setting)),
+    }
+    tomlfile.table_of(lambda *_: None)(where, given)
+    for key, value in given.items():
+        if key not in wanted:
+            raise RequestError(f"{where} has {key}; known: {', '.join(wanted)}")
+        wanted[key](f"{where}.{key}", value)
 
 
 def _values_or_cases(where: str, given: Any) -> None:
@@ -162,11 +198,19 @@ def _values_or_cases(where: str, given: Any) -> None:
         tomlfile.list_of(tomlfile.setting)(where, given)
 
 
-def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
+def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -> Experiment:
     path = folder / "experiment.toml"
     given = _described(path)
-    own = {settings.plain(name): _cases(name, of) for name, of in given.pop("vary", {}).items()}
+    less = given.pop("quick", None)
+    if quick:
+        if less is None:
+            raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
+        fewer = {settings.plain(name): tuple(of) for name, of in less.pop("vary", {}).items()}
+        given, changes = given | less, fewer | dict(changes)
     fixed = {settings.plain(name): value for name, value in given.pop("set", {}).items()}
+    own = {
+        settings.plain(name): _cases(name, of, fixed) for name, of in given.pop("vary", {}).items()
+    }
     application = applications.find(given.pop("application")) if "application" in given else None
     workload = fiofile.read(folder / "workload.fio")
     experiment = Experiment(
@@ -216,18 +260,30 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
     return replace(experiment, protected=protected, background=background)
 
 
-def _cases(name: str, given: list[Value] | dict[str, dict[str, Value]]) -> dict[Value, Case]:
+def _cases(
+    name: str,
+    given: list[Value] | dict[str, dict[str, Value]],
+    fixed: Mapping[str, Value] = MappingProxyType({}),
+) -> dict[Value, Case]:
     """The values of something varied: a list of them, or a table of cases that have names.
 
-    A name in the job file that one case sets, and another does not, stands for nothing there.
+    A name in the job file that one case sets, and neither another nor `fixed`, stands for nothing
+    there. A case of devices is called by the device's name.
     """
     if isinstance(given, list):
         return {value: {settings.plain(name): value} for value in given}
-    cases = {
+    own = {settings.DEVICE} & {name}
+    cases: dict[Value, dict[str, Value]] = {
         label: {settings.plain(key): value for key, value in case.items()}
+        | dict.fromkeys(own, label)
         for label, case in given.items()
     }
-    nothing = {key: "" for case in cases.values() for key in case if not settings.is_setting(key)}
+    nothing = {
+        key: ""
+        for case in cases.values()
+        for key in case
+        if not settings.is_setting(key) and key not in fixed
+    }
     return {label: nothing | case for label, case in cases.items()}
 
 
@@ -241,6 +297,9 @@ def _varied(
     varied = dict(own)
     for name, values in changes.items():
         cases = own.get(name, {})
+        if name == settings.DEVICE and cases:
+            varied[name] = {value: cases.get(value, {name: value}) for value in values}
+            continue
         if any(set(case) != {name} for case in cases.values()):  # they have names
             for value in values:
                 if value not in cases:

@@ -22,7 +22,7 @@ _REFUSED = ("directory", "include", "opendir", "name")
 
 #: Options that would take a job off the device or hide what is measured; ours take their place.
 _REPLACED = (
-    "filename", "filename_format", "nrfiles", "nr_files",
+    "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
     "log_max_value", "log_offset", "log_prio", "log_unix_epoch", "log_alternate_epoch",
     "log_compression", "log_store_compressed",
@@ -73,6 +73,13 @@ class Section:
     def processes(self) -> int:
         """How many run it."""
         return self._number("numjobs", 1)
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """The files that its processes replay, where it replays a trace (see traces.py)."""
+        if "read_iolog" not in self.options:
+            return ()
+        return tuple(f"{self.name}-{process}.iolog" for process in range(self.processes))
 
     @property
     def writes(self) -> bool:
@@ -187,6 +194,11 @@ class FioFile:
             text += [f"[{section.name}]", *(line for line in section.lines if not _replaced(line))]
             if section.name != GLOBAL:
                 text += _ours(devices, seed + number, jobs.index(section.name))
+                if section.traces:
+                    text += [
+                        f"read_iolog={':'.join(section.traces)}",
+                        f"replay_redirect=/dev/{devices[0]}",
+                    ]
         return "\n".join(text) + "\n"
 
     def replaced(self) -> list[str]:

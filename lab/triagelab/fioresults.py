@@ -32,7 +32,9 @@ def read(folder: Path) -> tuple[list[Point], int]:
 def _points(path: Path) -> Iterator[tuple[Point, float]]:
     """The points of a file, one for each group of jobs that do the same, with submission time."""
     try:
-        given = json.loads(path.read_text())
+        text = path.read_text()
+        # fio puts its notes and warnings in front of the object.
+        given = json.loads(text[max(text.find("{\n"), 0) :])
     except ValueError as error:
         raise RequestError(f"{path}: {error}") from error
     if not isinstance(given, dict) or "fio version" not in given:
@@ -64,13 +66,14 @@ def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
         yield {
             "op": operation,
             "pattern": "random" if kind.startswith("rand") else "sequential",
-            "bytes": _bytes(options.get("bs", options.get("blocksize", "4k"))),
+            "bytes": size_of(options.get("bs", options.get("blocksize", "4k"))),
             "depth": int(options.get("iodepth", "1")),
             "jobs": int(options.get("numjobs", "1")),
         }
 
 
-def _bytes(text: str) -> int:
+def size_of(text: str) -> int:
+    """Return the bytes of a size as fio has it, 4k or 1m."""
     number = text.lower().removesuffix("b").removesuffix("i")
     unit = number[-1] if number[-1] in "km" else ""
     return int(number.removesuffix(unit)) * _UNITS[unit]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triagelab import tools
+from triagelab import tools, traces
 from triagelab.devices import Device
 from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
@@ -163,6 +163,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     }
     if text := _job_file(workload, point.device, seed, entry.sections):
         files["job.fio"] = text
+    files |= traces.files(workload, entry.sections, point.device)
     files |= _application(setup, point, seed)
     needed = (scheduler, point.device.module)
     ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)

@@ -19,6 +19,7 @@ from triagelab import (
     bottleneck,
     charts,
     drawing,
+    drivemap,
     execute,
     figures,
     findings,
@@ -121,10 +122,12 @@ def _page(there: Measured) -> str:
         for index, view in enumerate(views)
     ]
     runs = [run for _, run in samples.runs(there.out)]
+    drives = drivemap.made(views)
     template = templates().get_template("report.html.j2")
     return template.render(
         environment=environment,
         overall=findings.overall(views),
+        drives=drivemap.chart("drives", drives) if drives else None,
         sweeps=sweeps.charts("sweep", lookup.sweeps(views), values, looks),
         parts=parts,
         collapsed=len(parts) > POINTS_SHOWN,
@@ -348,9 +351,19 @@ def table(result: Record, environment: Record) -> RenderableType:
             shown += _terminal_view(view)
         if any(_has_verdicts(view) for view in views):
             shown.append(Text(LEGEND, style="dim"))
+    if drives := drivemap.made(views):
+        shown += _terminal_drives(drives)
     if overall:
         shown += _terminal_answer(overall)
     return Group(*shown) if shown else Text("No run finished, so there is nothing to compare.")
+
+
+def _terminal_drives(drives: drivemap.Map) -> list[RenderableType]:
+    """The map of drives: first the drive on which the best scheduler protects least."""
+    grid = Table("drive", *drives.schedulers, box=rich.box.SIMPLE_HEAD)
+    for drive in drives.drives:
+        grid.add_row(drive, *(drives.text(drive, name) for name in drives.schedulers))
+    return [Text(drives.sentence), grid, Text(drives.losses)]
 
 
 def _terminal_view(view: View) -> list[RenderableType]:

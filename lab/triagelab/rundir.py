@@ -99,7 +99,7 @@ def _environment(
     setup: plan.Setup, release: str, planned: list[plan.Run], taken_over: int
 ) -> dict[str, Any]:
     experiment, first = setup.experiment, setup.points[0]
-    device, machine = first.device, first.machine
+    machine = first.machine
     varied = {name for of in experiment.vary for name in experiment.set_by(of)}
     replaced = experiment.workload.replaced()
     return {
@@ -111,13 +111,7 @@ def _environment(
         "machine": machine.name,
         "machine_description": machine.description,
         "cpus": machine.cpus,
-        "device": {
-            "name": device.name,
-            "settings": dict(device.settings),
-            "capacity_iops": device.capacity_iops,
-            "description": device.description,
-            "parts": {name: asdict(part) for name, part in device.parts.items()},
-        },
+        "device": _described([point.device for point in setup.points]),
         "kernel": release,
         "qemu": machine.determines.get("qemu"),
         "fio": tools.fio_version(),
@@ -145,6 +139,20 @@ def _environment(
         ],
         "taken_over": taken_over,
         "runs": [run.id for run in planned],
+    }
+
+
+def _described(on: list[devices.Device]) -> dict[str, Any]:
+    """The device, as it is at the first point; of several the names and all their parts."""
+    first, names = on[0], list(dict.fromkeys(device.name for device in on))
+    several = len(names) > 1
+    parts = {name: asdict(part) for device in on for name, part in device.parts.items()}
+    return {
+        "name": ", ".join(names),
+        "settings": {} if several else dict(first.settings),
+        "capacity_iops": None if several else first.capacity_iops,
+        "description": f"{len(names)} devices" if several else first.description,
+        "parts": parts,
     }
 
 
@@ -199,7 +207,9 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write down what only finished runs can tell: what the device was set to, in all of them."""
+    """Write down what only finished runs can tell: the settings of the device in all of them."""
+    if len({run.device.name for run in planned}) > 1:
+        return  # each run has them for its own device
     environment = samples.read_environment(out)
     seen: dict[str, dict[str, None]] = {}
     for run in planned:

@@ -50,6 +50,8 @@ COUNTERS = (
     "queue_ms",
 )
 DIRECTIONS = ("read", "write", "trim")
+#: fio's name for its flushes, which move no data and which a job waits for all the same.
+SYNC = "sync"
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Record = dict[str, Any]
@@ -188,7 +190,7 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
     sections = [name for name in run["sections"] if name != application]
     if sections:
         yield from _jobs(path / "out" / "fio.json", sections, environment)
-    known = {"cpus": environment["cpus"], **environment["device"]}
+    known = {"cpus": environment["cpus"], **environment["device"], "parts": parts(environment)}
     yield from _run_wide(path / "out", environment, {**known, **run})
     yield from _logs(path / "out" / "logs", run["sections"])
 
@@ -238,7 +240,8 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
 def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
     """The work of a job, over its threads and directions."""
     parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
-    total = [part["lat_ns"] for part in parts if part["lat_ns"]["N"]]
+    syncs = [thread[SYNC] for thread in threads if SYNC in thread]
+    total = [part["lat_ns"] for part in (*parts, *syncs) if part.get("lat_ns", {}).get("N")]
     count = sum(part["N"] for part in total)
     bins = _merged_bins(total)
     if count and not bins:
@@ -248,7 +251,7 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
             "disable_lat out of the job file."
         )
     return Done(
-        requests=sum(part["total_ios"] for part in parts),
+        requests=sum(part["total_ios"] for part in (*parts, *syncs)),
         # As fio's group_reporting: the sum of the work over the longest time, in ms.
         seconds=max(part["runtime"] for part in parts) / 1000,
         bytes=sum(part["io_bytes"] for part in parts),
@@ -273,7 +276,10 @@ def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
         else:
             threads = read_json(path / "out" / "fio.json")["jobs"]
             mine = [thread for thread in threads if thread["jobname"] == job]
-            bins = _merged_bins([part[way]["lat_ns"] for part in mine for way in DIRECTIONS])
+            ways = (*DIRECTIONS, SYNC)
+            bins = _merged_bins(
+                [part[way].get("lat_ns", {}) for part in mine for way in ways if way in part]
+            )
         for point in run.get("points", [run["point"]]):
             found[point_key(point), run["scheduler"]] += bins
     return dict(found)
@@ -361,7 +367,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     first, last = rows[0], rows[-1]
     change = {name: last[name] - first[name] for name in first}
     contended = _between(folder / "locks.csv", first, last)
-    shares, device_rows = _shares(folder, rows, environment, run.get("capacity_iops"))
+    shares, device_rows = _shares(folder, rows, run["parts"], run.get("capacity_iops"))
     whole = Whole(
         requests=_completed(last) - _completed(first),
         elapsed_ns=change["time_ns"],
@@ -377,7 +383,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
         else None,
         used={name: share(device_rows[0], device_rows[-1]) for name, share in shares.items()},
     )
-    yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, parts(environment))], whole)
+    yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, run["parts"])], whole)
     for before, after in itertools.pairwise(device_rows):
         if shares:
             # The device as a whole is as full as its fullest part.
@@ -387,11 +393,11 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
 
 
 def _shares(
-    folder: Path, rows: list[Row], environment: Record, capacity: float | None
+    folder: Path, rows: list[Row], busy: Record, capacity: float | None
 ) -> tuple[dict[str, Share], list[Row]]:
     """How much of each part of the device was used, by its metric, and the rows that say so."""
     shares: dict[str, Share] = {}
-    if busy := parts(environment):
+    if busy:
         start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
         rows = [row for row in _parts_counters(folder, busy) if start <= row["time_ns"] <= end]
         shares = {metrics.part(name).name: _part_share(part) for name, part in busy.items()}

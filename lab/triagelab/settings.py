@@ -2,8 +2,10 @@
 """What runs can be set to, under the names that --set, --vary and experiments have for it.
 
 device.SETTING, model.PARAMETER   the device
+slow.PARAMETER                    the last of several devices, by which it differs from the others
 SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
 cpus                              the machine's virtual CPUs
+device                            which device, where an experiment varies it
 
 Any other name has no dot and is what ${name} stands for in a job file.
 """
@@ -17,15 +19,16 @@ from triagelab.errors import RequestError
 Value = int | str
 
 CPUS = "cpus"
+DEVICE = "device"
 _MOST_CPUS = 64
-_OF_DEVICES = ("device", "model")
+_OF_DEVICES = ("device", "model", "slow")
 
 
 @dataclass(frozen=True)
 class Settings:
     """Settings by what they are for.
 
-    device    device.SETTING or model.PARAMETER -> value
+    device    device.SETTING, model.PARAMETER or slow.PARAMETER -> value
     tunables  scheduler -> tunable -> value
     cpus      None: the machine's own choice
     """
@@ -42,7 +45,7 @@ def plain(name: str) -> str:
 
 def is_setting(name: str) -> bool:
     """Whether `name` is a setting, not a name in the job file."""
-    return name == CPUS or "." in name
+    return name in (CPUS, DEVICE) or "." in name
 
 
 def is_virtual(name: str) -> bool:
@@ -75,7 +78,7 @@ def split(values: Mapping[str, Value]) -> Settings:
     for name, value in values.items():
         if (owner := scheduler(name)) is not None:
             tunables.setdefault(owner, {})[name.partition(".")[2]] = str(value)
-        elif name != CPUS and is_setting(name):
+        elif name not in (CPUS, DEVICE) and is_setting(name):
             device[name] = _number_of_cpus(name, cpus) if value == CPUS else str(value)
     return Settings(device, tunables, cpus)
 

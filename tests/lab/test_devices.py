@@ -28,8 +28,22 @@ def test_null_devices_come_in_numbers() -> None:
         assert f"echo 1 > /sys/kernel/config/nullb/{block}/power" in three.device_up
     with pytest.raises(RequestError, match=r"device\.count=9: expected .* from 1 to 8"):
         devices.find("null", {"device.count": "9"})
-    with pytest.raises(RequestError, match=r"unknown setting of device flash 'device\.count'"):
-        devices.find("flash", {"device.count": "2"})
+
+
+def test_the_last_of_several_drives_may_be_slower() -> None:
+    two = devices.find("980pro", {"device.count": "2", "slow.full_mbps": "100"})
+    first, last = two.device_up.split("mkdir ")[1:3]
+    assert two.blocks == ("md0", "md1")
+    assert "echo 2096 > /sys/kernel/config/modeldisk/md0/full_mbps" in first
+    assert "echo 100 > /sys/kernel/config/modeldisk/md1/full_mbps" in last
+    assert "the last one slower" in two.description
+    assert not two.parts, "there are no counters of several"
+    with pytest.raises(RequestError, match=r"there is one; add device\.count=N"):
+        devices.find("980pro", {"slow.full_mbps": "100"})
+    with pytest.raises(RequestError, match=r"unknown setting of device 980pro 'slow\.full_mbp'"):
+        devices.find("980pro", {"device.count": "2", "slow.full_mbp": "100"})
+    with pytest.raises(RequestError, match=r"slow\.full_mbps=x: expected"):
+        devices.find("980pro", {"device.count": "2", "slow.full_mbps": "x"})
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "4.5", "many", "1025", ""])

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from triagelab import cli, devices, experiments, settings
+from triagelab import cli, devices, drives, experiments, settings
 from triagelab.errors import RequestError
 
 TWO = "[{}]\nrw=read\nprioclass=2\nprio={}\n[{}]\nrw=read\nprioclass=2\nprio={}\n"
@@ -43,7 +43,9 @@ def test_every_experiment_loads_and_can_be_set_up(name: str) -> None:
     assert experiment.question.endswith("?")
     assert experiment.repeats >= 5
     for point in experiment.points:
-        devices.find(experiment.device, settings.split(experiment.values_at(point)).device)
+        devices.find(
+            experiment.device_at(point), settings.split(experiment.values_at(point)).device
+        )
 
 
 def test_a_matrix_is_every_combination(made: Path) -> None:
@@ -61,6 +63,56 @@ def test_a_case_that_does_not_set_a_name_leaves_its_option_out(made: Path) -> No
         if job.name == "urgent"
     }
     assert prios == {"set": "1", "unset": None}
+
+
+def on_devices(folder: Path) -> None:
+    """Make the experiment one of two devices, the slower of which is given more time."""
+    text = TOML.replace("device.depth = [4, 8]\n", "").replace("[0, 1, 8]", "[8]")
+    text += "[vary.device]\nflash = {}\nhdd = { seconds = 20 }\n[set]\nseconds = 3\n"
+    text += '[quick]\nrepeats = 2\nschedulers = ["bfq"]\nvary = { prio = ["set"] }\n'
+    (folder / "experiment.toml").write_text(text)
+    (folder / "workload.fio").write_text(WORKLOAD + "runtime=${seconds}\n")
+
+
+def test_devices_vary_and_others_can_be_had(made: Path) -> None:
+    on_devices(made)
+    experiment = experiments.find("made", {"prio": ("set",)})
+    told = [
+        (experiment.device_at(point), experiment.workload_at(point).jobs[-1].options["runtime"])
+        for point in experiment.points
+    ]
+    assert told == [("flash", "3"), ("hdd", "20")]
+    for other in (
+        experiments.find("made", {"prio": ("set",), "device": ("sata-s4610",)}),
+        experiment.on("sata-s4610"),
+    ):
+        (point,) = other.points
+        assert other.device_at(point) == "sata-s4610"
+        assert other.workload_at(point).jobs[-1].options["runtime"] == "3"
+    (point,) = experiment.on("hdd").points
+    assert experiment.on("hdd").workload_at(point).jobs[-1].options["runtime"] == "20"
+    hardware, _ = experiment.on_hardware()
+    assert [dict(point) for point in hardware.points] == [{"apps": 8, "prio": "set"}]
+
+
+def test_quick_takes_less_and_a_user_takes_precedence(made: Path) -> None:
+    with pytest.raises(RequestError, match="made has no quick variant"):
+        experiments.find("made", quick=True)
+    on_devices(made)
+    quick = experiments.find("made", quick=True)
+    assert (quick.repeats, quick.schedulers) == (2, ("bfq",))
+    assert [point["prio"] for point in quick.points] == ["set", "set"]
+    assert experiments.find("made", {"prio": ("unset",)}, quick=True).points[0]["prio"] == "unset"
+    (made / "experiment.toml").write_text(
+        (made / "experiment.toml").read_text().replace("repeats = 2", "repeat = 2")
+    )
+    with pytest.raises(RequestError, match="quick has repeat; known: schedulers, repeats, vary"):
+        experiments.find("made")
+
+
+def test_the_matrix_of_drives_has_every_drive_that_is_shipped() -> None:
+    matrix = experiments.find("drives-matrix").vary["device"]
+    assert list(matrix) and {str(name) for name in matrix} >= set(drives.names())
 
 
 def test_no_process_is_no_job(made: Path) -> None:

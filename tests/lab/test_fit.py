@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import cli, drives, fioresults, fitting
+from triagelab import cli, drives, experiments, fioresults, fitchart, fitting
+from triagelab.commands import run
 from triagelab.errors import RequestError
 from triagelab.simulator import Simulator
 
@@ -40,6 +41,55 @@ def test_a_result_is_a_point(tmp_path: Path) -> None:
         {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
     ]
     assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
+
+
+def test_notes_of_fio_before_the_result_are_skipped(tmp_path: Path) -> None:
+    result(tmp_path, "one", job())
+    path = tmp_path / "one.json"
+    told = json.dumps(json.loads(path.read_text()), indent=1)
+    path.write_text("note: both iodepth >= 1 and synchronous I/O engine are selected\n" + told)
+    assert len(fioresults.read(tmp_path)[0]) == 1
+
+
+def test_measure_runs_the_plan_of_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def called(words: list[str]) -> int:
+        asked.append(words)
+        return 0
+
+    monkeypatch.setattr(run, "called", called)
+    out = str(tmp_path / "points")
+    assert cli.main(["fit", "measure", "--device", "/dev/sdx", "--out", out]) == 0
+    assert cli.main(
+        ["fit", "measure", "--device", "flash", "--machine", "sim", "--out", out,
+         "--allow-write", "--seconds", "2"]
+    ) == 0  # fmt: skip
+    assert [words[1] for words in asked] == ["drive-reads", "drive-reads", "drive-writes"]
+    assert "--allow-write" not in asked[0] and "host" in asked[0]
+    assert "seconds=2" in asked[2] and "--allow-write" not in asked[2]
+    assert f"./triage fit {out}" in capsys.readouterr().out.replace("\n", "")
+    assert cli.main(["fit", "measure", "--device", "flash"]) == 2
+    assert cli.main(["fit", out, "--machine", "sim"]) == 2
+
+
+def test_the_points_that_are_measured_suffice_for_a_fit() -> None:
+    points = [
+        point(int(where["depth"]), bytes=fioresults.size_of(str(where["bs"])))
+        for where in experiments.find("drive-reads").points
+    ]
+    roles = [each.role for each in fitting.with_roles(points)]
+    assert roles.count("fit") >= 9 and roles.count("held") >= 9
+
+
+def test_measured_and_modelled_are_drawn(tmp_path: Path) -> None:
+    measured = dataclasses.replace(point(4), role="held", measured={"iops": 9.0, "mean_us": 8.0})
+    compared = fitting.Compared(measured, {"iops": 7.0, "mean_us": 6.0, "p99_us": 5.0})
+    fitchart.write(tmp_path / "it.html", "it", [compared])
+    page = (tmp_path / "it.html").read_text()
+    assert "4.00 KiB measured" in page and "circle-open" in page
 
 
 def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:

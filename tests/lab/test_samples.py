@@ -228,6 +228,32 @@ def test_a_level_is_worth_its_weight(out: Path) -> None:
     assert judged(out)["jain_index"] == pytest.approx(1)
 
 
+def test_a_flush_is_a_request_that_its_job_waits_for(out: Path) -> None:
+    before = first_run(samples.collect(out), "a")
+
+    def flush(told: Any) -> None:
+        (job,) = (part for part in told["jobs"] if part["jobname"] == "a")
+        count = job["read"]["total_ios"]
+        latency = {"min": 9e9, "max": 9e9, "mean": 9e9, "N": count, "bins": {"9000000000": count}}
+        job["sync"] = {"total_ios": count, "lat_ns": latency}
+
+    edit(out / "runs/none-0/out/fio.json", flush)
+    after = first_run(samples.collect(out), "a")
+    assert after["iops"] == pytest.approx(2 * before["iops"])
+    assert after["bytes_per_s"] == before["bytes_per_s"]
+    assert after["p99_us"] == pytest.approx(9e6) == after["max_us"]
+    assert after["mean_us"] == pytest.approx((before["mean_us"] + 9e6) / 2)
+
+
+def test_each_run_is_read_by_its_own_devices_parts(flash: Path) -> None:
+    for path in (flash / "runs").glob("*/run.json"):
+        told = json.loads(path.read_text())
+        told["parts"] = {"bus": {"busy": ["bus_busy_ns"], "places": None}}
+        path.write_text(json.dumps(told))
+    metrics_found = set(samples.collect(flash)["metric"])
+    assert "bus_utilisation" in metrics_found and "dies_utilisation" not in metrics_found
+
+
 def test_who_completed_nothing_waited_all_the_time(out: Path) -> None:
     def starve(fio: dict[str, Any]) -> None:
         fio["jobs"][0]["read"] = fio["jobs"][0]["write"]

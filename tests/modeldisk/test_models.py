@@ -84,6 +84,15 @@ def test_flash_controller_bounds_commands(simulate: Simulator) -> None:
     assert simulate("flash", "a:read:random:4096:256", **settings)["a"]["iops"] == near(125_000)
 
 
+def test_flash_controller_is_slower_for_a_while(simulate: Simulator) -> None:
+    slow = {"ctrl_slow_pct": 100, "ctrl_slow_ms": 20, "ctrl_slow_every_ms": 200}
+    settings = PLAIN_FLASH | {"ctrl_ns": 100_000, "time_ms": 4000} | slow
+    found = simulate("flash", "a:read:random:4096:32", **settings)["a"]
+    assert found["iops"] == near((180 / 100e-6 + 20 / 200e-6) / 200)
+    assert found["p50_ns"] == near(32 * 100_000)
+    assert found["p99_ns"] == near(32 * 200_000)
+
+
 def test_flash_write_buffer_plateau_and_cliff(simulate: Simulator) -> None:
     settings = PLAIN_FLASH | {"buffer_kib": 64 * 1024, "bus_mbps": 3000}
     found = simulate("flash", "a:write:sequential:65536:8", time_ms=200, interval_ms=1, **settings)[
@@ -424,7 +433,8 @@ ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
         "read_slow_permille": 20, "read_slow_ns": 300_000, "gc_after_mib": 0, "gc_burst": 500,
-        "protect_after_ms": 5, "buffer_kib": 2048,
+        "protect_after_ms": 5, "buffer_kib": 2048, "ctrl_slow_pct": 300, "ctrl_slow_ms": 2,
+        "ctrl_slow_every_ms": 7,
     },
     "fast-flash": {"read_full_ns": 2000, "full_mbps": 9000, "read_spread_pct": 99, "slots": 1024},
     "hdd": {"queue_rule": 1, "reorder_min": 8},

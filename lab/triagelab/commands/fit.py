@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`fit`: a drive by name from results of fio."""
+"""`fit`: a drive by name from results of fio, others' or those that `fit measure` takes."""
 
 import argparse
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from triagelab import drives, fioresults, fitting
-from triagelab.commands import options, telling
+from triagelab import drives, fioresults, fitchart, fitting
+from triagelab.commands import options, run, telling
 from triagelab.errors import RequestError
 from triagelab.simulator import Simulator
 
@@ -19,10 +19,56 @@ def add(commands: options.Commands) -> None:
     fit = commands.add_parser(
         "fit", help="a drive by name, for --device, from a folder of fio's JSON results"
     )
-    fit.add_argument("directory", metavar="DIR", type=Path)
+    fit.add_argument(
+        "directory", metavar="DIR|measure", type=Path, help="measure: take the results first"
+    )
     fit.add_argument("--name", help="of the drive; else that of the folder")
-    fit.add_argument("--out", metavar="FILE", type=Path, help="else drives/NAME.toml")
-    fit.set_defaults(command=_fit)
+    fit.add_argument(
+        "--out",
+        metavar="FILE|DIR",
+        type=Path,
+        help="else drives/NAME.toml; of measure the folder for the results",
+    )
+    fit.add_argument("--machine", help="measure: host unless it says otherwise")
+    fit.add_argument("--device", metavar="D", help="measure: which, with host a disk, /dev/X")
+    fit.add_argument(
+        "--allow-write", action="store_true", help="measure: writes too, over what the disk holds"
+    )
+    fit.add_argument("--seconds", metavar="N", type=int, help="measure: each point for so long")
+    fit.add_argument("--resume", action="store_true", help="measure: go on with what --out has")
+    fit.set_defaults(command=_either)
+
+
+def _either(given: argparse.Namespace) -> int:
+    if str(given.directory) == "measure":
+        return _measure(given)
+    for option in ("machine", "device", "allow_write", "seconds", "resume"):
+        if getattr(given, option):
+            raise RequestError(f"--{option.replace('_', '-')} is for ./triage fit measure")
+    return _fit(given)
+
+
+def _measure(given: argparse.Namespace) -> int:
+    """Run the plan of points, each once: of reads, and of writes if they are allowed."""
+    if given.out is None or given.device is None:
+        raise RequestError("fit measure needs --device, and --out with a folder for the results")
+    if given.name:
+        raise RequestError("--name is for ./triage fit DIR, after fit measure")
+    machine = given.machine or "host"
+    status = 0
+    for name in ("drive-reads", *(["drive-writes"] if given.allow_write else [])):
+        words = ["run", name, "--schedulers", "none", "--repeats", "1", "--machine", machine]
+        words += ["--device", given.device, "--out", str(given.out / name)]
+        words += ["--vary", f"seconds={given.seconds}"] if given.seconds is not None else []
+        words += ["--resume"] if given.resume else []
+        words += ["--allow-write"] if given.allow_write and machine == "host" else []
+        status = max(status, run.called(words))
+    telling.output.print(
+        f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME",
+        markup=False,
+        soft_wrap=True,
+    )
+    return status
 
 
 def _fit(given: argparse.Namespace) -> int:
@@ -48,7 +94,9 @@ def _fit(given: argparse.Namespace) -> int:
     for each in compared:
         for key in each.misses:
             telling.output.print(f"missed: {key} at {each.point}: {each.errors[key]:+.0f} %")
-    telling.output.print(f"written: {out}", markup=False, soft_wrap=True)
+    drawn = out.with_suffix(".html")
+    fitchart.write(drawn, name, compared)
+    telling.output.print(f"written: {out}, drawn: {drawn}", markup=False, soft_wrap=True)
     return 0
 
 

@@ -50,9 +50,13 @@ def prepare(
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
     if held:
         return _setup_on(held, given, experiment, schedulers, repeats, extra), os.uname().release
-    device = given.device or experiment.device
+    if given.device:
+        experiment = experiment.on(given.device)
     chosen = [settings.split(experiment.values_at(where)) for where in experiment.points]
-    on = [devices.find(device, at.device) for at in chosen]
+    on = [
+        devices.find(experiment.device_at(where), at.device)
+        for where, at in zip(experiment.points, chosen, strict=True)
+    ]
 
     tools.require(tools.RUN)
     kernel = kernels.find(given.kernel or kernels.DEFAULT_SERIES)
@@ -60,10 +64,13 @@ def prepare(
         modules.require_built_for(path, kernel)
     ours = [name for name in schedulers if name not in extra]
     given_files = {name: modules.kept(path) for name, path in extra.items()}
-    available = given_files | _built(kernel, ours, on[0])
-    driver = on[0].module
-    if driver and driver not in available and not guest.has_module(kernel, driver):
-        raise RequestError(f"kernel {kernel.release} has no {driver}, which {device} needs")
+    available = given_files | _built(kernel, ours, on)
+    for device in on:
+        driver = device.module
+        if driver and driver not in available and not guest.has_module(kernel, driver):
+            raise RequestError(
+                f"kernel {kernel.release} has no {driver}, which {device.name} needs"
+            )
     with_cpus = functools.cache(lambda cpus: machines.make(machine, kernel, cpus))
     setup = plan.Setup(
         experiment=experiment,
@@ -133,12 +140,13 @@ def _setup_on(
 
 
 def _built(
-    kernel: kernels.Kernel, schedulers: Iterable[str], device: devices.Device
+    kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
     """The modules of ours that are asked for, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
-    if device.module and (modules.SOURCE / device.module).is_dir():
-        files[device.module] = f"{device.module}.ko"
+    for driver in {device.module for device in on if device.module}:
+        if (modules.SOURCE / driver).is_dir():
+            files[driver] = f"{driver}.ko"
     if not files:
         return {}
     built = _all_built(kernel)

@@ -14,6 +14,7 @@ def add(commands: options.Commands) -> None:
     """Its arguments."""
     run = commands.add_parser("run", help="run an experiment, or a fio job file of yours")
     run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
+    run.add_argument("--quick", action="store_true", help="the experiment's quick variant")
     run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
     run.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
     run.add_argument(
@@ -59,8 +60,17 @@ def add(commands: options.Commands) -> None:
     run.set_defaults(command=_run)
 
 
+def called(words: list[str]) -> int:
+    """Carry out `run` as the command line has it: for a command that is made of it."""
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers())
+    return _run(parser.parse_args(words))
+
+
 def _run(given: argparse.Namespace) -> int:
-    experiment = experiments.find(given.experiment, request.values_to_vary(given.vary))
+    experiment = experiments.find(
+        given.experiment, request.values_to_vary(given.vary), quick=given.quick
+    )
     machine = given.machine or experiment.machine
     options.require_known(machine, given)
     with places.measuring_alone(machine), places.disk(given, machine) as held:
@@ -100,7 +110,8 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
 
 def _resume(given: argparse.Namespace, out: Path) -> str:
     """The command that goes on with this `run`."""
-    words = ["./triage", "run", given.experiment, *options.given_words(given)]
+    quick = ["--quick"] if given.quick else []
+    words = ["./triage", "run", given.experiment, *quick, *options.given_words(given)]
     for path in given.module:
         words += ["--module", str(path)]
     for option in ("set", "vary"):

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Traces: each format becomes the same requests, shared out among processes and kept in bounds."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from triagelab import devices, fiofile, tools, traces
+from triagelab.errors import RequestError
+
+MSR = """\
+# a comment
+128166372000000000,host,0,Read,8192,4096,100
+128166372000015000,host,0,Write,65536,8192,100
+"""
+ALIBABA = "device_id,opcode,offset,length,timestamp\n3,R,8192,4096,7000\n3,W,65536,8192,8500\n"
+BLKPARSE = """\
+  8,0    1        1     2.000000000   697  Q   R 16 + 8 [fio]
+  8,0    1        2     2.000001000   697  G   R 16 + 8 [fio]
+  8,0    1        4     2.001500000   697  Q  WS 128 + 16 [fio]
+  8,0    0        3     2.001400000   697  Q   D 128 + 16 [fio]
+CPU0 (8,0):
+ Reads Queued:           1,        4KiB
+"""
+IOLOG = """\
+fio version 3 iolog
+0 /dev/sda add
+0 /dev/sda open
+40 /dev/sda read 8192 4096
+1540 /dev/sda write 65536 8192
+1600 /dev/sda close
+"""
+JOB = (
+    "[t]\nioengine=psync\nread_iolog=trace\nnumjobs={processes}\nruntime={runtime}\n"
+    "replay_time_scale={speed}\n"
+)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "trace"
+    path.write_text(text)
+    return path
+
+
+def replayed(
+    folder: Path, text: str, processes: int = 1, runtime: str = "10", speed: int = 100
+) -> list[list[str]]:
+    """The lines of each process's file, without those that open it."""
+    written(folder, text)
+    job = folder / "job.fio"
+    job.write_text(JOB.format(processes=processes, runtime=runtime, speed=speed))
+    given = traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
+    return [str(content).splitlines()[3:] for content in given.values()]
+
+
+@pytest.mark.parametrize("text", [MSR, ALIBABA, BLKPARSE, IOLOG])
+def test_every_format_has_the_same_requests(tmp_path: Path, text: str) -> None:
+    found = [
+        (each.time_us, each.action, each.offset, each.length)
+        for each in traces.read(written(tmp_path, text))
+    ]
+    assert found == [(0, "read", 8192, 4096), (1500, "write", 65536, 8192)]
+
+
+def test_a_flush_is_waited_for(tmp_path: Path) -> None:
+    flush = "  8,0    1        5     2.002000000   697  Q  FN [jbd2]\n"
+    assert traces.read(written(tmp_path, BLKPARSE + flush))[-1].action == "datasync"
+    assert replayed(tmp_path, BLKPARSE + flush)[0][-1] == "2001 device datasync 0 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is no trace"),
+        ("fio version 2 iolog\n/dev/sda read 0 4096\n", "is no trace"),
+        (MSR + "128166372000015000,host,0,Erase,65536,8192,100\n", "not as in a CSV of MSR"),
+        (ALIBABA + "4,R,0,512,9000\n", "requests of 2 devices (3, 4"),
+        (IOLOG.partition("40 ")[0], "has no request"),
+    ],
+)
+def test_what_makes_no_sense_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(RequestError) as error:
+        traces.read(written(tmp_path, text))
+    assert told in str(error.value)
+
+
+def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
+    size = 32768 << 20
+    text = "".join(f"3,R,{place * size + 1000},4096,{place}\n" for place in range(5))
+    first, second = replayed(tmp_path, text, processes=2)
+    assert [line.split()[0] for line in first] == ["1", "3", "5"]
+    assert [line.split()[0] for line in second] == ["2", "4"]
+    for line in (*first, *second):
+        offset, length = map(int, line.split()[3:])
+        assert offset % 512 == 0 and length == 4608 and offset + length <= size
+
+
+def test_what_comes_after_the_runtime_is_left_out(tmp_path: Path) -> None:
+    text = "".join(f"3,R,0,4096,{second * 1000000}\n" for second in range(8))
+    assert len(replayed(tmp_path, text, runtime="3")[0]) == 3
+    assert len(replayed(tmp_path, text, runtime="3", speed=200)[0]) == 6
+    with pytest.raises(RequestError, match="only 3 requests to replay"):
+        replayed(tmp_path, text, runtime="3", processes=4)
+
+
+def test_a_missing_trace_is_told(tmp_path: Path) -> None:
+    job = tmp_path / "job.fio"
+    job.write_text(JOB.format(processes=1, runtime=1, speed=100))
+    with pytest.raises(RequestError, match="no trace trace"):
+        traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
+
+
+def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
+    """Its iolog counts in µs: the second request comes 300 ms after the first, not 300 s."""
+    text = "".join(f"3,R,{4096 * place},4096,{place * 150000}\n" for place in range(4))
+    written(tmp_path, text)
+    (tmp_path / "job.fio").write_text(JOB.format(processes=2, runtime=10, speed=100))
+    workload = fiofile.read(tmp_path / "job.fio")
+    for name, content in traces.files(workload, ("t",), devices.find("flash", {})).items():
+        (tmp_path / name).write_text(str(content))
+    (tmp_path / "out" / "logs").mkdir(parents=True)
+    (tmp_path / "disk").write_bytes(bytes(1 << 20))
+    ready = workload.prepared(("md0",), 1, ("t",)).replace("/dev/md0", str(tmp_path / "disk"))
+    assert ready.count("read_iolog=") == 1
+    (tmp_path / "ready.fio").write_text(ready)
+    done = subprocess.run(
+        [tools.path(tools.FIO), "--output-format=terse", "ready.fio"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line.split(";") for line in done.stdout.splitlines() if re.match(r"\d+;fio", line)]
+    assert len(lines) == 2
+    for fields in lines:
+        assert fields[5] == "8"  # KiB read: two requests
+        assert 300 <= int(fields[8]) < 3000  # ms

@@ -115,7 +115,6 @@ def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: P
     assert done.returncode == 0, done.stderr
     recorded = json.loads((out / "environment.json").read_text())
     assert recorded["version"] == version()
-    assert recorded["modules"]["prio-basic"]["sha256"] == modules.sha256(module)
     assert recorded["modules"]["prio-basic"]["sha256"] == tools.sha256(module)
     assert {row["scheduler"] for row in summary(out)["rows"]} == {"none", "prio-basic"}
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Real applications to be protected: the distribution's packages in a file system on the device.
+"""Real applications to protect: distribution packages in a file system on the device.
 
-applications/NAME/application.toml says which files of which packages an application needs;
-two scripts are called in a guest, in a file system that has these files:
+applications/NAME/application.toml names the packages and files that an application needs.
+Two scripts run in a guest, in a file system that contains these files:
 
-make      once; what it leaves there is the image
-run up    in each run, before anything is measured
-run run   what is measured: prints `end in s,latency in µs` for each operation
+make      once; the file system that it leaves is the image
+run up    in each run, before the measurement
+run run   the measurement: prints `end in s,latency in µs` for each operation
 """
 
 import asyncio
@@ -32,12 +32,12 @@ _MAKE_MEMORY_MB = 1536
 
 @dataclass(frozen=True)
 class Application:
-    """A program that somebody waits for.
+    """An application whose users wait for it.
 
-    packages   the distribution's packages that have it
-    files      what of them it needs: files, or folders with all that is in them
-    image_mb   the size of its file system, at the start of the device
-    memory_mb  what a guest with it needs
+    packages   distribution packages that contain it
+    files      needed files, or folders with everything in them
+    image_mb   size of its file system, at the start of the device
+    memory_mb  memory of a guest that runs it
     """
 
     name: str
@@ -48,7 +48,7 @@ class Application:
     memory_mb: int
 
     def script(self, name: str) -> str:
-        """One of its two scripts."""
+        """Return the text of one of its two scripts."""
         path = FOLDER / self.name / name
         try:
             return path.read_text(encoding="utf-8")
@@ -56,17 +56,17 @@ class Application:
             raise RequestError(f"{path} is not in UTF-8: {error}") from error
 
     def uses(self, name: str) -> bool:
-        """Whether ${`name`} is in its script `run`."""
+        """Return True if its script `run` contains ${`name`}."""
         return re.search(rf"\$\{{{name}\b", self.script("run")) is not None
 
 
 def names() -> list[str]:
-    """The applications there are."""
+    """Return the names of all applications."""
     return sorted(path.parent.name for path in FOLDER.glob("*/application.toml"))
 
 
 def find(name: str) -> Application:
-    """The application called `name`."""
+    """Return the application called `name`."""
     if name not in names():
         raise unknown("application", name, names())
     keys = {
@@ -82,9 +82,9 @@ def find(name: str) -> Application:
 
 
 def image(application: Application, kernel: Kernel) -> Path:
-    """The file system with the application, as it is at the start of the device; made once.
+    """Return the application's file system for the start of the device; it is made once.
 
-    It is made in a guest of `sim`, so that it is the same on every computer.
+    A guest of `sim` makes it, so it is the same on every computer.
     """
     tools.require([tools.MKE2FS])
     unpacked = packages.fetched(application.name, application.packages)
@@ -118,7 +118,7 @@ def image(application: Application, kernel: Kernel) -> Path:
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of the application's root by its name there, libraries and mke2fs included."""
+    """Yield every file of the application's root and its name there, with libraries and mke2fs."""
     wanted = [unpacked / name for name in application.files]
     for given in application.files:
         if not (unpacked / given).exists():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What limited a run: the device or the CPU."""
+"""The bottleneck of a run: the device or the CPU."""
 
 from triagelab import metrics
 from triagelab.figures import listed
 from triagelab.lookup import View
 
-SATURATED = 0.9  # share of its capacity from which a resource counts as the bottleneck
+SATURATED = 0.9  # a resource that is used above this share of its capacity counts as a bottleneck
 
 
 def named(view: View, scheduler: str) -> str:
-    """device, CPU, both, neither, or unknown where the device's capacity is."""
+    """Return the saturated ones of device and CPU, or `neither` as far as that is known."""
     cpu = view.row(scheduler, None, "cpu_utilisation")
     device = view.row(scheduler, None, "device_utilisation")
     if cpu is None:
@@ -25,7 +25,7 @@ def named(view: View, scheduler: str) -> str:
 
 
 def sentences(view: View, machine: str) -> list[str]:
-    """Sentences on what limited the runs, and what that means for the figures."""
+    """Return sentences that name the bottleneck and say what it means for the figures."""
     processor = "CPU" if machine == "host" else "virtual CPU"
     groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:
@@ -38,7 +38,7 @@ def sentences(view: View, machine: str) -> list[str]:
 
 
 def fullest_part(view: View, scheduler: str) -> str:
-    """The part of the device that was used most; empty where parts are not known."""
+    """Return the device's most used part; empty if its parts are not known."""
     used = {
         part: row["mean"]
         for part in view.parts
@@ -71,7 +71,7 @@ def _limit(kind: str, named: str, names: list[str], view: View, processor: str) 
 
 
 def saturation(view: View) -> str:
-    """Under which schedulers the device was saturated, and how much of it was used."""
+    """Name the schedulers under which the device was saturated, and its utilisation."""
     ranked = [name for name in view.schedulers if view.row(name, None, "device_utilisation")]
     full = [name for name in ranked if "device" in named(view, name).split()]
     rest = [name for name in ranked if name not in full]
@@ -90,7 +90,7 @@ def saturation(view: View) -> str:
 
 
 def everyone(names: list[str], view: View) -> str:
-    """The schedulers' names, or a word for all of them."""
+    """Return the schedulers' names, or one word that stands for all of them."""
     return "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
 
 

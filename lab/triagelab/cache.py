@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cache folder: what was downloaded, unpacked or built, and is needed again.
+"""The cache folder: downloads, unpacked archives and builds that are needed again.
 
-Entries appear whole or not at all, whoever is interrupted while making them,
-and two processes that want the same entry make it once. What was downloaded stays;
-what was made can be made again, and goes when nobody has used it for long: each change
-to what it is made from makes another.
+An entry appears whole or not at all, even if its maker is interrupted. Two processes
+that want the same entry make it once. Downloads stay for good. Built entries can be
+made again, so they go after a long time without use; each change of an input makes a
+new entry.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _PART = ".part-"
 
 
 def root() -> Path:
-    """The cache folder: $TRIAGE_CACHE, or `triage` in the user's cache folder."""
+    """Return the cache folder: $TRIAGE_CACHE, or `triage` in the user's cache folder."""
     given = os.environ.get("TRIAGE_CACHE")
     if given:
         return Path(given).absolute()
@@ -33,7 +33,7 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` (made if missing); waits for whoever holds it."""
+    """Hold an exclusive lock on `path` (made if missing); wait for its present holder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -42,7 +42,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def locked_meanwhile(path: Path) -> AsyncIterator[None]:
-    """As `locked`, but what else is to be done goes on while it waits."""
+    """Hold the lock as `locked` does, but let other tasks run during the wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         while not _try_lock(handle):
@@ -77,7 +77,7 @@ def handed_over(folder: Path) -> Iterator[None]:
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
-    """The cache folder's directory `name`, for good; `make` fills an empty one if it is missing."""
+    """Return the permanent cache entry `name`; if it is missing, `make` fills an empty folder."""
     path = root() / name
     if path.exists():
         return path
@@ -89,9 +89,9 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """As `fetched`, but it goes when nobody has asked for it for long, and another is made."""
+    """Return an entry as `fetched` does, but remove entries that were not used for long."""
     path = root() / name
-    # Held for whoever finds it too: nobody takes it away before it says that it is used.
+    # Held also if the entry exists: no other process may remove it before the new time is set.
     with locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
@@ -102,7 +102,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
 
 
 async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
-    """As `made`, but what else is to be done goes on meanwhile."""
+    """Return an entry as `made` does, but let other tasks run meanwhile."""
     path = root() / name
     async with locked_meanwhile(_lock(path)):
         if not path.exists():
@@ -114,13 +114,13 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove what nobody has used for long, and what those killed in making an entry have left."""
+    """Remove entries that were not used for long, and leftovers of makers that were killed."""
     folders = [path for path in kind.iterdir() if path.is_dir()]
     for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
-        # What cannot be removed, for it is another user's, stays.
+        # An entry of another user cannot be removed and stays.
         with contextlib.suppress(OSError), _lock(path).open("a") as handle:
             if not _try_lock(handle):
-                continue  # somebody is at it
+                continue  # in use
             if path.exists() and time.time() - path.stat().st_mtime > _UNUSED_S:
                 path.rename(_scratch(path))
             _remove_parts(path)
@@ -132,7 +132,7 @@ def _lock(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """A folder to be filled that becomes `path` if all goes well, for who holds its lock."""
+    """Yield a folder that becomes `path` on success; the caller holds the entry's lock."""
     _remove_parts(path)
     scratch = _scratch(path)
     try:
@@ -148,6 +148,6 @@ def _scratch(path: Path) -> Path:
 
 
 def _remove_parts(path: Path) -> None:
-    """Remove what is of one who was killed: with the lock held, nobody is at it."""
+    """Remove leftovers of a killed maker: the caller holds the lock, so no maker is active."""
     for left in path.parent.glob(f"{path.name}{_PART}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -20,17 +20,18 @@ from triagelab.summary import Values, alone_key
 
 @dataclass(frozen=True)
 class Place:
-    """Where a scheduler stands: what it protects, and what the background keeps."""
+    """A scheduler's place in the chart: its protection, and what the background keeps."""
 
     scheduler: str
-    protection: Ratio  # longest latencies of the protected job over those of it alone
-    kept: Comparison  # background throughput over that of the baseline
+    protection: Ratio  # longest latencies of the protected job, relative to that job alone
+    kept: Comparison  # background throughput relative to the baseline
 
 
 def places(view: View, values: Values) -> list[Place]:
-    """Each scheduler's place, from paired repeats; without those that lack a side.
+    """Return each scheduler's place, from paired repeats.
 
-    Nor has one a place under which the protected job starved in a repeat: its latency has no end.
+    Leave out a scheduler that lacks one side, and one under which the protected job starved in
+    a repeat: its latency is not bounded there.
     """
     alone = alone_key(view.point, [key[0] for key in values])
     if view.protected is None or alone is None:
@@ -58,13 +59,13 @@ def _kept(view: View, scheduler: str) -> Comparison | None:
 
 
 def _starved(view: View, job: str | None) -> list[str]:
-    """The schedulers under which a job starved in some repeats, each with how many."""
+    """Return the schedulers under which a job starved, each with the number of such repeats."""
     starved = {name: view.starved(name, job) for name in view.schedulers}
     return [f"{name} ({said})" for name, said in starved.items() if said]
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
-    """Protection (down is better) against cost (right is better), a dot a scheduler."""
+    """Draw protection (lower is better) against cost (right is better), one dot a scheduler."""
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
     bottom, top = _log_range(found)
     right = max(1.0, *(_ratio(place.kept) for place in found)) * 1.06
@@ -73,7 +74,7 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     shifts = drawing.label_shifts(heights, (-top * pixels, -bottom * pixels))
 
     figure = go.Figure()
-    # The baseline comes last: its open circle shows what else stands there.
+    # The baseline is drawn last: its circle is open, so a dot below it stays visible.
     for place in sorted(found, key=lambda place: place.scheduler == BASELINE):
         figure.add_trace(_dot(place, looks[place.scheduler]))
     for place, shift in zip(found, shifts, strict=True):
@@ -118,7 +119,7 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
 
 
 def _log_range(found: list[Place]) -> tuple[float, float]:
-    """Logarithms of the ends of the upward axis: all intervals and 1, with room around."""
+    """Return the logarithms of the y axis' ends: all intervals and 1, with a margin."""
     ends = [1.0, 2.0]
     for place in found:
         ends += place.protection.ci95 or (_ratio(place.protection),)
@@ -168,7 +169,7 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 
 
 def _protection_title(found: list[Place], view: View) -> str:
-    """The schedulers worth choosing, each with what it gives and takes."""
+    """Name the schedulers worth choosing, each with its protection and its cost."""
     choice = choices.choose([view])
     standing = {place.scheduler: _standing(place) for place in found}
     if choice and choice.worth != [BASELINE]:
@@ -195,7 +196,7 @@ def _standing(place: Place) -> str:
 
 
 def _ratio(comparison: Comparison | Ratio) -> float:
-    assert comparison.ratio is not None  # places() leaves out what has none
+    assert comparison.ratio is not None  # places() leaves out a scheduler without a ratio
     return comparison.ratio
 
 
@@ -203,9 +204,9 @@ def _ratio(comparison: Comparison | Ratio) -> float:
 
 
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
-    """One metric of one job: a bar a scheduler, with its interval.
+    """Draw one metric of one job: one bar a scheduler, with its interval.
 
-    The maximum takes the place of a percentile that requests are too few for.
+    The maximum replaces a percentile that too few requests support.
     """
     metric = view.told(job, metric)
     rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}
@@ -234,7 +235,7 @@ def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[st
         dashed = {"color": INK, "width": 1.5, "dash": "dash"}
         figure.add_vline(x=alone["mean"] / scale.divisor, line=dashed)
     label = f"{described.label} ({scale.unit})" if scale.unit else described.label
-    room = 1.38  # for the value to the right of the longest bar
+    room = 1.38  # leaves space for the value to the right of the longest bar
     figure.update_layout(
         **drawing.layout(66 + 30 * len(rows), {"l": 10, "r": 12, "t": 6, "b": 46}),
         bargap=0.3,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The schedulers worth choosing: the Pareto set of protection and cost.
 
-Protection is the protected job's longest latencies, cost is what the background loses
-of its bandwidth under the baseline.  One scheduler beats another if it is seen to be
-better at one of them and is not seen to be worse at the other, at every point; less
-than a tenth counts as nothing.  Nobody changes a scheduler for nothing: one that is
-not better than the baseline at anything is not worth choosing either.
+Protection is the protected job's tail latency. Cost is the share of its baseline
+bandwidth that the background loses.  One scheduler beats another if it is visibly
+better in one of the two and not visibly worse in the other, at every point. A
+difference below a tenth does not count. A scheduler that is not better than the
+baseline in anything is not worth choosing either: changing schedulers has a cost.
 """
 
 import math
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from triagelab.lookup import BASELINE, View
 from triagelab.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
 
-#: Times: a tenth more or less is about the same.
+#: A ratio: a difference below a tenth counts as about the same.
 ALIKE = 1.1
 
 _KEPT = "background_bytes_per_s"
@@ -23,13 +23,13 @@ _KEPT = "background_bytes_per_s"
 
 @dataclass(frozen=True)
 class Choice:
-    """The schedulers that a user can choose from, and the one that gives most for its cost.
+    """The schedulers that a user can choose from, and the one with the most value for its cost.
 
-    best      has the highest power, the background's throughput over the latency
+    best      highest power, that is background throughput over latency
               (L. Kleinrock, Power and Deterministic Rules of Thumb, 1979), and its equals
-    worth     the Pareto set, the best protection first
-    beaten    each other scheduler -> the one that beats it, or the baseline it does not beat
-    starving  those under which the protected job completed nothing in some repeat
+    worth     the Pareto set, best protection first
+    beaten    each other scheduler -> the one that beats it, or the baseline that it fails to beat
+    starving  schedulers under which the protected job completed nothing in some repeat
     """
 
     best: list[str]
@@ -39,7 +39,7 @@ class Choice:
 
 
 def choose(views: Sequence[View]) -> Choice | None:
-    """Choose by all points together; None where too few repeats or schedulers are compared."""
+    """Choose over all points together; None if too few repeats or schedulers are comparable."""
     names = [name for name in views[0].schedulers if all(name in view.schedulers for view in views)]
     names = [name for name in names if not any(_too_few(view, name) for view in views)]
     if BASELINE not in names or len(names) < 2:
@@ -63,7 +63,7 @@ def choose(views: Sequence[View]) -> Choice | None:
 
 
 def level(views: Sequence[View], name: str) -> float:
-    """The protected job's longest latencies where they are worst, over those alone if known."""
+    """Return the protected job's tail latency at its worst point, relative to alone if known."""
     return max(_level(view, name) for view in views)
 
 
@@ -76,7 +76,7 @@ def _level(view: View, name: str) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """The share of its bandwidth that the background keeps where it keeps least."""
+    """Return the share of its bandwidth that the background keeps at its worst point."""
     return min((_kept(view, name) for view in views), default=1.0)
 
 
@@ -90,7 +90,7 @@ def _power(views: Sequence[View], name: str) -> float:
 
 
 def _too_few(view: View, name: str) -> bool:
-    """Whether too few repeats tell how a scheduler stands to the baseline."""
+    """Return True if there are too few repeats to compare a scheduler with the baseline."""
     if name == BASELINE:
         return False
     seen = _latency(view, name, BASELINE)
@@ -106,7 +106,7 @@ def _background(view: View, a: str, b: str) -> Comparison | None:
 
 
 def _seen(compared: Comparison | None, verdict: str) -> bool:
-    """Whether a difference was seen, and is more than a tenth."""
+    """Return True for a visible difference of more than a tenth."""
     if compared is None or compared.verdict != verdict:
         return False
     ratio = compared.ratio
@@ -114,7 +114,7 @@ def _seen(compared: Comparison | None, verdict: str) -> bool:
 
 
 def _better(view: View, a: str, b: str) -> bool:
-    """Whether a is seen to be better than b at something."""
+    """Return True if a is visibly better than b in protection or cost."""
     return _seen(_latency(view, a, b), LOWER) or _seen(_background(view, a, b), HIGHER)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs on the workers of a Dask cluster, which may be other computers.
 
-What a run is made from goes to the workers as bytes, each file once, and is kept in
-their cache folders by its hash: the kernel, the guest's archive, the job's files and
-modules. Of its own a worker needs this package and QEMU, of the same version. What
-a run leaves comes back as bytes too. A run whose worker dies is given to another;
-only what came back whole is written down.
+The lab ships all inputs of a run to the workers as bytes, each file once: the kernel, the
+guest's archive, the job's files and modules. A worker keeps them in its cache folder by
+hash. It needs this package and QEMU, both of the same version as here. A run's results
+come back as bytes too. If a worker dies, another one gets its run; only complete results
+are written down.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ _GO_ON = "finished runs are kept, --resume goes on"
 
 @dataclass(frozen=True)
 class _File:
-    """A file among those that were shipped."""
+    """A file that was shipped."""
 
     digest: str
     name: str
 
     @property
     def path(self) -> Path:
-        """Where it is on a worker."""
+        """Return its path on a worker."""
         return cache.root() / _entry(self.digest) / self.name
 
 
 @dataclass(frozen=True)
 class _Order:
-    """A run for a worker, with what are paths here taken out of it.
+    """A run for a worker, without the paths of this computer.
 
     determines   what the run's name says of the machine
     environment  QEMU's variables: the value, or the file that was shipped
@@ -68,9 +68,9 @@ class _Order:
 
 @dataclass(frozen=True)
 class _Back:
-    """What a worker has to tell of a run, and its folder's name there and content.
+    """A run's result from a worker, with the path and the content of its folder there.
 
-    unable  what it could not boot by, if that is the reason
+    unable  the error that kept the guest from booting, if any
     """
 
     reason: str | None
@@ -81,19 +81,19 @@ class _Back:
 
 
 class _Shipment(WorkerPlugin):
-    """Files for all workers, those too that join later or come back."""
+    """Files for all workers, including workers that join later or reconnect."""
 
     def __init__(self, parcels: Mapping[str, bytes]) -> None:
         self.parcels = parcels
 
     def setup(self, worker: object) -> None:
-        """Unpack into the worker's cache folder what is not there yet."""
+        """Unpack files that the worker's cache folder lacks."""
         for digest, content in self.parcels.items():
             cache.made(_entry(digest), functools.partial(_unpack, content))
 
 
 def executor(address: str) -> execute.Executor:
-    """The Dask cluster whose scheduler answers at `address`."""
+    """Return the executor for the Dask cluster whose scheduler answers at `address`."""
 
     @contextlib.asynccontextmanager
     async def there(runs: Sequence[Run]) -> AsyncIterator[execute.CarryOut]:
@@ -133,21 +133,21 @@ async def _client(address: str) -> AsyncIterator[Client]:
 
 @contextlib.asynccontextmanager
 async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterator[None]:
-    """The files are on all workers meanwhile."""
-    # Of two shipments by one name the cluster would keep the later: others have theirs.
+    """Keep the files on all workers for as long as the block runs."""
+    # The name is unique: of two shipments with the same name the cluster keeps only the later.
     name = f"triage-shipment-{client.id}"
     await client.register_plugin(_Shipment(parcels), name=name)
     try:
         yield
     finally:
-        # The scheduler and all workers would keep them in memory for good.
+        # Otherwise the scheduler and all workers would keep the files in memory for good.
         with contextlib.suppress(OSError):
             if client.status == "running":
                 await client.unregister_worker_plugin(name)  # type: ignore[no-untyped-call]
 
 
 def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
-    """Put what came back where it would be, had the run been carried out here."""
+    """Put a result into the folder where a run on this computer would have left it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _unpack(back.content, folder)
@@ -161,7 +161,7 @@ def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
 
 
 def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
-    """The order for a run, whose files are in `parcels` by their hashes afterwards."""
+    """Return the order for a run, and add its files to `parcels` by their hashes."""
 
     def ship(path: Path) -> _File:
         digest, content = _packed(path)
@@ -189,7 +189,7 @@ def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
 
 @functools.cache
 def _packed(path: Path) -> tuple[str, bytes]:
-    """An archive of a file or folder, and its hash: of names, contents and modes alone."""
+    """Return an archive of a file or folder, and a hash of names, contents and modes only."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         return member.replace(mtime=0, uid=0, gid=0, uname="", gname="")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Block devices of this computer: which whole disk is meant, what it is, and who uses it."""
+"""Block devices of this computer: find a whole disk, describe it, and list its users."""
 
 import contextlib
 import os
@@ -24,22 +24,22 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """Its node."""
+        """Return the path of its device node."""
         return Path("/dev") / self.name
 
     @property
     def folder(self) -> Path:
-        """What the kernel tells of it."""
+        """Return its folder in /sys, where the kernel describes it."""
         return _BLOCK / self.name
 
     @property
     def queue(self) -> Path:
-        """What of it can be set."""
+        """Return the folder of its settings."""
         return self.folder / "queue"
 
     @cached_property
     def numbers(self) -> dict[str, str]:
-        """Device number -> name, of the disk and its partitions."""
+        """Return a map from device number to name, for the disk and its partitions."""
         found = {_text(self.folder / "dev"): self.name}
         for partition in sorted(self.folder.glob("*/partition")):
             found[_text(partition.parent / "dev")] = partition.parent.name
@@ -47,7 +47,7 @@ class Disk:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """What stays the same for as long as it is this disk with this content's size."""
+        """Return properties that change only if the disk or its size changes."""
         return {
             "model": self.model,
             "serial": self.about("device/serial") or self.about("device/wwid"),
@@ -57,40 +57,40 @@ class Disk:
 
     @property
     def model(self) -> str:
-        """The words on its label."""
+        """Return the model name."""
         if backing := self.about("loop/backing_file"):
             return f"a loop device on {Path(backing).name}"
         return self.about("device/model") or "of an unnamed model"
 
     @property
     def size_bytes(self) -> str:
-        """How much it holds."""
+        """Return the capacity."""
         return str(int(self.about("size")) * 512)
 
     @property
     def schedulers(self) -> list[str]:
-        """The schedulers it can have now."""
+        """Return the schedulers that it can use now."""
         return self.about("queue/scheduler").replace("[", "").replace("]", "").split()
 
     @property
     def scheduler(self) -> str:
-        """The one it has."""
+        """Return the active scheduler."""
         chosen = re.search(r"\[(.+)\]", self.about("queue/scheduler"))
         return chosen[1] if chosen else "none"
 
     def about(self, file: str) -> str:
-        """What a file in the kernel's folder says; nothing where there is none."""
+        """Return the content of a file in its /sys folder; empty if there is no such file."""
         return _text(self.folder / file)
 
     @property
     def description(self) -> str:
-        """It in a line."""
+        """Describe the disk in one line."""
         kind = "rotational" if self.about("queue/rotational") == "1" else "not rotational"
         return f"{self.model}, {int(self.size_bytes) / (1 << 30):.1f} GiB, {kind}"
 
     @property
     def facts(self) -> dict[str, str]:
-        """What it is, by name."""
+        """Return its properties by name."""
         return {
             "model": self.model,
             "size_bytes": self.size_bytes,
@@ -102,7 +102,7 @@ class Disk:
 
 
 def find(name: str) -> Disk:
-    """The whole disk at path `name`; RequestError where there is none that has a scheduler."""
+    """Return the whole disk at path `name`; RequestError if it is none or has no scheduler."""
     path = Path(name)
     try:
         status = path.stat()
@@ -127,7 +127,7 @@ def find(name: str) -> Disk:
 
 
 def _whole_disks() -> str:
-    """Which there are."""
+    """Name the whole disks of this computer."""
     found = [Disk(folder.name) for folder in sorted(_BLOCK.iterdir())]
     wanted = [
         f"{disk.path} ({disk.model})"
@@ -138,12 +138,12 @@ def _whole_disks() -> str:
 
 
 def users(disk: Disk) -> list[str]:
-    """Whoever uses the disk, a partition of it, or what is made of them: a phrase for each."""
+    """Return a phrase for each user of the disk, its partitions, and devices built on them."""
     return [*_mounts(disk), *_swaps(disk), *_holders(disk), *_loops(disk), *_writers(disk)]
 
 
 def _mounts(disk: Disk) -> Iterator[str]:
-    """File systems on it; btrfs has a number of its own there, but names its device."""
+    """Yield mounted file systems; btrfs has its own device number, but names its device."""
     for line in _text(_PROC / "self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         source = after.split()[1]
@@ -172,7 +172,7 @@ def _loops(disk: Disk) -> Iterator[str]:
 
 
 def _writers(disk: Disk) -> Iterator[str]:
-    """Programs that have it open for writing, a virtual machine for one: O_EXCL says nothing."""
+    """Yield programs that have the disk open for writing: O_EXCL does not detect these."""
     for process in _PROC.glob("[0-9]*"):
         for file, target in _open_files(process):
             number = _number_of_node(target) if target.startswith("/dev/") else None
@@ -183,15 +183,15 @@ def _writers(disk: Disk) -> Iterator[str]:
 
 
 def _open_files(process: Path) -> Iterator[tuple[str, str]]:
-    """The number and the path of each file that a process has open."""
-    with contextlib.suppress(OSError):  # it ends meanwhile
+    """Yield the number and the path of each file that a process has open."""
+    with contextlib.suppress(OSError):  # the process ended meanwhile
         for link in (process / "fd").iterdir():
-            with contextlib.suppress(OSError):  # that is closed meanwhile
+            with contextlib.suppress(OSError):  # the file was closed meanwhile
                 yield link.name, str(link.readlink())
 
 
 def _number_of_node(path: str) -> str | None:
-    """The device number of a block device's node, None for any other path."""
+    """Return the device number of a block device's node, None for any other path."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts of whole distributions of latency: how many requests took how long.
+"""Charts of whole latency distributions, from fio's histograms.
 
-Requests of all repeats are counted together, from fio's histograms.
+The requests of all repeats are counted together.
 """
 
 import bisect
@@ -18,9 +18,9 @@ from triagelab.drawing import INK, Chart, Style
 from triagelab.figures import Scale, scale_for
 from triagelab.metrics import TAIL, Bins, percentile
 
-Step = tuple[float, Mapping[str, Bins]]  # a number that varies, and what was seen by scheduler
+Step = tuple[float, Mapping[str, Bins]]  # a varied value, and histograms by scheduler
 
-NINES = 3  # how far a CDF goes: to all but one request in 1000
+NINES = 3  # a CDF ends at all but one request in 1000
 HEAT_BINS = 28
 PANEL = 92  # pixels
 
@@ -29,9 +29,9 @@ PANEL = 92  # pixels
 
 
 def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, Style]) -> Chart:
-    """A line a scheduler, on an axis that gives the slow tenth as much room as the rest.
+    """Draw a line for each scheduler, on an axis with equal space for each tenth that is left.
 
-    found  what was seen of the job, by scheduler
+    found  the job's histograms, by scheduler
     """
     scale = _scale(found.values())
     figure = go.Figure()
@@ -77,7 +77,7 @@ def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, 
 
 
 def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
-    """Latencies, and the share of requests that took no longer; up to NINES."""
+    """Return latencies, and the share of requests that took at most that long; up to NINES."""
     total, seen = bins.total(), 0
     latency, share = [min(bins)], [0.0]
     for value in sorted(bins):
@@ -90,7 +90,7 @@ def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
 
 
 def _slowest_hundredth(found: Mapping[str, Bins]) -> str:
-    """Under which scheduler P99 is lowest and highest; the maximum of too few requests."""
+    """Name the schedulers with the lowest and highest P99, or the maximum if requests are few."""
     few = not all(map(_enough, found.values()))
     slow = {
         name: (max(bins) if few else percentile(bins, 990)) / 1000 for name, bins in found.items()
@@ -104,7 +104,7 @@ def _slowest_hundredth(found: Mapping[str, Bins]) -> str:
 
 
 def _enough(bins: Bins) -> bool:
-    """Whether there are requests enough for P99."""
+    """Return True if there are enough requests for P99."""
     return bins.total() >= metrics.find(TAIL).needs
 
 
@@ -112,7 +112,7 @@ def _enough(bins: Bins) -> bool:
 
 
 def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
-    """A panel a scheduler: across the steps, up latency, the darker the more requests."""
+    """Draw a panel for each scheduler: steps across, latency up, darker for more requests."""
     schedulers = list(dict.fromkeys(name for _, seen in steps for name in seen))
     every = [bins for _, seen in steps for bins in seen.values()]
     scale = _scale(every)
@@ -173,7 +173,7 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
 
 
 def _shares(bins: Bins | None, edges: list[float], scale: Scale) -> list[float | None]:
-    """Percent of the requests between each two edges; nothing where nothing was seen."""
+    """Return the percentage of requests between adjacent edges; None without requests."""
     if not bins:
         return [None] * (len(edges) - 1)
     counts = [0.0] * (len(edges) - 1)
@@ -184,7 +184,7 @@ def _shares(bins: Bins | None, edges: list[float], scale: Scale) -> list[float |
 
 
 def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
-    """P99, or the maximum of too few requests."""
+    """Draw P99, or the maximum if requests are too few."""
     seen = [of.get(scheduler) or Bins() for _, of in steps]
     tails = [
         (percentile(bins, 990) if _enough(bins) else max(bins)) / 1000 / scale.divisor
@@ -211,18 +211,18 @@ def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
 
 
 def _scale(every: Iterable[Bins]) -> Scale:
-    """The unit for what lies in the middle of all that was seen."""
+    """Choose the unit by the middle of all latencies."""
     low, high = _ends(every)
     return scale_for("µs", math.sqrt(low * high))
 
 
 def _reach(every: Iterable[Bins], scale: Scale) -> tuple[float, float]:
-    """The ends of a log axis that everything is on: 10 to the power of them."""
+    """Return the decimal logarithms of the ends of an axis that fits everything."""
     low, high = _ends(every)
     return math.log10(low / scale.divisor) - 0.03, math.log10(high / scale.divisor) + 0.1
 
 
 def _ends(every: Iterable[Bins]) -> tuple[float, float]:
-    """The lowest and the highest latency in µs, without the slowest thousandth."""
+    """Return the lowest and the highest latency in µs, without the slowest thousandth."""
     ends = [(min(bins) / 1000, percentile(bins, 999) / 1000) for bins in every]
     return min(low for low, _ in ends), max(high for _, high in ends)

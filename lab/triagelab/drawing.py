@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What all charts of the report share: looks, axes, and how one gets into the page.
+"""Parts that all charts of the report share: style, axes, and embedding in the page.
 
-A chart's title states what it shows, from the figures, and stands in the page
-rather than in the drawing, where it could not wrap.  Schedulers differ by colour
-(Okabe and Ito, 2008, told apart by colour-blind people) and by marker, dashes or
-hatching, so that the charts can be read in grey.
+A chart's title states the result in figures. It is part of the page and not of the
+drawing, because text in the drawing does not wrap.  Schedulers differ by colour
+(Okabe and Ito, 2008, a palette for colour-blind people) and by marker, dashes or
+hatching, so the charts can also be read in grey.
 """
 
 import html
@@ -31,9 +31,9 @@ LABEL_GAP = 17  # pixels between the middles of two labels
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, its title, and what a reader needs to know of it."""
+    """A drawing, its title, and the note that a reader needs to understand it."""
 
-    identity: str  # of its element in the page
+    identity: str  # id of its element in the page
     title: str
     note: str
     drawing: str  # plotly's JSON, safe inside a script element
@@ -42,7 +42,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Style:
-    """How a scheduler looks in every chart of a report."""
+    """The style of a scheduler in every chart of a report."""
 
     colour: str
     marker: str
@@ -51,7 +51,7 @@ class Style:
 
 
 def styles(schedulers: list[str]) -> dict[str, Style]:
-    """A style for each scheduler; the baseline is plain and grey in all reports."""
+    """Return a style for each scheduler; the baseline is plain and grey in all reports."""
     others = [name for name in schedulers if name != BASELINE]
     chosen = {BASELINE: Style(GREY, "circle-open", "solid", "")}
     for index, name in enumerate(others):
@@ -65,13 +65,13 @@ def styles(schedulers: list[str]) -> dict[str, Style]:
 
 
 def chart(identity: str, title: str, note: str, figure: go.Figure) -> Chart:
-    """A figure, ready for the page."""
-    # plotly escapes "<": its JSON can stand in a script element.
+    """Turn a figure into a chart for the page."""
+    # plotly escapes "<", so its JSON is safe inside a script element.
     return Chart(identity, title, note, str(plotly.io.to_json(figure)), figure.layout.height)
 
 
 def layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
-    """What every figure is laid out by."""
+    """Return the layout that all figures share."""
     return {
         "template": "none",
         "height": height,
@@ -86,7 +86,7 @@ def layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
 
 
 def axis(title: str, **settings: Any) -> dict[str, Any]:
-    """An axis; `settings` are plotly's and come on top."""
+    """Return an axis; plotly's own `settings` override the defaults."""
     return {
         "title": {"text": title, "font": {"size": 12}},
         "gridcolor": RULES,
@@ -95,13 +95,13 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
         "showline": True,
         "ticks": "outside",
         "tickcolor": GREY,
-        "fixedrange": True,  # or a finger could not scroll past a chart
+        "fixedrange": True,  # otherwise a touch on the chart would not scroll the page
         **settings,
     }
 
 
 def heading(text: str, axis: str) -> dict[str, Any]:
-    """The name of a panel, above it; `axis` is plotly's name of its vertical one."""
+    """Return a panel's title, placed above it; `axis` is plotly's name of its y axis."""
     return {
         "xref": "paper",
         "yref": f"{axis} domain",
@@ -116,7 +116,7 @@ def heading(text: str, axis: str) -> dict[str, Any]:
 
 
 def side_title(text: str) -> dict[str, Any]:
-    """The title that the vertical axes of all panels have in common."""
+    """Return the title that the y axes of all panels share."""
     return {
         "xref": "paper",
         "yref": "paper",
@@ -131,7 +131,7 @@ def side_title(text: str) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list[str]]:
-    """Round values between the ends of a log axis, at most `most`, and their labels."""
+    """Return round values between the ends of a log axis, at most `most`, and their labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         ticks = [step * 10.0**decade for decade in decades for step in steps]
@@ -142,13 +142,13 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list
 
 
 def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict[str, Any] | None:
-    """An interval as plotly wants it: as distances from the value."""
+    """Return an interval in plotly's form: distances from the value."""
     if ci95 is None:
         return None
     return {
         "type": "data",
         "symmetric": False,
-        # A mean over few repeats may lie outside its interval by a rounding error.
+        # Rounding can put the mean of a few repeats just outside its interval.
         "array": [max(ci95[1] - value, 0)],
         "arrayminus": [max(value - ci95[0], 0)],
         "color": colour,
@@ -160,12 +160,12 @@ def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict
 def label_shifts(
     down: list[float], within: tuple[float, float], gap: float = LABEL_GAP
 ) -> list[float]:
-    """How far to move labels at these heights, in pixels downwards, so that no two overlap.
+    """Return the shift of each label in pixels, positive is down, so that no two overlap.
 
-    within  the heights between which they stay, as far as there is room
+    within  the range of heights that the labels keep to, as far as there is room
 
-    The least movement in the sense of squares: an isotonic regression of the
-    positions, from which the gaps wanted have been taken out, kept in bounds.
+    The sum of squared shifts is the smallest possible: subtract the required gaps from
+    the positions, fit an isotonic regression, and clamp the result to the range.
     """
     order = sorted(range(len(down)), key=lambda index: down[index])
     gaps = [gap * rank for rank in range(len(order))]

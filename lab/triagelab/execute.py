@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Carrying out a plan: runs side by side, each leaving a folder that says how it ended.
+"""Executing a plan: runs side by side, each with a folder that records how it ended.
 
-A finished run is written down at once, so whatever ends the experiment, what was
-measured stays, and going on repeats nothing.
+A finished run is written down at once. Whatever ends the experiment, finished runs are
+kept, and resuming repeats none of them.
 """
 
 import asyncio
@@ -27,34 +27,34 @@ PART = ".part"
 
 
 class StoppedError(Exception):
-    """Somebody asked us to stop (Ctrl-C, SIGTERM, a closed terminal)."""
+    """A request to stop: Ctrl-C, SIGTERM, or a closed terminal."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended; `reason` is None if it is done."""
+    """A run's result; `reason` is None if it succeeded."""
 
     run: Run
     reason: str | None
     boot_s: float | None
 
 
-#: A run and the folder that it leaves.
+#: A run and its folder.
 Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
-#: Where runs are carried out, made ready for them.
+#: Prepares a place for the given runs, and yields the function that carries one out there.
 Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
 
 
 def is_done(folder: Path) -> bool:
-    """Whether the run in `folder` has finished."""
+    """Return True if the run in `folder` has finished successfully."""
     record = folder / "run.json"
     return record.exists() and samples.read_json(record).get("status") == "done"
 
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """This computer: as many runs side by side as do not change each other's figures."""
+    """Carry out runs on this computer, as many at once as do not disturb each other's figures."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
@@ -67,10 +67,10 @@ async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
 def execute(
     tasks: Sequence[Task], executor: Executor, finished: Callable[[Result], None]
 ) -> list[Result]:
-    """Carry out `tasks`, telling `finished` of each as it ends.
+    """Carry out `tasks`, and call `finished` with each result.
 
-    Raises StoppedError when told to stop, FullError when the disk is full, and BootError when
-    the kernel does not boot at all; where it has booted before, that is a failure like others.
+    Raise StoppedError on a request to stop, FullError if the disk is full, and BootError if the
+    kernel has never booted. A kernel that has booted before makes it an ordinary failure.
     """
 
     async def everything() -> list[Result]:
@@ -97,16 +97,16 @@ def execute(
 
 
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end. Raises StoppedError when told to stop, after it was cancelled."""
+    """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError."""
 
     async def to_be_cancelled() -> T:
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
         stopping = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets it to be ignored
             stopping.append(signal.SIGHUP)
-        # Not loop.add_signal_handler: it forgets who handled them before.
+        # loop.add_signal_handler would forget the earlier handlers.
         before = {
             number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(task.cancel))
             for number in stopping
@@ -122,17 +122,17 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except asyncio.CancelledError:
         raise StoppedError from None
     except BaseExceptionGroup as group:
-        # Tasks fail together with what made them fail; the first cause is the one to tell.
+        # The first exception is the cause; the others follow from it.
         raise group.exceptions[0] from None
 
 
 async def carry_out(run: Run, folder: Path) -> Result:
-    """Measure; `folder` then holds what came back, and run.json."""
+    """Measure; `folder` then holds the results and run.json."""
     return write_down(run, folder, *await attempt(run, folder))
 
 
 async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
-    """Measure: why it failed, None if it did not, and the seconds to fio's start."""
+    """Measure; return the reason of a failure or None, and the seconds until fio started."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -145,7 +145,7 @@ async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
 
 
 def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
-    """Write run.json, which comes last: it says that the rest is there."""
+    """Write run.json. It comes last: its presence says that the results are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
     write_json(folder / "run.json", _about(run) | ended)
@@ -153,7 +153,7 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 
 
 def take_over(was: Path, run: Run, folder: Path) -> None:
-    """Make what is in `was` that of `run`, which is the same by another name, or at more points."""
+    """Turn the folder `was` into that of `run`: the same run with another name or more points."""
     record = was / "run.json"
     if record.exists():
         write_json(record, samples.read_json(record) | _about(run))
@@ -177,7 +177,7 @@ def _about(run: Run) -> dict[str, Any]:
 
 
 def _complaint(outcome: Outcome, folder: Path) -> str | None:
-    """What is wrong with a run that came back; None if nothing is."""
+    """Return the reason why a run that came back is no success; None if it is one."""
     if outcome.status == 0:
         return None
     told = outcome.folder / "reason"
@@ -187,14 +187,14 @@ def _complaint(outcome: Outcome, folder: Path) -> str | None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file that is there whole or not at all."""
+    """Write a JSON file that appears whole or not at all."""
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all, in UTF-8 wherever we are."""
+    """Write a UTF-8 file that appears whole or not at all."""
     with whole(path) as scratch:
-        # Of a file's name there may be bytes that are no text: JSON has the same escapes.
+        # A file's name may hold bytes that are not text; JSON escapes them in the same way.
         scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a summary says, in words: the answer and the titles of charts.
+"""Sentences about a summary: the answer and the titles of charts.
 
-Every sentence is made from the figures.  A difference is only called one where
-the verdict says so; jobs are never compared with each other.
+Every sentence is built from the figures.  It claims a difference only where the
+verdict does, and never compares jobs with each other.
 """
 
 import math
@@ -29,14 +29,14 @@ from triagelab.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence, and what else belongs to it."""
+    """The headline, and the details behind it."""
 
     headline: str
     details: list[str]
 
 
 def answer(view: View) -> Answer:
-    """Which scheduler to choose for the protected job, and at what price; else each job's best."""
+    """Name the scheduler to choose for the protected job and its price; else each job's best."""
     if view.judged_by:
         return _judged(view)
     job = view.protected
@@ -57,7 +57,7 @@ def answer(view: View) -> Answer:
 
 
 def _choose(view: View, job: str, choice: Choice) -> str:
-    """The headline where the repeats suffice for a choice."""
+    """Return the headline if there are enough repeats for a choice."""
     under = view.row(BASELINE, job, view.tail(job))
     if choice.worth == [BASELINE]:
         assert under is not None  # a scheduler without a value is not worth choosing
@@ -79,7 +79,7 @@ def _choose(view: View, job: str, choice: Choice) -> str:
 
 
 def _offer(view: View, job: str, name: str) -> str:
-    """What a scheduler gives and takes, in brackets."""
+    """Describe a scheduler's latency and cost, in brackets."""
     latency = view.mean(name, job, view.tail(job))
     if name == BASELINE:
         return f"({latency}, and nothing lost)"
@@ -92,7 +92,7 @@ def _offer(view: View, job: str, name: str) -> str:
 
 
 def _unchosen(view: View, job: str, first: str) -> str:
-    """The headline where nothing can be told from the baseline, for want of one or of repeats."""
+    """Return the headline if a baseline or repeats are missing, so nothing can be chosen."""
     row = view.row(first, job, view.tail(job))
     assert row is not None
     told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
@@ -106,9 +106,9 @@ def _unchosen(view: View, job: str, first: str) -> str:
 
 
 def overall(found: list[View]) -> Answer | None:
-    """How the protected job fares at the worst of several points, under each scheduler.
+    """Compare the schedulers by the protected job's figures at each one's worst point.
 
-    None where there are not several, or no job to protect that completed anything.
+    Return None if there is only one point, or no protected job that completed anything.
     """
     if len(found) < 2 or found[0].protected is None or found[0].judged_by:
         return None
@@ -140,7 +140,7 @@ def overall(found: list[View]) -> Answer | None:
 
 
 def of_all(found: list[View]) -> Answer:
-    """The answer of a whole matrix, in a sentence."""
+    """Answer for a whole matrix, in one sentence."""
     if len(found) == 1:
         return answer(found[0])
     if found[0].judged_by:
@@ -149,13 +149,13 @@ def of_all(found: list[View]) -> Answer:
 
 
 def _at_the_last(found: list[View]) -> Answer:
-    """Where no job is protected and none judged: the matrix at its far end."""
+    """Answer for the matrix's last point, if no job is protected and no metric is judged."""
     last = answer(found[-1])
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
 
 
 def _judged_overall(found: list[View]) -> Answer:
-    """By the first metric that the experiment is judged by: each scheduler where it is worst."""
+    """Answer by the first metric in `judged_by`, each scheduler at its worst point."""
     metric = found[0].judged_by[0]
     relative = not metrics.find(metric).absolute and all(
         view.row(BASELINE, None, metric) for view in found
@@ -182,7 +182,7 @@ def _judged_overall(found: list[View]) -> Answer:
 
 
 def _figure(view: View, name: str, metric: str, relative: bool) -> tuple[float, str] | None:
-    """A metric of the whole run, as a number to rank by and as text."""
+    """Return a metric of the whole run as a number for ranking, and as text."""
     row = view.row(name, None, metric)
     if row is None:
         return None
@@ -199,7 +199,7 @@ def _worse(value: float, than: float, metric: str) -> bool:
 
 
 def _judged(view: View) -> Answer:
-    """The experiment's own metrics: who is best and worst, and by the first each in a line."""
+    """Answer by the experiment's own metrics: best and worst, and one line a scheduler."""
     headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
     lines = [_over_baseline(view, name) for name in view.ranked(None, view.judged_by[0])]
     return Answer(f"{headline}.", [*filter(None, lines), *_few_repeats(view)])
@@ -219,7 +219,7 @@ def _over_baseline(view: View, scheduler: str) -> str:
 
 @dataclass(frozen=True)
 class _Worst:
-    """The longest latencies of the protected job under a scheduler: infinite where it starved."""
+    """A scheduler's worst point: tail latency of the protected job, infinite if it starved."""
 
     level: float
     text: str
@@ -227,7 +227,7 @@ class _Worst:
 
 
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
-    """None when the scheduler was measured nowhere."""
+    """Return the worst point; None if the scheduler was not measured anywhere."""
     tail = _tail_of(found)
     relative = all(view.alone(tail) for view in found)
     where = varying(found)
@@ -240,7 +240,7 @@ def _worst(found: list[View], scheduler: str) -> _Worst | None:
 
 
 def _tail_of(found: list[View]) -> str:
-    """The metric of longest latencies that all points have requests enough for."""
+    """Return the tail metric for which all points have enough requests."""
     tails = [view.tail(view.protected) for view in found]
     return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
 
@@ -259,7 +259,7 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 
 def _least_kept(found: list[View], scheduler: str) -> str:
-    """What each background job keeps where it keeps least."""
+    """Describe the least share of its throughput that each background job keeps."""
     if scheduler == BASELINE:
         return ""
     kept = []
@@ -271,12 +271,12 @@ def _least_kept(found: list[View], scheduler: str) -> str:
 
 
 def _tail(view: View) -> str:
-    """The name of the metric that the protected job is judged by."""
+    """Return the name of the protected job's tail metric."""
     return name_of(view.tail(view.protected))
 
 
 def _told(view: View, row: Record) -> str:
-    """The figure in a row, and where it is not of all repeats."""
+    """Format a row's figure; add how many repeats have none."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 
@@ -300,7 +300,7 @@ def _than_baseline(view: View, job: str, scheduler: str) -> str:
 
 
 def _price(view: View, scheduler: str) -> str:
-    """What the background keeps of its throughput under the baseline."""
+    """Describe the share of its baseline throughput that each background job keeps."""
     kept = [
         f"{job} keeps {text}" for job in view.background if (text := _kept(view, scheduler, job))
     ]
@@ -320,7 +320,7 @@ def _kept(view: View, scheduler: str, job: str) -> str:
 
 
 def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:
-    """One scheduler against the baseline, in a line."""
+    """Compare one scheduler with the baseline, in one line."""
     price = _price(view, scheduler)
     tail = view.tail(job)
     row = view.row(scheduler, job, tail)
@@ -335,7 +335,7 @@ def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | Non
 
 
 def _beaten(name: str, choice: Choice | None) -> str:
-    """Why a scheduler is not worth choosing; empty where it is."""
+    """Say why a scheduler is not worth choosing; empty if it is."""
     if choice is None or name == BASELINE or name in choice.worth:
         return ""
     if name in choice.starving:
@@ -344,7 +344,7 @@ def _beaten(name: str, choice: Choice | None) -> str:
 
 
 def _job_by_job(view: View) -> str:
-    """The headline when no job is known to need protection."""
+    """Return the headline if no job is known to need protection."""
     return " ".join(
         f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
         for job in view.jobs
@@ -362,13 +362,13 @@ def _few_repeats(view: View) -> list[str]:
 
 
 def title(view: View, job: str | None, metric: str) -> str:
-    """The title of a metric's chart: what it shows, and of which job."""
+    """Return the title of a metric's chart: the job, and its result."""
     found = extreme(view, job, metric)
     return f"{job}: {found}" if job else found[0].upper() + found[1:]
 
 
 def extreme(view: View, job: str | None, metric: str) -> str:
-    """Under which scheduler a metric is best and worst."""
+    """Name the schedulers under which a metric is best and worst."""
     ranked = view.ranked(job, metric)
     equals = view.equals(ranked[0], job, metric) if ranked else []
     return ends(
@@ -388,11 +388,11 @@ def ends(
     *,
     more_is_better: bool,
 ) -> str:
-    """The best and the worst of something, in words.
+    """Describe the best and the worst of a ranking in words.
 
     ranked  the schedulers, the best first
-    equals  those that were not seen to differ from the best
-    show    a scheduler's value as text
+    equals  schedulers without a visible difference from the best
+    show    formats a scheduler's value
     """
     if not ranked:
         return f"no {name}, for nothing was completed"

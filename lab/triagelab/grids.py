@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The chart of one metric over two that vary, under one scheduler."""
+"""The chart of one metric over two varied names, under one scheduler."""
 
 import html
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from triagelab.lookup import View
 from triagelab.metrics import MAXIMUM
 from triagelab.settings import Value
 
-Cell = tuple[Value, Value, View]  # where it is, and what was measured there
+Cell = tuple[Value, Value, View]  # both values, and the view there
 
 ROW = 40  # pixels
 
@@ -25,11 +25,11 @@ def grid(
     job: str | None,
     metric: str,
 ) -> Chart | None:
-    """A cell for each pair of values, with its figure, the darker the higher.
+    """Draw a cell for each pair of values, with its figure; a darker cell is a higher value.
 
-    The maximum takes the place of a percentile that requests are too few for in some cell.
+    The maximum replaces a percentile that too few requests support in some cell.
 
-    names  of what varies across and up
+    names  the varied names, across and up
     """
     if any(view.told(job, metric) != metric for _, _, view in cells):
         metric = MAXIMUM

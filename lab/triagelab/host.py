@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""This computer and a disk of its own as a machine: real hardware, in real time.
+"""The machine `host`: this computer and one of its disks, in real time.
 
-A disk is held for all runs of an experiment: nobody else may use it then, what is
-changed of it is put back afterwards, and no program of a run outlives it.
+The lab holds the disk for all runs of an experiment. Meanwhile no other program can open it
+exclusively. Afterwards the lab restores the disk's settings and ends all programs of a run.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Host:
-    """The machine; see machines.Machine.
+    """The machine `host`; see machines.Machine.
 
-    before     how the disk was
-    may_write  whether fio may
+    before     the disk's settings before the experiment
+    may_write  True if fio may write to the disk
     """
 
     disk: Disk
@@ -50,7 +50,7 @@ class Host:
 
     @property
     def cpus(self) -> int:
-        """How many CPUs are at work."""
+        """Return the number of CPUs that are online."""
         return os.cpu_count() or 1
 
     @property
@@ -60,7 +60,7 @@ class Host:
 
     @cached_property
     def _programs(self) -> Mapping[str, Path | str]:
-        """What a run calls by name, beside what the computer has."""
+        """Return the sampler and a wrapper of fio, which a run calls by name."""
         fio = [tools.path(tools.FIO), *([] if self.may_write else ["--readonly"])]
         return {
             "sampler": programs.static(guest.FILES / "sampler.c"),
@@ -80,10 +80,10 @@ class Host:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job in a folder of its own; what it leaves is `folder`/out afterwards.
+        """Run the job in a folder of its own; `folder`/out then holds its results.
 
-        `folder`/console.log has what it said. All its programs have ended then. There is no
-        limit to its time: the sampler ends what makes no progress.
+        `folder`/console.log holds its output. All programs of the run have ended on return.
+        There is no time limit here: the sampler ends a run that makes no progress.
         """
         work, out = folder / "job", folder / "out"
         for path in (work, out):
@@ -93,7 +93,7 @@ class Host:
             guest.install(content, work / name)
         for name, content in self._programs.items():
             guest.install(content, work / "bin" / name)
-        # A scheduler that is chosen anew has its own settings, not those of the run before.
+        # A newly chosen scheduler starts from its defaults, not from the previous run's settings.
         putback.put_back(self.before)
         (self.disk.queue / "scheduler").write_text("none")
         try:
@@ -107,7 +107,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """Write what the kernel says meanwhile to `path`."""
+    """Write the kernel's messages to `path` for as long as the block runs."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)
@@ -119,28 +119,28 @@ def _kernel_log(path: Path) -> Iterator[None]:
 
 
 def _kernel_records(source: int) -> Iterator[bytes]:
-    """The records of /dev/kmsg that are there."""
+    """Yield the records that /dev/kmsg holds."""
     while True:
         try:
             yield os.read(source, _KERNEL_RECORD_BYTES)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the next read has the oldest that is left
+        except BrokenPipeError:  # the next read returns the oldest record left
             yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 
 async def _run(work: Path, console: Path) -> tuple[int, float | None]:
-    """Run `work`/run to its end; returns its status and the seconds to fio's start."""
+    """Run `work`/run to its end; return its status and the seconds until fio started."""
     command = [
-        # fio's processes leave every group and session, but not a PID namespace, which the
-        # kernel empties when its first process dies.
+        # fio's processes leave every process group and session, but not a PID namespace. The
+        # kernel kills everything in the namespace when its first process dies.
         tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
         "sh", "./run",
     ]  # fmt: skip
     path = f"{work.absolute() / 'bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     begin = time.monotonic()
     started = None
-    # Every program of the run inherits `theirs`; `ours` ends when the last of them has.
+    # Every program of the run inherits `theirs`; `ours` sees the end when the last one exits.
     ours, theirs = os.pipe()
     with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
         process = await asyncio.create_subprocess_exec(
@@ -151,7 +151,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             pass_fds=[theirs],
-            start_new_session=True,  # Ctrl-C is ours to handle
+            start_new_session=True,  # we handle Ctrl-C ourselves
         )
         os.close(theirs)
         assert process.stdout is not None
@@ -172,10 +172,10 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
 
 @dataclass
 class Held:
-    """A disk that is ours until the experiment is over.
+    """A disk that the lab holds until the experiment is over.
 
-    loaded    scheduler -> the module that was loaded for it
-    left_out  scheduler -> why it cannot be had here
+    loaded    scheduler -> the module that the lab loaded for it
+    left_out  scheduler -> the reason why it is not available here
     """
 
     machine: Host
@@ -184,13 +184,13 @@ class Held:
 
     @property
     def disk(self) -> Disk:
-        """The disk."""
+        """Return the disk."""
         return self.machine.disk
 
     def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
-        """Load what the schedulers need that the disk cannot have yet.
+        """Load the modules of the schedulers that the disk does not offer yet.
 
-        `files` are modules of the user's.
+        `files` holds the user's own modules.
         """
         for name in schedulers:
             if name in self.loaded or name in self.left_out:
@@ -211,7 +211,7 @@ class Held:
                 self.loaded[name] = file
 
     def _load(self, name: str, file: Path | None) -> Path | None:
-        """Load a scheduler from the user's module, ours, or the kernel's; returns the file."""
+        """Load a scheduler from the user's module, ours or the kernel's; return the file."""
         release = os.uname().release
         if not (_PROC / "modules").exists():
             raise LabError(f"the kernel {release} is built without it and loads no modules")
@@ -232,7 +232,7 @@ class Held:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the report should know."""
+        """Return notes for the reader of the report."""
         found = [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
         found += [
             f"{name} was loaded before, and need not be this repository's"
@@ -245,7 +245,7 @@ class Held:
 
     @property
     def device(self) -> Device:
-        """The disk as a device to schedule for, with what it is and how it was."""
+        """Return the disk as a device for the plan, with its description and its old settings."""
         before = self.machine.before
         names = ("nr_requests", "wbt_lat_usec", "rq_affinity", "nomerges")
         settings = {
@@ -265,7 +265,7 @@ class Held:
 
 
 def _io_cost(disk: Disk) -> str:
-    """What the io.cost controller is set to for the disk; nothing where there is none."""
+    """Return the settings of the io.cost controller for the disk; empty if it is off."""
     number = disk.about("dev")
     for line in (_PROC / "mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
@@ -278,9 +278,9 @@ def _io_cost(disk: Disk) -> str:
 
 @contextlib.contextmanager
 def held(disk: Disk, may_write: bool) -> Iterator[Held]:
-    """Hold `disk`: nobody else uses it, and it is put back as it was, whatever happens.
+    """Hold `disk` exclusively, and restore its settings at the end, whatever happens.
 
-    Raises RequestError if somebody uses it; nothing is changed then.
+    Raise RequestError, and change nothing, if the disk is in use.
     """
     with _interrupted_by_signals(), _exclusively(disk):
         if may_write and disk.about("ro") == "1":
@@ -298,7 +298,7 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
 
 
 def require_root() -> None:
-    """An error unless disks may be opened and schedulers chosen."""
+    """Raise an error unless the user may open disks and choose schedulers."""
     if os.geteuid() != 0:
         raise RequestError(
             "--machine host opens a disk and chooses its scheduler, which root may: "
@@ -308,7 +308,7 @@ def require_root() -> None:
 
 @contextlib.contextmanager
 def _exclusively(disk: Disk) -> Iterator[None]:
-    """Have the disk open with O_EXCL: so it is nobody else's, and cannot become."""
+    """Open the disk with O_EXCL, so that no file system or other exclusive user can take it."""
     try:
         descriptor = os.open(disk.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
@@ -329,7 +329,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
-    """Signals that would end us raise KeyboardInterrupt: what is put back in `finally` is."""
+    """Turn signals that would end us into KeyboardInterrupt, so that `finally` blocks run."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -339,10 +339,10 @@ def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals wait; an error that ends us is told in their place.
+    """Defer signals that would end us to the end of the block; an error in it goes first.
 
-    To block them would not do: that is for a thread, and libraries have others, any of
-    which may take a signal that our handler is then called for.
+    Blocking the signals is not enough: a mask applies to one thread. Libraries start other
+    threads, and any of these may take a signal for which Python then calls our handler.
     """
     came: list[int] = []
     with _handled_by(lambda number, frame: came.append(number)):
@@ -353,7 +353,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """`handler` is called for signals that would end us."""
+    """Install `handler` for the signals that would end us."""
     ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in ours}
     try:

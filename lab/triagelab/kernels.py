@@ -24,15 +24,15 @@ from triagelab.packages import Apt, debian_backports, everywhere, unpack
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: How many series of Debian's backports have headers: it keeps those of the newest.
+#: How many series of Debian's backports have headers: only the newest are kept there.
 BACKPORTED = 2
-#: What follows a series to name the debug kernel that `--debug` means.
+#: Suffix of a series that names the debug kernel for `--debug`.
 DEBUG = "-debug"
 _VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
 _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
-#: Where the part of the boot protocol's header ends that every image of today has.
+#: End of the part of the boot protocol's header that every current image has.
 _HEADER_END = 0x250
-#: Who unpacks a boot image; the modules' build does so too, and knows nothing of the lab.
+#: The program that unpacks a boot image; the modules' build uses it too, without the lab.
 UNPACK = Path(__file__).resolve().parents[2] / "kernel/compat/vmlinux.py"
 
 
@@ -41,9 +41,9 @@ class Kernel:
     """A kernel with its modules.
 
     image     the bzImage
-    root      the folder that has lib/modules/RELEASE
-    headers   the folder modules are built against, None if there is none
-    programs  the folder of what they are built with, None if this computer's programs do
+    root      the folder that contains lib/modules/RELEASE
+    headers   the folder that modules are built against, None if there is none
+    programs  the folder of the build's programs, None if this computer's programs do
     """
 
     release: str
@@ -54,7 +54,7 @@ class Kernel:
 
     @property
     def modules(self) -> Path:
-        """The kernel's own modules."""
+        """Return the folder of the kernel's own modules."""
         return self.root / "lib/modules" / self.release
 
     @cached_property
@@ -64,7 +64,7 @@ class Kernel:
 
     @cached_property
     def elf(self) -> Path:
-        """The uncompressed kernel, which has the BTF, and boots faster than the image."""
+        """Return the uncompressed kernel: it has the BTF, and boots faster than the image."""
 
         def unpack(folder: Path) -> None:
             tools.call([sys.executable, "-B", *map(str, (UNPACK, self.image, folder / "vmlinux"))])
@@ -74,11 +74,11 @@ class Kernel:
 
     @cached_property
     def boots_as_elf(self) -> bool:
-        """Whether the uncompressed kernel has the PVH entry that QEMU starts an ELF at."""
+        """Return True if the uncompressed kernel has the PVH entry that QEMU boots an ELF by."""
         try:
             elf = self.elf.read_bytes()
         except LabError:
-            return False  # the image unpacks itself, whatever it is packed with
+            return False  # the image can still unpack itself
         # An ELF note: name size 4, any description size, type 18, name "Xen".
         return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", elf) is not None
 
@@ -89,7 +89,7 @@ class Kernel:
 
 
 def release_of(image: bytes) -> str:
-    """The release a bzImage says it is (`uname -r`), from the boot protocol's header."""
+    """Return the release (`uname -r`) from a bzImage's boot protocol header."""
     if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_END:
         raise RequestError(
             "that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file"
@@ -100,7 +100,7 @@ def release_of(image: bytes) -> str:
 
 
 def find(name: str) -> Kernel:
-    """The kernel called `name`: a series (6.12), an installed release, `running`, or a vmlinuz."""
+    """Find the kernel `name`: a series (6.12), an installed release, `running`, or a vmlinuz."""
     if "/" in name:
         return _given(Path(name).absolute())
     if re.fullmatch(r"\d+\.\d+", name):
@@ -122,12 +122,12 @@ def find(name: str) -> Kernel:
 
 
 def looks_for_bugs(name: str) -> bool:
-    """Tell whether `name` is that of a kernel built here to look for bugs."""
+    """Return True if `name` is a kernel that is built here to look for bugs."""
     return _VARIANT.fullmatch(name) is not None
 
 
 def backported() -> list[str]:
-    """The newest series that Debian's backports have for its newest release, oldest first."""
+    """Return the newest series in the backports of Debian's newest release, oldest first."""
     with tempfile.TemporaryDirectory() as folder:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
@@ -136,7 +136,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """What `find` takes and where each comes from."""
+    """List the names that `find` accepts, and the source of each kernel."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=_numbers):
@@ -152,7 +152,7 @@ def listing() -> list[tuple[str, str]]:
 
 
 def _installed() -> dict[str, Path]:
-    """Releases that have both an image in /boot and modules."""
+    """Return the releases that have both an image in /boot and modules."""
     images = {path.name.removeprefix("vmlinuz-"): path for path in Path("/boot").glob("vmlinuz-*")}
     return {
         release: path
@@ -162,7 +162,7 @@ def _installed() -> dict[str, Path]:
 
 
 def _given(image: Path) -> Kernel:
-    """The kernel in the file `image`, with the modules beside it or installed on this computer."""
+    """Return the kernel in the file `image`; its modules are beside it or installed here."""
     try:
         release = release_of(image.read_bytes())
     except OSError as error:
@@ -178,7 +178,7 @@ def _given(image: Path) -> Kernel:
 
 
 def _distribution(series: str) -> Kernel:
-    """The series' kernel from the cache; the distribution's newest if there is none yet."""
+    """Return the series' kernel from the cache; fetch the distribution's newest if missing."""
     folder = cache.fetched(f"kernels/{series}", lambda folder: _fetch(series, folder))
     (image,) = (folder / "boot").glob("vmlinuz-*")
     release = image.name.removeprefix("vmlinuz-")
@@ -187,14 +187,14 @@ def _distribution(series: str) -> Kernel:
 
 
 def _debug(series: str, variant: str) -> Kernel:
-    """Return a debug kernel of a series; built if there is none yet."""
+    """Return a debug kernel of a series; build it if there is none yet."""
     folder = debugkernel.built(source(series), variant)
     (image,) = (folder / "boot").glob("vmlinuz-*")
     return Kernel(image.name.removeprefix("vmlinuz-"), image, folder, folder / "build")
 
 
 def newest(packages: list[str], series: str) -> str | None:
-    """The newest release of `series` among package names that has both image and headers."""
+    """Return the newest release of `series` whose packages include both image and headers."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
     known = set(packages)
     releases = [
@@ -207,7 +207,7 @@ def newest(packages: list[str], series: str) -> str | None:
 
 
 def _numbers(name: str) -> list[int]:
-    """The numbers in a name, by which versions are ordered."""
+    """Return the numbers in a name, for sorting versions."""
     return [int(number) for number in re.findall(r"\d+", name)]
 
 
@@ -218,7 +218,7 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From 7.2 on the image's package is empty: what it depends on has the parts.
+    # From 7.2 on the image's package is empty: its dependencies have the parts.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
     (folder / "packages").mkdir()
@@ -238,14 +238,14 @@ def _fetch(series: str, folder: Path) -> None:
 
 
 def compiler_of(headers: Path) -> str | None:
-    """The compiler that the distribution's headers name, None if they leave it to make."""
+    """Return the compiler that the headers name, None if they leave the choice to make."""
     variables = headers / ".kernelvariables"
     found = re.search(r"\bgcc-\d+\b", variables.read_text()) if variables.exists() else None
     return found and found[0]
 
 
 def _published(series: str, state: Path) -> tuple[Apt, str]:
-    """The packages that have the newest release of `series`: the computer's, else Debian's."""
+    """Return the package source with the newest `series`: this computer's, else Debian's."""
     for apt in everywhere(state):
         release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
         if release is not None:
@@ -257,12 +257,12 @@ def _published(series: str, state: Path) -> tuple[Apt, str]:
 
 
 def _arrange(root: Path, release: str) -> None:
-    """Give packages of any age the layout boot/vmlinuz-RELEASE, lib/modules/RELEASE."""
+    """Bring packages of any age into the layout boot/vmlinuz-RELEASE, lib/modules/RELEASE."""
     newer, modules = root / "usr/lib/modules", root / "lib/modules"
     if newer.exists():
         modules.parent.mkdir(exist_ok=True)
         newer.rename(modules)
-    # A newer depmod looks for them there.
+    # A newer depmod looks for the modules there.
     newer.parent.mkdir(parents=True, exist_ok=True)
     newer.symlink_to("../../lib/modules")
     image = root / "boot" / f"vmlinuz-{release}"
@@ -272,7 +272,7 @@ def _arrange(root: Path, release: str) -> None:
 
 
 def source(series: str) -> Path:
-    """The tarball of the series' source as the distribution has it; its name has its version."""
+    """Return the distribution's source tarball of the series; its name has the version."""
 
     def fetch(folder: Path) -> None:
         tools.tell(f"fetching the source of {series}")
@@ -315,10 +315,10 @@ def checkpatch() -> Path:
 
 
 def _relocate(root: Path, release: str) -> None:
-    """Make the headers unpacked under `root` usable there: they name /usr/src themselves."""
+    """Make the headers unpacked under `root` work there: they refer to /usr/src."""
     headers = root / "usr/src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"
-    # Relative to the Makefile, so that the cache folder may move.
+    # Relative to the Makefile, so that the cache folder can move.
     here = "$(dir $(lastword $(MAKEFILE_LIST)))../"
     text = makefile.read_text().replace("include /usr/src/", f"include {here}")
     makefile.write_text(text.replace("KBUILD_OUTPUT=/usr/src/", f"KBUILD_OUTPUT := {here}"))

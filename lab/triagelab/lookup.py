@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A summary, looked up: by point, by scheduler, along a sweep."""
+"""Access to a summary: by point, by scheduler, along a sweep."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from triagelab.summary import alone_key, is_alone, nothing_completed
 
 Record = dict[str, Any]
 
-BASELINE = "none"  # what schedulers are compared with
+BASELINE = "none"  # the scheduler that others are compared with
 
 
 class View:
@@ -40,7 +40,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        # A latency is of those repeats alone in which its job completed something.
+        # A job's latency exists only in the repeats in which the job completed something.
         self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         judged_by = environment.get("judged_by", [])
@@ -50,32 +50,32 @@ class View:
         ]
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
-        """A row of the summary; job None for a metric of the whole run."""
+        """Return a row of the summary; job None for a metric of the whole run."""
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
-        """The protected job alone on the device."""
+        """Return the protected job's row without background load."""
         if self._alone_key is None or self.protected is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
 
     def alone_run(self, metric: str) -> Record | None:
-        """A metric of the whole run of the baseline."""
+        """Return the row of a whole-run metric without background load, under the baseline."""
         if self._alone_key is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
     def starved(self, scheduler: str, job: str | None) -> str:
-        """In how many repeats a job completed nothing; empty if in none."""
+        """Say in how many repeats a job completed nothing; empty if in none."""
         row = self.row(scheduler, job, "iops")
         return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
 
     def endless(self, scheduler: str, job: str | None, metric: str) -> str:
-        """The same for a latency, which had no end there; empty for any other metric."""
+        """Return starved() for a job's latency, which has no end then; empty otherwise."""
         return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
 
     def told(self, job: str | None, metric: str) -> str:
-        """The metric, or the maximum where some scheduler's requests are too few for it."""
+        """Return the metric, or the maximum if some scheduler has too few requests for it."""
         rows = [
             (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
         ]
@@ -86,11 +86,11 @@ class View:
         return MAXIMUM if few else metric
 
     def tail(self, job: str | None) -> str:
-        """The metric of a job's longest latencies: P99 if requests suffice, else the maximum."""
+        """Return the metric of a job's longest latencies: P99, or the maximum of few requests."""
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """A row's mean as text, and where it is not of all repeats; empty without a row."""
+        """Format a row's mean, and how many repeats have none; empty without a row."""
         row = self.row(scheduler, job, metric)
         if row is None:
             return ""
@@ -98,7 +98,7 @@ class View:
         return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
 
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
-        """a over b, whichever way round the summary holds it."""
+        """Compare a with b, in whichever direction the summary holds the verdict."""
         if verdict := self._verdicts.get((a, b, job, metric)):
             return _comparison(verdict)
         if verdict := self._verdicts.get((b, a, job, metric)):
@@ -106,7 +106,7 @@ class View:
         return None
 
     def kept(self, scheduler: str, job: str) -> float | None:
-        """The share of its bandwidth under the baseline that a job keeps; None if not known."""
+        """Return the share of its baseline bandwidth that a job keeps; None if not known."""
         compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
         if compared is not None and compared.ratio is not None:
             return compared.ratio
@@ -114,9 +114,9 @@ class View:
         return row["mean"] / base["mean"] if row and base and base["mean"] else None
 
     def ranked(self, job: str | None, metric: str) -> list[str]:
-        """Schedulers by their mean, the best first; without those that have none.
+        """Return the schedulers that have a mean, the best first.
 
-        Last are those under which the job starved in some repeats: latency had no end there.
+        Schedulers under which the job starved in a repeat come last: their latency has no end.
         """
         means = {
             name: (bool(self.endless(name, job, metric)), row["mean"])
@@ -126,7 +126,7 @@ class View:
         return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
-        """Schedulers that were not seen to differ from the best."""
+        """Return the schedulers without a visible difference from the best."""
         others = [
             name
             for name in self.ranked(job, metric)
@@ -139,7 +139,7 @@ class View:
         ]
 
     def protectors(self) -> list[str]:
-        """Schedulers seen to lower the protected job's longest latencies, the best first."""
+        """Return the schedulers that lower the protected job's tail latency, the best first."""
         if self.protected is None:
             return []
         tail = self.tail(self.protected)
@@ -152,7 +152,7 @@ class View:
 
 
 def views(summary: Record, environment: Record) -> list[View]:
-    """A view of each point but the baselines."""
+    """Return a view of each point, except runs without background load."""
     points = dict.fromkeys(
         point_key(row["point"]) for row in summary["rows"] if not is_alone(row["point"])
     )
@@ -165,38 +165,38 @@ def _comparison(verdict: Record) -> Comparison:
 
 
 def estimate(row: Record) -> Estimate:
-    """A row of the summary as an estimate."""
+    """Convert a row of the summary to an estimate."""
     return Estimate(row["mean"], tuple(row["ci95"]) if row["ci95"] else None, row["n"])
 
 
 def describe(point: str) -> str:
-    """A point for people: t_apps = 8, bs = 4k; empty for the only one."""
+    """Format a point for people: t_apps = 8, bs = 4k; empty for the only point."""
     return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
 
 
 def varying(found: list[View]) -> dict[str, str]:
-    """What sets each point apart from the others, for people, by point."""
+    """Describe by point, for people, how each point differs from the others."""
     points = {view.point: json.loads(view.point) for view in found}
     common = set.intersection(*(set(point.items()) for point in points.values()))
     return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}
 
 
 def shown(row: Record) -> str:
-    """A row's mean and interval with its unit."""
+    """Format a row's mean and interval with its unit."""
     return quantity(row["mean"], row["unit"], row["ci95"])
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points of the matrix that differ in one number alone, in its order."""
+    """Points of the matrix that differ in one number only, sorted by that number."""
 
     key: str  # the number's name
-    fixed: str  # the rest of the point, for people; empty when there is no rest
+    fixed: str  # the rest of the point, for people; may be empty
     steps: list[tuple[float, View]]
 
 
 def sweeps(found: list[View]) -> list[Sweep]:
-    """The matrix along the one number that varies; none unless exactly one does."""
+    """Split the matrix into sweeps; none unless exactly one number varies."""
     points: list[Record] = [json.loads(view.point) for view in found]
     names = dict.fromkeys(name for point in points for name in point)
     varying = [name for name in names if _varies_in_number([p.get(name) for p in points])]
@@ -215,6 +215,6 @@ def sweeps(found: list[View]) -> list[Sweep]:
 
 
 def _varies_in_number(values: list[Any]) -> bool:
-    # A bool is an int to Python, and is a choice, not a number, here.
+    # A bool is an int in Python, but here it is a choice and not a number.
     numbers = all(isinstance(value, int | float) and value is not True for value in values)
     return numbers and len(set(values)) > 1

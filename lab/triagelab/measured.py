@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run directory, read: what reports are made from."""
+"""Reading a run directory for the reports."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """What an experiment measured, from the tidy table to what charts are drawn by."""
+    """The measurements of one experiment, from the tidy table to the summary and its views."""
 
     out: Path
     environment: Record
@@ -28,27 +28,27 @@ class Measured:
 
     @cached_property
     def summary(self) -> Record:
-        """The content of summary.json."""
+        """Return the content of summary.json."""
         return summary.summarise(self.samples, self.environment)
 
     @cached_property
     def values(self) -> Values:
-        """Each metric by repeat."""
+        """Return each metric by repeat."""
         return summary.by_repeat(self.samples)
 
     @cached_property
     def views(self) -> list[View]:
-        """Each point of the matrix."""
+        """Return a view of each point of the matrix."""
         return lookup.views(self.summary, self.environment)
 
     def histograms(self, job: str) -> Mapping[tuple[str, str], Counter[int]]:
-        """Latencies of a fio job, in bins of ns, by point and scheduler."""
+        """Return latencies of a fio job, in bins of ns, by point and scheduler."""
         if job not in self._histograms:
             self._histograms[job] = samples.histograms(self.out, job)
         return self._histograms[job]
 
 
 def read(out: Path) -> Measured:
-    """What was measured in `out`; LabError when a finished run's files make no sense."""
+    """Read the measurements in `out`; LabError if a finished run's files are malformed."""
     environment = samples.read_environment(out)
     return Measured(out, environment, samples.collect(out))

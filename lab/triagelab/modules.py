@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our kernel modules, built for a kernel from its headers and its BTF alone."""
+"""Our kernel modules, built for a kernel from its headers and its BTF only."""
 
 import dataclasses
 import hashlib
@@ -15,12 +15,12 @@ from triagelab.kernels import Kernel
 SOURCE = Path(__file__).resolve().parents[2] / "kernel"
 BUILD = SOURCE.parent / "build"
 
-#: What the kernel itself calls a scheduler's module; Linux asks modprobe for NAME-iosched.
+#: A scheduler module's name in Linux, which asks modprobe for NAME-iosched.
 KERNELS_OWN = {"none": None, "mq-deadline": None, "kyber": "kyber-iosched", "bfq": "bfq"}
 
 
 def own_schedulers() -> list[str]:
-    """The schedulers in this repository: folders under kernel/ whose module is NAME-iosched."""
+    """Return this repository's schedulers: folders in kernel/ whose module is NAME-iosched."""
     return sorted(
         kbuild.parent.name
         for kbuild in SOURCE.glob("*/Kbuild")
@@ -29,7 +29,7 @@ def own_schedulers() -> list[str]:
 
 
 def scheduler_of(module: Path) -> str:
-    """The scheduler a module file NAME-iosched.ko holds."""
+    """Return the scheduler that a module file NAME-iosched.ko holds."""
     if not module.name.endswith("-iosched.ko"):
         raise RequestError(
             f"{module}: a scheduler's module is called NAME-iosched.ko, "
@@ -41,7 +41,7 @@ def scheduler_of(module: Path) -> str:
 
 
 def require_built_for(module: Path, kernel: Kernel) -> None:
-    """An error if `module` was built for another kernel: that one would not load it."""
+    """Raise an error if `module` was built for another kernel, which could not load it."""
     found = re.search(rb"\0vermagic=(\S+)", module.read_bytes())
     if found is None:
         raise RequestError(f"{module} is no kernel module")
@@ -56,9 +56,9 @@ def require_built_for(module: Path, kernel: Kernel) -> None:
 def build(
     kernel: Kernel, source: Path = SOURCE, output: Path | None = None, storm: bool = False
 ) -> Path:
-    """Build every module under `source` for `kernel`; returns the folder with the .ko files.
+    """Build every module under `source` for `kernel`; return the folder with the .ko files.
 
-    With `storm` each has its yield points (kernel/include/yield.h), and needs kernel/storm.
+    With `storm` each module has its yield points (kernel/include/yield.h) and needs kernel/storm.
     """
     output = output or BUILD / (kernel.release + ("-storm" if storm else ""))
     _make(kernel, source, output, *(["STORM=1"] if storm else []))
@@ -79,14 +79,14 @@ def warnings(kernel: Kernel, clang: bool = False) -> None:
 
 
 def check(kernel: Kernel) -> str:
-    """Compile with all warnings, sparse and checkpatch; what they said, an error if they minded."""
+    """Compile with all warnings, sparse and checkpatch; return the output, raise on a complaint."""
     tools.require([tools.SPARSE, tools.PERL])
     checker = f"CHECKPATCH={kernels.checkpatch()}"
     return _make(kernel, SOURCE, _output(kernel), "check", checker)
 
 
 def _headers(kernel: Kernel) -> Path:
-    """The folder modules for the kernel are built against; an error if there is none."""
+    """Return the folder that modules are built against; raise an error if there is none."""
     if kernel.headers is None or not kernel.headers.is_dir():
         raise LabError(
             f"no headers for kernel {kernel.release} to build modules against. "
@@ -100,7 +100,7 @@ def _output(kernel: Kernel) -> Path:
 
 
 def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
-    """Call `source`/Makefile for `kernel`; returns what it printed."""
+    """Call `source`/Makefile for `kernel`; return its output."""
     headers = _headers(kernel)
     tools.require(tools.BUILD)
     programs = _programs(headers, kernel.programs)
@@ -133,7 +133,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
 
 
 def _programs(headers: Path, folder: Path | None) -> list[str]:
-    """What make is told of the programs to build with: nothing if the headers' choice is here."""
+    """Return make's arguments that name the compiler and pahole; none if the headers' are here."""
     compiler = kernels.compiler_of(headers)
     if compiler is None:
         return []
@@ -145,7 +145,7 @@ def _programs(headers: Path, folder: Path | None) -> list[str]:
 
 
 def kept(module: Path) -> Path:
-    """A copy of `module` in the cache: what is planned is run, whoever builds anew meanwhile."""
+    """Return a copy of `module` in the cache: a later build does not change what a plan runs."""
     content = module.read_bytes()
     key = f"{module.stem}-{hashlib.sha256(content).hexdigest()[:16]}"
 

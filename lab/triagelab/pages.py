@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The pages of a study: each question with its answers and charts, from what was measured."""
+"""The pages of a study: each question with its answers and charts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -27,28 +27,28 @@ from triagelab.settings import Value
 
 @dataclass(frozen=True)
 class Part:
-    """What one measure has to say on a page."""
+    """One measure's part of a page."""
 
     name: str
     title: str
     answer: Answer | None
-    how: str  # what was run on what
-    why_not: str  # why there is no answer, empty where there is one
+    how: str  # machine, device, repeats and runs
+    why_not: str  # reason why there is no answer, empty if there is one
     bottlenecks: list[tuple[str, list[str]]]  # by point
 
 
 @dataclass(frozen=True)
 class Page:
-    """A question, ready to be shown."""
+    """A question with its answers and charts, formatted."""
 
     page: study.Page
     parts: list[Part]
-    drawn: list[tuple[str, Chart]]  # which measure and points, and what is shown of them
-    missing: list[str]  # charts of what was not measured
+    drawn: list[tuple[str, Chart]]  # each with a caption that names measure and points
+    missing: list[str]  # charts that lack measurements
 
     @property
     def answer(self) -> str:
-        """The sentence that the page opens with: its first part's that has one."""
+        """Return the sentence that opens the page: the first answer among the parts."""
         return next((part.answer.headline for part in self.parts if part.answer), "Not measured.")
 
 
@@ -58,7 +58,7 @@ def page(
     left_out: Mapping[str, str],
     looks: dict[str, Style],
 ) -> Page:
-    """A page of what was found, by the measures' names."""
+    """Build a page from the measurements, which are given by the measures' names."""
     drawn, missing = [], []
     for index, chart in enumerate(wanted.charts):
         there = found.get(chart.measure)
@@ -96,12 +96,12 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
 
 
 def at(found: list[View], values: Mapping[str, Value]) -> list[View]:
-    """The points that have these values."""
+    """Return the points that have these values."""
     return [view for view in found if values.items() <= json.loads(view.point).items()]
 
 
 def _described(chart: study.Chart) -> str:
-    """A chart that there is nothing for."""
+    """Describe a chart that has no data."""
     of = " of ".join(filter(None, [chart.metric and figures.name_of(chart.metric), chart.job]))
     return f"{chart.kind}: {', '.join(filter(None, [of, _where(chart)]))}"
 
@@ -112,19 +112,19 @@ def _where(chart: study.Chart) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A chart that a page shows, and what it is drawn from."""
+    """A chart that a page asks for, and its data."""
 
     identity: str
     chart: study.Chart
     there: Measured
-    views: list[View]  # the points it shows
+    views: list[View]  # the points that it shows
     looks: dict[str, Style]
 
 
 def _chart(
     identity: str, chart: study.Chart, there: Measured, looks: dict[str, Style]
 ) -> Chart | None:
-    """A chart; None where nothing was measured of it."""
+    """Draw a chart; None if nothing was measured for it."""
     views = at(there.views, chart.at)
     return _KINDS[chart.kind](_Asked(identity, chart, there, views, looks)) if views else None
 
@@ -185,7 +185,7 @@ _KINDS: Mapping[str, Callable[[_Asked], Chart | None]] = {
 
 
 def _named(name: str | None) -> str:
-    assert name is not None  # study.KINDS says what each kind needs
+    assert name is not None  # study.KINDS requires it for these kinds
     return name
 
 
@@ -195,6 +195,6 @@ def _steps(views: list[View], key: str) -> list[tuple[float, View]]:
 
 
 def _seen(there: Measured, job: str, view: View) -> dict[str, metrics.Bins]:
-    """A job's latencies at a point, by scheduler."""
+    """Return a job's latencies at a point, by scheduler."""
     found = there.histograms(job)
     return {name: bins for name in view.schedulers if (bins := found.get((view.point, name)))}

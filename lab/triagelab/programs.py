@@ -11,13 +11,13 @@ from triagelab.errors import LabError
 
 
 def static(source: Path) -> Path:
-    """A program from one C file that needs no library: for a guest."""
+    """Build a program from one C file, without libraries, for a guest."""
     return _compiled(source, "-static")
 
 
 def shared(source: Path) -> Path:
-    """A library from one C file, to be preloaded into a program of this computer."""
-    # The loader parts LD_PRELOAD there, and goes on without what it does not find.
+    """Build a library from one C file, to preload into a program of this computer."""
+    # The loader splits LD_PRELOAD at these characters, and ignores files that it cannot find.
     if re.search(r"[\s:]", str(cache.root())):
         raise LabError(
             f"the cache folder {cache.root()} has a space or a colon in its path, "

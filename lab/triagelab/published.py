@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What others have published, beside what was measured here: agree, disagree, or why neither.
+"""Published findings beside our own measurements: agree, disagree, or not comparable.
 
-A finding expects that one scheduler's figure is lower (<) or higher (>) than another's,
-not higher (<=) or not lower (>=), or about the same (=). About the same is less than a
-tenth apart. It agrees if all it expects is so: `<` and `>` where the verdict says so, the
-others where the interval of the ratio ends within a tenth. It disagrees if the verdict
-says otherwise. Where the repeats tell neither, it is not comparable: that no difference
-was seen is no sign that there is none.
+A finding expects one scheduler's figure to be lower (<) or higher (>) than another's,
+not higher (<=), not lower (>=), or about the same (=), which means within a tenth.
+A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
+interval of the ratio that ends within a tenth. It disagrees if a verdict contradicts it.
+If the repeats decide neither, it is not comparable: no visible difference does not prove
+that there is none.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ NOT_MEASURED = "not measured"
 
 
 def _above(seen: Comparison, limit: float) -> bool:
-    """Whether the ratio is seen to be above a limit: by its interval, or with none by itself."""
+    """Return True if the ratio's interval, or the ratio if it has none, is above a limit."""
     low = seen.ci95[0] if seen.ci95 else seen.ratio
     return low is None or low > limit
 
@@ -41,7 +41,7 @@ def _below(seen: Comparison, limit: float) -> bool:
 
 
 def _higher(seen: Comparison) -> bool:
-    """Whether a difference of more than a tenth was seen."""
+    """Return True if the verdict is HIGHER and the ratio is at least a tenth above 1."""
     return seen.verdict == HIGHER and (seen.ratio is None or seen.ratio >= ALIKE)
 
 
@@ -49,7 +49,7 @@ def _lower(seen: Comparison) -> bool:
     return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
 
 
-#: What was seen is what was expected, and what contradicts it.
+#: By relation, the comparisons that confirm an expectation; below, those that contradict it.
 _AGREES: Mapping[str, Callable[[Comparison], bool]] = {
     "<": lambda seen: seen.verdict == LOWER,
     ">": lambda seen: seen.verdict == HIGHER,
@@ -75,7 +75,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A publication, and what was measured in it."""
+    """A publication, and what it measured."""
 
     title: str
     short: str
@@ -84,7 +84,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Expected:
-    """How one scheduler should stand to another."""
+    """The expected relation between two schedulers."""
 
     a: str
     relation: str
@@ -105,9 +105,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Finding:
-    """A published finding; `measure` and what follows say where the study measures it.
+    """A published finding; `measure` and the fields after it say where our study measures it.
 
-    because     why ours differs, and what measures that; told where it does
+    because     the reason why our result differs and its source; printed only if it does
     """
 
     source: Source
@@ -126,7 +126,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding beside what was measured here."""
+    """A finding's verdict, beside our measurement."""
 
     finding: Finding
     verdict: str
@@ -148,7 +148,7 @@ _FINDING = keys(
 
 
 def load(path: Path | None = None) -> list[Finding]:
-    """The findings of our file, or another."""
+    """Load the findings from our file, or from another."""
     path = path or FILE
     given = tomlfile.read(path, {"source": table_of(_SOURCE), "finding": list_of(_FINDING)}, {})
     sources = {name: Source(**values) for name, values in given["source"].items()}
@@ -170,7 +170,7 @@ def load(path: Path | None = None) -> list[Finding]:
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:
-    """Whether what was measured at the finding's point is as was published."""
+    """Compare a finding with the measurement at its point."""
     theirs = ", ".join(f"{name} {value:g}" for name, value in finding.figures.items())
     if finding.unit and theirs:
         theirs += f" {finding.unit}"
@@ -216,7 +216,7 @@ def _verdict(finding: Finding, view: View) -> tuple[str, str]:
 
 
 def _ours(finding: Finding, view: View) -> str:
-    """The figures of the schedulers that the finding is about, and what was the limit."""
+    """Return the figures of the finding's schedulers, and the bottleneck."""
     named = dict.fromkeys(name for expected in finding.expects for name in (expected.b, expected.a))
     shown = [
         f"{name} {mean}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Putting a disk back as it was, whatever has ended the run.
+"""Restoring a disk's settings, however the run ended.
 
-How it was is written down before anything is changed. Who is killed cannot put anything
-back, so the next run does, from that record; and tries again where that failed. It is
-where every run on this computer finds it, whatever its cache folder, and goes with the
-kernel that it is about.
+The lab records the settings before it changes anything. A killed run cannot restore them,
+so the next run does, from that record, and retries what failed. The records are in one
+folder for all runs on this computer, whatever the cache folder, and do not survive a reboot:
+neither do the settings.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ _MODULES = Path("/sys/module")
 
 @dataclass(frozen=True)
 class Before:
-    """How a disk was.
+    """A disk's settings before the experiment.
 
-    boot       since when its settings have a meaning
-    sequence   the kernel's number of this disk; another that gets its name has another
-    settings   file in its queue folder -> value, of all that can be written
-    modules    the kernel modules that were loaded since, by us
+    boot       the boot during which the settings are valid
+    sequence   the kernel's number of this disk; another disk of the same name has another number
+    settings   file in the queue folder -> value, for all that can be written
+    modules    the kernel modules that we have loaded since
     """
 
     disk: str
@@ -44,17 +44,17 @@ class Before:
 
     @property
     def record(self) -> Path:
-        """Where it is written down."""
+        """Return the path of the record."""
         return _record(self.disk, self.sequence)
 
 
 @contextlib.contextmanager
 def noted(disk: Disk) -> Iterator[Before]:
-    """How the disk is, written down; and locked, so that it is known that we live.
+    """Record the disk's settings, and hold a lock that shows that we are alive.
 
-    What could not be put back is not how it is: it is as a run before found it.
+    A setting that an earlier run could not restore keeps that run's recorded value.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # who can open a lock can hold it
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever can open a lock can hold it
     record = _record(disk.name, disk.about("diskseq"))
     with cache.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -63,14 +63,14 @@ def noted(disk: Disk) -> Iterator[Before]:
 
 
 def note_module(before: Before, name: str) -> None:
-    """Write down that the kernel module `name` is about to be loaded, unless it is already."""
+    """Record that kernel module `name` is about to be loaded, unless it is loaded already."""
     if not (_MODULES / name).exists() and name not in before.modules:
         before.modules.append(name)
         _write_down(before)
 
 
 def put_back(before: Before) -> None:
-    """Give the disk its scheduler and settings back; what is as it was is not touched."""
+    """Restore the disk's scheduler and settings; skip each one that has not changed."""
     queue = Disk(before.disk).queue
     if Disk(before.disk).scheduler != before.scheduler:
         _write(queue / "scheduler", before.scheduler)
@@ -79,12 +79,12 @@ def put_back(before: Before) -> None:
             _write(queue / name, "-1")  # the kernel's own choice, which it may change by itself
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # twice: 6.12 tells the scheduler of the number before
+            if name == "nr_requests":  # twice: on a write, 6.12 tells the scheduler the old number
                 _write(queue / name, value)
 
 
 def finish(before: Before) -> list[str]:
-    """Put everything back; returns what could not be put back. If nothing, forget the record."""
+    """Restore everything; return what could not be restored. If nothing, delete the record."""
     is_there = _is_there(before)
     if is_there:
         put_back(before)
@@ -95,14 +95,14 @@ def finish(before: Before) -> list[str]:
 
 
 def recover() -> list[str]:
-    """Put back what earlier runs have left; returns a sentence on each, and what is left yet."""
+    """Restore what earlier runs left changed; return a sentence on each, failures included."""
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
         with _lock(path).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                continue  # that run goes on
+                continue  # that run is still going on
             if path.exists():
                 told += _recovered(_recorded(path))
     return told
@@ -110,7 +110,7 @@ def recover() -> list[str]:
 
 def _recovered(before: Before) -> Iterator[str]:
     if before.boot != _boot():
-        before.record.unlink()  # nothing of it has outlived the kernel
+        before.record.unlink()  # a record of an earlier boot: all its changes are gone
         return
     how = "it is put back as it was before" if _is_there(before) else "that disk is gone"
     yield f"a run has left {Disk(before.disk).path} changed; {how}"
@@ -124,12 +124,12 @@ def _as_it_is(disk: Disk) -> Before:
 
 
 def _is_there(before: Before) -> bool:
-    """Whether it is still that disk."""
+    """Return True if the disk is still the same one."""
     return Disk(before.disk).about("diskseq") == before.sequence
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
-    """What can be written and read, the scheduler's own last: others change those."""
+    """Yield settings that can be read and written, the scheduler's own last: others alter them."""
     for path in [*sorted(disk.queue.glob("*")), *sorted(disk.queue.glob("iosched/*"))]:
         if path.is_file() and path.name != "scheduler" and path.stat().st_mode & 0o200:
             value = _read(path)
@@ -138,7 +138,7 @@ def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
 
 
 def _different(before: Before) -> Iterator[str]:
-    """What is not as it was."""
+    """Yield the settings that differ from the record."""
     disk = Disk(before.disk)
     now = {"scheduler": disk.scheduler} | dict(_settings(disk))
     for name, value in {"scheduler": before.scheduler, **before.settings}.items():
@@ -150,7 +150,7 @@ def _remove(modules: list[str]) -> Iterator[str]:
     for name in reversed(modules):
         if (_MODULES / name).exists():
             command = [tools.path(tools.RMMOD), name]
-            # In a session of its own: a terminal's Ctrl-C, which waits for us, would end it.
+            # In a session of its own: otherwise Ctrl-C on the terminal would end it.
             done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
             if done.returncode:
                 yield f"the module {name} stays loaded: {done.stderr.strip()}"
@@ -165,7 +165,7 @@ def _recorded(record: Path) -> Before:
 
 
 def _record(disk: str, sequence: str) -> Path:
-    """A disk that is gone may have left modules, and is not that which has its name now."""
+    """Return the record's path. It has the sequence: a disk that is gone may have left modules."""
     return RECORDS / f"{disk}-{sequence}.json"
 
 
@@ -185,7 +185,7 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, value: str) -> None:
-    """Write a setting; what refuses it is found in `_different`."""
+    """Write a setting; `_different` finds a setting that refused its value."""
     try:
         path.write_text(value)
     except OSError:

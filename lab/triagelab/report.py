@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a person reads: the report (one self-contained page) and the terminal's table."""
+"""Output for people: the report (one self-contained page) and the terminal's table."""
 
 import io
 import json
@@ -45,7 +45,7 @@ from triagelab.summary import Values
 
 Record = dict[str, Any]
 
-POINTS_SHOWN = 3  # a page of more points would hide what they have in common
+POINTS_SHOWN = 3  # with more points a page would hide what they have in common
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
@@ -56,11 +56,11 @@ STARVED = "∅"
 
 
 def write(there: Measured) -> Path:
-    """Writes samples.parquet, summary.json and report.html from what was measured.
+    """Write samples.parquet, summary.json and report.html from the measurements.
 
-    Returns the report's path.
+    Return the report's path.
     """
-    table = io.BytesIO()  # for polars has an error of its own where the disk is full
+    table = io.BytesIO()  # polars raises an error of its own on a full disk
     there.samples.write_parquet(table)
     with execute.whole(there.out / "samples.parquet") as scratch:
         scratch.write_bytes(table.getvalue())
@@ -76,17 +76,17 @@ def write(there: Measured) -> Path:
 
 @dataclass(frozen=True)
 class Part:
-    """What the page shows of one point of the matrix."""
+    """The content of the page for one point of the matrix."""
 
-    point: str  # for people, empty when there is only one
+    point: str  # for display, empty if there is only one point
     answer: findings.Answer
     protection: Chart | None
-    no_protection: str  # why there is no such chart
+    no_protection: str  # reason why the protection chart is missing
     jobs: list[tuple[str, list[Chart]]]
     cpu: list[Chart]
     time: list[Chart]
     bottlenecks: list[str]
-    device: Chart | None  # its utilisation over time
+    device: Chart | None  # utilisation over time
     utilisation: list[list[str]]  # the first row is the heading
     tables: list["JobTable"]
 
@@ -97,13 +97,13 @@ class JobTable:
 
     job: str
     best: str | None
-    tail: str  # the metric that it is the best by
+    tail: str  # metric of the job's longest latencies
     blocks: list[tuple[str, list["Line"]]]  # a metric's name and its lines
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a job's table, ready to be shown."""
+    """One line of a job's table, formatted."""
 
     scheduler: str
     mean: str
@@ -142,7 +142,7 @@ def _page(there: Measured) -> str:
 
 
 def templates() -> jinja2.Environment:
-    """The pages' templates."""
+    """Return the environment of the pages' templates."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -172,7 +172,7 @@ def _part(
     cpu = [
         charts.bars(f"{identity}-cpu-{index}", view, job, "cpu_s", looks)
         for index, job in enumerate(view.jobs)
-        if view.ranked(job, "cpu_s")  # an application has none
+        if view.ranked(job, "cpu_s")  # an application has no such metric
     ]
     drawn_always = [metric.name for metric in metrics.METRICS if metric.drawn]
     for metric in dict.fromkeys((*view.judged_by, *drawn_always)):
@@ -212,7 +212,7 @@ def _no_protection(view: View) -> str:
 def _utilisation(view: View) -> list[list[str]]:
     wanted = [*map(metrics.part, view.parts), *(of for of in metrics.METRICS if of.used)]
     if len(view.parts) == 1:
-        wanted.remove(metrics.find("device_utilisation"))  # it is that part's
+        wanted.remove(metrics.find("device_utilisation"))  # shown in that section
     shown = [metric.name for metric in wanted if metric.name in view.metrics]
     if not shown:
         return []
@@ -231,7 +231,7 @@ def _cell(row: Record | None) -> str:
 
 
 def _job_table(view: View, job: str) -> JobTable:
-    """Build the table; its best has the lowest longest latencies, for people ask for these."""
+    """Build the table; its best scheduler has the lowest tail, the figure that users ask for."""
     tail = view.tail(job)
     ranked = view.ranked(job, tail)
     best = ranked[0] if len(ranked) > 1 else None
@@ -270,7 +270,7 @@ def _verdict(comparison: Comparison | None) -> str:
 
 
 def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
-    """The environment for people: what was run on what."""
+    """Describe the setup for people: experiment, kernel, machine and device."""
     device = environment["device"]
     described = f": {device['description']}" if device.get("description") else ""
     tunables = [
@@ -307,7 +307,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
 
 
 def _varied(environment: Record) -> list[tuple[str, str]]:
-    """The matrix: what was varied, and what each value sets where it is the name of a case."""
+    """Describe the matrix: each varied name, its values, and the settings of a named case."""
     lines = []
     for name, cases in environment.get("vary", {}).items():
         values = []
@@ -342,7 +342,7 @@ def _can_do(environment: Record) -> str:
 
 
 def table(result: Record, environment: Record) -> RenderableType:
-    """A table a job and the answer, no wider than 80 columns; of many points the answer alone."""
+    """Build a table for each job and the answer, in 80 columns; for many points the answer only."""
     views = lookup.views(result, environment)
     overall = findings.overall(views)
     shown: list[RenderableType] = []
@@ -385,7 +385,7 @@ def _has_verdicts(view: View) -> bool:
 
 
 def _terminal_table(view: View, job: str) -> Table:
-    """A line a scheduler: throughput and P99, and against the baseline where there is one."""
+    """Build a line for each scheduler: throughput, P99, and both relative to the baseline."""
     title = f"{job} (protected)" if job == view.protected else job
     grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
@@ -414,7 +414,7 @@ def _terminal_table(view: View, job: str) -> Table:
 
 
 def _terminal_judged(view: View, metric: str) -> Table:
-    """A line a scheduler: the metric that the experiment is judged by."""
+    """Build a line for each scheduler: the metric that the experiment is judged by."""
     grid = Table(box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
     grid.add_column(f"{figures.name_of(metric)} [95 %]", justify="right")
@@ -431,7 +431,7 @@ def _terminal_judged(view: View, metric: str) -> Table:
 
 
 def _short(view: View, scheduler: str, job: str, metric: str) -> str:
-    """A figure; of a job that starved what it has in other repeats, if anything."""
+    """Format a figure; for a job that starved, the mean of the repeats that have a value."""
     row = view.row(scheduler, job, metric)
     if row is None:
         return "nothing done" if view.starved(scheduler, job) else "–"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run directories: whose they are, what is planned in one, and what is left to be run."""
+"""Run directories: who may write there, what is planned, and what remains to be run."""
 
 import contextlib
 import fcntl
@@ -17,15 +17,15 @@ from triagelab.errors import LabError, RequestError
 from triagelab.version import version
 
 _LEAST_FREE_BYTES = 512 << 20
-_NOT_ASKED_FOR = {"runs", "taken_over"}  # of what a run directory says of itself
+_NOT_ASKED_FOR = {"runs", "taken_over"}  # parts of the environment that no option sets
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What a run directory is to hold.
+    """The contents planned for a run directory.
 
-    environment  what it says of itself
-    earlier      the runs that it was planned for before, where it is to hold more than these
+    environment  the content of environment.json
+    earlier      the runs of an earlier, smaller plan for the same directory
     """
 
     out: Path
@@ -52,12 +52,13 @@ def owned(out: Path) -> Iterator[None]:
 def exclusive(
     path: Path, message: str, waiting: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Hold `path` locked; an error with `message` where somebody else does.
+    """Hold a lock on `path`; raise an error with `message` if another process holds it.
 
-    Or, where `waiting` is given, that is called and the other waited for.
+    If `waiting` is given, call it and wait for the lock instead.
 
-    It may be another user's: to lock a file is to read it. Nor is it opened to be made if
-    missing: of another's file in /tmp the kernel denies that even to root.
+    The file may belong to another user, so it is opened for reading, which suffices for a lock.
+    It is not opened with O_CREAT: in /tmp the kernel refuses that for other users' files, even
+    to root.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # where somebody has put a FIFO
     with contextlib.suppress(FileExistsError):
@@ -84,7 +85,7 @@ def exclusive(
 
 
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
-    """`out`, or a new one called `name`; it may hold something only where one can resume."""
+    """Return `out`, or a new path called `name`; a folder in use is an error unless resumed."""
     if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     if out.exists() and not out.is_dir():
@@ -157,7 +158,7 @@ def _described(on: list[devices.Device]) -> dict[str, Any]:
 
 
 def _not_interleaved(machine: str, taken_over: int) -> list[str]:
-    """What a reader should know where time is real: it was another when these were measured."""
+    """Return a note for the reader: in real time, runs of an earlier plan saw another load."""
     if not taken_over or machine == "sim":
         return []
     return [
@@ -167,9 +168,9 @@ def _not_interleaved(machine: str, taken_over: int) -> list[str]:
 
 
 def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
-    """All runs of an experiment, for `out`; an error where it holds anything but them.
+    """Plan all runs of an experiment for `out`; raise an error if it holds other runs.
 
-    Where it was planned for `part` of them, that is what it may hold. Nothing is written.
+    If `out` was planned for `part` of the runs, it may hold these. Write nothing.
     """
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():
@@ -187,7 +188,7 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
 
 
 def begin(planned: Planned) -> None:
-    """Make `out` say what is planned; runs that it has are from then on those of this plan."""
+    """Write the plan into `out`; runs that `out` holds already become runs of this plan."""
     by_name = {run.id: run for run in planned.runs}
     by_content = {run.content: run for run in planned.runs}
     runs = planned.out / "runs"
@@ -201,7 +202,7 @@ def begin(planned: Planned) -> None:
 
 
 def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
-    """What is yet to be run, each with its folder."""
+    """Return the runs that remain, each with its folder."""
     tasks = [(run, out / "runs" / run.id) for run in planned]
     return [(run, folder) for run, folder in tasks if not execute.is_done(folder)]
 
@@ -229,7 +230,7 @@ def _by_size(value: str) -> tuple[int, str]:
 
 
 def require_space(out: Path) -> None:
-    """An error where the disk is all but full."""
+    """Raise an error if the disk is nearly full."""
     free = shutil.disk_usage(out).free
     if free < _LEAST_FREE_BYTES:
         raise LabError(
@@ -239,7 +240,7 @@ def require_space(out: Path) -> None:
 
 
 def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
-    """Only what was planned the same way may be mixed in one run directory."""
+    """Raise an error if `out` was planned differently: one plan to a run directory."""
     if then["runs"] == now["runs"]:
         return
     differ = [key for key in now if key not in _NOT_ASKED_FOR and then.get(key) != now[key]] or [

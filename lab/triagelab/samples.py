@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From what the runs left behind to one tidy table.
+"""One tidy table from the results of all runs.
 
-A row of the table is one value of one metric: of a job, or of the whole run (job
-null); over the whole run (time_s null), or at a time since the job's start, which
-for what the whole run has is the first sign of I/O.  A job that starved has rows
-with no requests and no latency; a percentile that too few requests support has none.
+A row holds one value of one metric. It belongs to a job, or to the whole run if job is
+null. It covers the whole run if time_s is null, else it is at this time since the job's
+start; times of whole-run metrics count from the first sign of I/O.  A job that starved has
+rows with no requests and no latency. A percentile that too few requests support has no row.
 """
 
 import csv
@@ -33,10 +33,10 @@ SCHEMA = {
     "time_s": pl.Float64,
     "value": pl.Float64,
     "unit": pl.String,
-    "requests": pl.Int64,  # that the value rests on; null where it is not counted
+    "requests": pl.Int64,  # number behind the value; null if not counted
 }
 
-# Columns of samples.csv; all but in_flight only ever grow.
+# Columns of samples.csv; all but in_flight are running totals.
 COUNTERS = (
     "time_ns",
     "idle_ns",
@@ -56,12 +56,12 @@ LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Record = dict[str, Any]
 Row = dict[str, int]  # counters at one moment
-Share = Callable[[Row, Row], float]  # how much of something was used between two moments
+Share = Callable[[Row, Row], float]  # utilisation between two moments
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value, without what it shares with the rest of its run."""
+    """One value, without the columns that all rows of its run share."""
 
     job: str | None
     metric: str
@@ -71,14 +71,14 @@ class Value:
 
 
 def collect(out: Path) -> pl.DataFrame:
-    """The table of all finished runs under `out`; nothing is written.
+    """Return the table of all finished runs under `out`; write nothing.
 
-    Raises LabError when a finished run's files are missing or make no sense.
+    Raise LabError if a finished run's files are missing or malformed.
     """
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    # A run that stands for several points is in the table at each of them.
+    # A run that serves several points appears in the table at each of them.
     done = [
         (run | {"point": point}, values)
         for path, run in runs(out)
@@ -102,7 +102,7 @@ def collect(out: Path) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SCHEMA)
 
 
-#: What no environment.json is without, of whichever day.
+#: Keys that every version of environment.json has.
 _ALWAYS = (
     *("experiment", "title", "machine", "cpus", "device", "kernel", "fio"),
     *("schedulers", "repeats", "seed", "runs"),
@@ -110,7 +110,7 @@ _ALWAYS = (
 
 
 def read_environment(out: Path) -> Record:
-    """What was run on what; raises RequestError when `out` is no run directory."""
+    """Read the environment of a run directory; raise RequestError if `out` is none."""
     path = out / "environment.json"
     if not path.is_file():
         raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
@@ -121,31 +121,31 @@ def read_environment(out: Path) -> Record:
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
-    """The folder and the run.json of each run, whatever became of it."""
+    """Yield the folder and the run.json of each run, finished or failed."""
     return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
 
 
 def point_key(point: Record) -> str:
-    """A point of the matrix as text: JSON with sorted keys."""
+    """Return a point of the matrix as text: JSON with sorted keys."""
     return json.dumps(point, sort_keys=True)
 
 
 def point_order(point: Record) -> list[tuple[str, bool, Any]]:
-    """What points sort by: their names, numbers by value and before texts."""
+    """Return a key to sort points by: names, then numbers by value, then texts."""
     return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
 
 
 def parts(environment: Record) -> Record:
-    """The parts of the device that say how busy they were, if there are any."""
+    """Return the parts of the device that report their busy time; may be empty."""
     found: Record = environment["device"].get("parts") or {}
     return found
 
 
 def read_json(path: Path) -> Record:
-    """A JSON object from a file; raises LabError that names the file."""
+    """Read a JSON object from a file; raise LabError with the file's name."""
     try:
         text = path.read_text()
-        # fio puts its notes and warnings in front of the object.
+        # fio writes notes and warnings before the object.
         loaded = json.loads(text[max(text.find("{"), 0) :])
     except OSError as error:
         raise _unusable(path, error.strerror) from error
@@ -156,7 +156,7 @@ def read_json(path: Path) -> Record:
     return loaded
 
 
-#: What says of a directory of runs what it holds; all else is in the folder of one run.
+#: Files about a whole run directory; all other files are in the folder of one run.
 _RECORDS = ("environment.json", "study.json")
 
 
@@ -198,7 +198,7 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
 def _measured(
     job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
 ) -> Iterator[Value]:
-    """The metrics that `of` has requests enough for; one of throughput needs none."""
+    """Yield metrics that enough requests support; throughput needs none."""
     for metric in wanted:
         value = metric.measure(of)
         if value is not None and (of.requests >= metric.needs or not metric.is_latency_of_job):
@@ -219,7 +219,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
             f"{', '.join(sections)}: take group_reporting out of the job file."
         )
     for name, parts in threads.items():
-        # One that was starved has run all the same.
+        # A job that starved did run.
         if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
             raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
     done = {name: _done_by(path, name, parts) for name, parts in threads.items()}
@@ -238,7 +238,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
 
 
 def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
-    """The work of a job, over its threads and directions."""
+    """Add up the work of a job over its threads and directions."""
     parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
     syncs = [thread[SYNC] for thread in threads if SYNC in thread]
     total = [part["lat_ns"] for part in (*parts, *syncs) if part.get("lat_ns", {}).get("N")]
@@ -259,13 +259,13 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
         mean_us=sum(part["mean"] * part["N"] for part in total) / count / 1000 if count else 0.0,
         max_us=max((part["max"] for part in total), default=0.0) / 1000,
         bins=bins,
-        # clat is a second opinion: a job file may turn it off.
+        # Completion latency is optional: a job file may turn it off.
         completion=_merged_bins([part.get("clat_ns", {}) for part in parts]),
     )
 
 
 def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
-    """A job's total latencies, in ns: bins by point and scheduler, over repeats."""
+    """Return a job's total latencies in ns, over all repeats: bins by point and scheduler."""
     application = read_environment(out).get("application")
     found: dict[tuple[str, str], Bins] = defaultdict(Counter)
     for path, run in runs(out):
@@ -286,14 +286,14 @@ def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
 
 
 def _completed_by(thread: Record) -> int:
-    """The requests that a process completed."""
+    """Return the number of requests that a process completed."""
     return sum(thread[way]["total_ios"] for way in DIRECTIONS if way in thread)
 
 
 def _by_weight(thread: Record, read: Record) -> float:
-    """A process's bytes by its weight: 8 less its best-effort level, which is 4 where not set.
+    """Return a process's bytes over its weight: 8 less its best-effort level (4 if not set).
 
-    This is what the kernel's own weighted scheduler, bfq, makes of a level.
+    bfq, the kernel's own weighted scheduler, derives its weights in the same way.
     """
     options = read.get("global options", {}) | thread.get("job options", {})
     done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
@@ -301,7 +301,7 @@ def _by_weight(thread: Record, read: Record) -> float:
 
 
 def _cpu_seconds(thread: Record) -> float:
-    """User and system time: fio gives percent of job_runtime, which is in ms."""
+    """Return user and system time: fio reports percent of job_runtime, which is in ms."""
     share = (thread["usr_cpu"] + thread["sys_cpu"]) / 100
     return float(share * thread["job_runtime"] / 1000)
 
@@ -318,7 +318,7 @@ def _merged_bins(parts: list[Record]) -> Bins:
 
 
 def _operations(path: Path, application: str) -> Iterator[Value]:
-    """Of lines `end in s,latency in µs`: a job's metrics, and its latency over time."""
+    """Yield a job's metrics and its latency over time from lines `end in s,latency in µs`."""
     done = _done(path)
     latencies = [latency for _, latency in done]
     job = Done(
@@ -338,7 +338,7 @@ def _operations(path: Path, application: str) -> Iterator[Value]:
 
 
 def _done(path: Path) -> list[tuple[float, float]]:
-    """An application's operations: when each ended, in s, and how many µs it took."""
+    """Read an application's operations: each one's end in s and latency in µs."""
     try:
         lines = [line.split(",") for line in path.read_text().split()]
         return [(float(end), float(latency)) for end, latency in lines]
@@ -354,10 +354,10 @@ def _bins(done: list[tuple[float, float]]) -> Bins:
 
 
 def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
-    """Metrics between the first and the last sample in which the device does I/O.
+    """Yield metrics between the first and the last sample in which the device does I/O.
 
-    fio's start and end are left out that way.  A run too short for two such
-    samples has none of these metrics.
+    This leaves out fio's start and end.  A run too short for two such samples has none of
+    these metrics.
     """
     rows = _counters(folder / "samples.csv")
     active = [index for index in range(len(rows)) if _does_io(rows, index)]
@@ -376,7 +376,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
         devices=run.get("devices", 1),
         context_switches=change["context_switches"],
         io_ticks_ms=change["io_ticks_ms"],
-        # The simulated CPU takes one nanosecond for an instruction.
+        # The simulated CPU takes one nanosecond for each instruction.
         virtual_time=environment["machine"] == "sim",
         contended=contended[-1]["contended"] - contended[0]["contended"]
         if len(contended) > 1
@@ -386,7 +386,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, run["parts"])], whole)
     for before, after in itertools.pairwise(device_rows):
         if shares:
-            # The device as a whole is as full as its fullest part.
+            # The fullest part determines how full the device is.
             used = max(share(before, after) for share in shares.values())
             time_s = (after["time_ns"] - first["time_ns"]) / 1e9
             yield Value(None, "device_utilisation", used, None, time_s)
@@ -395,7 +395,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
 def _shares(
     folder: Path, rows: list[Row], busy: Record, capacity: float | None
 ) -> tuple[dict[str, Share], list[Row]]:
-    """How much of each part of the device was used, by its metric, and the rows that say so."""
+    """Return each part's utilisation function by metric, and the rows that it applies to."""
     shares: dict[str, Share] = {}
     if busy:
         start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
@@ -407,7 +407,7 @@ def _shares(
 
 
 def _capacity_share(capacity_iops: float) -> Share:
-    """Requests completed, of those that could have been."""
+    """Return completed requests as a share of the device's capacity."""
 
     def share(before: Row, after: Row) -> float:
         completed = _completed(after) - _completed(before)
@@ -417,10 +417,10 @@ def _capacity_share(capacity_iops: float) -> Share:
 
 
 def _part_share(part: Record) -> Share:
-    """Time that a part's places were busy, of the time they all had.
+    """Return the busy time of a part as a share of the time of all its places.
 
-    A device may book an operation when it ends, or when it begins: in an interval
-    about as short as one, the share may be above 1.
+    A device may book an operation at its end or at its start. Over an interval as short as
+    one operation, the share may exceed 1.
     """
 
     def share(before: Row, after: Row) -> float:
@@ -432,7 +432,7 @@ def _part_share(part: Record) -> Share:
 
 
 def _between(path: Path, first: Row, last: Row) -> list[Row]:
-    """The rows of a table that not every run has, from `first` to `last`."""
+    """Return the rows from `first` to `last`; empty if the run has no such table."""
     if not path.exists():
         return []
     return [row for row in _csv(path)[1] if first["time_ns"] <= row["time_ns"] <= last["time_ns"]]
@@ -450,7 +450,7 @@ def _counters(path: Path) -> list[Row]:
 
 
 def _parts_counters(folder: Path, busy: Record) -> list[Row]:
-    """What the device counted of its parts."""
+    """Read the device's counters of its parts."""
     path = folder / "device.csv"
     columns, rows = _csv(path)
     wanted = {"time_ns"}
@@ -462,7 +462,7 @@ def _parts_counters(folder: Path, busy: Record) -> list[Row]:
 
 
 def _csv(path: Path) -> tuple[tuple[str, ...], list[Row]]:
-    """The heading and the rows of a table of whole numbers."""
+    """Return the heading and the rows of a table of whole numbers."""
     try:
         with path.open(newline="") as file:
             reader = csv.DictReader(file)
@@ -479,7 +479,7 @@ def _completed(row: Row) -> int:
 
 
 def _does_io(rows: list[Row], index: int) -> bool:
-    """Whether I/O goes on at this sample: requests in flight, or progress on both sides."""
+    """Return True if I/O goes on at a sample: in flight, or completed before and after it."""
     if rows[index]["in_flight"]:
         return True
     if not 0 < index < len(rows) - 1:
@@ -492,7 +492,7 @@ def _does_io(rows: list[Row], index: int) -> bool:
 
 
 def _logs(folder: Path, sections: list[str]) -> Iterator[Value]:
-    """Latency over time; a job that completed nothing left no log."""
+    """Yield latency over time; a job that completed nothing left no log."""
     for index, job in enumerate(sections):
         for metric, kind in LOGS.items():
             path = folder / f"{index}_{kind}.log"

@@ -34,7 +34,7 @@ class Simulator:
         return Simulator(program)
 
     def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """What `jobs` saw of the device, by name, and the model's own figures as "stats"."""
+        """Run `jobs`; return each one's results by name, and the model's own figures as "stats"."""
         arguments = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
             [self.program, profile, *arguments, *jobs], capture_output=True, text=True

@@ -80,7 +80,7 @@ class _Dice:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a seed decides.
+    """The decisions of one seed.
 
     storm  parameters of kernel/storm
     tags   of the scheduler; 0: as many as it has
@@ -110,7 +110,7 @@ class Storm:
 
     @property
     def replay(self) -> str:
-        """What --replay takes for it."""
+        """Return the text that --replay takes for it."""
         if self.ms != self.plan.ms:
             return f"{self.plan.seed}:{self.mask:x}:{self.ms}"
         if self.mask != self.plan.whole:
@@ -232,7 +232,7 @@ _GROUPS = (_neighbours, _crowd, _streams, _mixture, _cached, _now_and_then)
 
 @dataclass(frozen=True)
 class _Theme:
-    """What plans are drawn from: groups of processes, or any if there are none, and the rest."""
+    """The choices that a plan draws from: groups of processes (any if none), and the rest."""
 
     groups: tuple[Callable[[_Dice, int], Iterator[str]], ...] = ()
     often: tuple[float, ...] = (0.0, 0.1, 0.3, 0.6)
@@ -278,7 +278,7 @@ def parse_replay(text: str, debug: bool = False) -> Storm:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a storm.
+    """The result of a storm.
 
     reason       what failed; empty if nothing did
     last         what the CPUs did last, the latest first
@@ -321,7 +321,7 @@ _COMPLAINT = re.compile(r"^FAIL|Kernel panic|BUG:|WARNING:|watchdog:")
 
 @dataclass(frozen=True)
 class Runner:
-    """What carries storms out: a scheduler on a machine."""
+    """The scheduler and the machine that storms run on."""
 
     machine: Machine
     scheduler: str
@@ -386,7 +386,7 @@ def _ended(storm: Storm, outcome: machines.Outcome, folder: Path, seconds: float
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """By the console of a guest whose kernel panicked."""
+    """Return the result from the console of a guest whose kernel panicked."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study: what is measured of which experiment, and the pages that show it."""
+"""The study: which experiments it measures, and the pages that show the results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,11 +51,11 @@ _PAGE = keys(
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of an experiment, in a folder called `name`.
+    """An experiment as the study measures it, in a folder called `name`.
 
-    schedulers  None: the experiment's
-    repeats     None: the experiment's
-    vary        values in place of the experiment's
+    schedulers  None: as in the experiment
+    repeats     None: as in the experiment
+    vary        values that replace the experiment's
     """
 
     name: str
@@ -65,16 +65,16 @@ class Measure:
     vary: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def found(self) -> Experiment:
-        """The experiment, with this measure's values."""
+        """Return the experiment, with this measure's values."""
         return experiments.find(self.experiment, self.vary)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that a page shows.
+    """A chart on a page.
 
     job   None: a metric of the whole run
-    at    the values of what varies, where not all of them are shown
+    at    varied names and the values that the chart shows, if not all of them
     """
 
     kind: str
@@ -89,7 +89,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Page:
-    """A question, what answers it, and which published figure or promise it is about."""
+    """A question, its measures and charts, and the published figure or promise behind it."""
 
     name: str
     question: str
@@ -100,14 +100,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Study:
-    """All measures, in their order, and all pages."""
+    """All measures and all pages, in order."""
 
     measures: tuple[Measure, ...]
     pages: tuple[Page, ...]
 
 
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
-    """Our study, or that of a file; `quick` leaves out what it says to leave out."""
+    """Load our study, or one from a file; `quick` applies its reductions."""
     path = path or FILE
     given = tomlfile.read(path, {"measure": table_of(_MEASURE), "page": list_of(_PAGE)}, {})
     found = [_measure(name, values, quick) for name, values in given["measure"].items()]

@@ -23,14 +23,14 @@ Record = dict[str, Any]
 
 
 def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
-    """Write down what makes `out` a study's folder: one of run directories, by measure."""
+    """Write the record that marks `out` as a study's folder, with a run directory a measure."""
     execute.write_json(out / RECORD, {"schema": 1, "quick": quick, "left_out": left_out})
 
 
 def write(out: Path, found: dict[str, Measured]) -> Path:
-    """Writes each measure's report and study.html, from what was measured.
+    """Write each measure's report and study.html from the measurements.
 
-    Returns the path of study.html.
+    Return the path of study.html.
     """
     for there in found.values():
         report.write(there)
@@ -40,7 +40,7 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
 
 
 def read(out: Path) -> dict[str, Measured]:
-    """What was measured, by the measures' names, in their order."""
+    """Read the measurements, by the measures' names and in the study's order."""
     folders = {measure.name: out / measure.name for measure in study.load().measures}
     return {
         name: measured.read(folder)
@@ -56,7 +56,7 @@ def _pages(out: Path, found: dict[str, Measured]) -> list[Page]:
 
 
 def _looks(found: dict[str, Measured]) -> dict[str, Style]:
-    """How schedulers look, alike on all pages."""
+    """Return the schedulers' styles, the same on all pages."""
     names = dict.fromkeys(
         name for there in found.values() for name in there.environment["schedulers"]
     )
@@ -95,7 +95,7 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
 
 
 def _outcome(verdicts: list[Verdict]) -> str:
-    """How many of the published findings fared how."""
+    """Count the published findings by verdict."""
     count = Counter(verdict.verdict for verdict in verdicts)
     said = [f"{number} {verdict}" for verdict, number in count.most_common()]
     return f"Of {figures.counted(len(verdicts), 'finding')} {', '.join(said)}."
@@ -106,7 +106,7 @@ def _all(environments: list[Record], key: str) -> list[str]:
 
 
 def table(out: Path, found: dict[str, Measured]) -> RenderableType:
-    """For the terminal: each question with its answer, and how published findings fared."""
+    """Build the terminal's output: each question with its answer, and the findings' verdicts."""
     shown: list[RenderableType] = []
     for page in _pages(out, found):
         shown += [Text(page.page.question, style="bold"), Text(f"  {page.answer}")]

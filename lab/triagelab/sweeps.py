@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts of a sweep: what becomes of both sides as one number of the matrix changes."""
+"""The charts of a sweep: both sides as one number of the matrix grows."""
 
 import html
 import math
@@ -28,28 +28,28 @@ GLYPHS = {
     "triangle-down": "▼",
 }
 HEIGHT = 264  # pixels: two pairs fit on a printed page
-LABEL = 12  # size of the labels' letters, pixels
-MOST_STEPS_NAMED = 8  # more would run into each other on a telephone
+LABEL = 12  # font size of the labels, pixels
+MOST_STEPS_NAMED = 8  # more labels would overlap on a phone
 
 Measured = dict[int, float]  # by repeat number
 
 
 @dataclass(frozen=True)
 class Dot:
-    """What was measured of one scheduler at one step."""
+    """One scheduler's result at one step."""
 
     mean: float
     ci95: tuple[float, ...] | None
 
 
-Line = list[Dot | None]  # a dot a step; None where nothing was measured
+Line = list[Dot | None]  # a dot for each step; None without a measurement
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a chart shows of a sweep."""
+    """The quantity that a chart shows along a sweep."""
 
-    name: str  # in a sentence
+    name: str  # for use in a sentence
     job: str | None
     metric: str
     scale: Scale
@@ -57,18 +57,18 @@ class Kind:
 
     @property
     def axis(self) -> str:
-        """What stands beside the axis."""
+        """Return the title of the y axis."""
         return name_of(self.metric)
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the best is at the top."""
+        """Return True if a higher value is better."""
         return figures.more_is_better(self.metric)
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a sweep: the lines of all schedulers that have any dot."""
+    """One side of a sweep: the lines of all schedulers that have at least one dot."""
 
     sweep: Sweep
     kind: Kind
@@ -78,9 +78,9 @@ class Side:
 def charts(
     identity: str, found: list[Sweep], values: Values, looks: dict[str, Style]
 ) -> list[tuple[str, list[Chart]]]:
-    """For each sweep what is fixed in it, and its charts: the protected job, the background.
+    """Return for each sweep its fixed values and its charts: protected job and background.
 
-    Latency has the same axis in all of them, so that they can be compared.
+    All latency charts have the same axis, so that they can be compared.
     """
     views = [view for sweep in found for _, view in sweep.steps]
     tail = _told(views, views[0].protected, TAIL) if views else TAIL
@@ -109,10 +109,10 @@ def lines(
     values: Values,
     looks: dict[str, Style],
 ) -> Chart | None:
-    """One metric over the steps of a sweep; None where nothing was measured of it.
+    """Draw one metric over the steps of a sweep; None if nothing was measured.
 
-    Latency has a log axis: it differs by orders of magnitude. The maximum takes the place
-    of a percentile that requests are too few for at some step.
+    Latency has a log axis: it varies by orders of magnitude. The maximum replaces a
+    percentile that too few requests support at some step.
     """
     metric = _told([view for _, view in sweep.steps], job, metric)
     found = {
@@ -136,12 +136,12 @@ def lines(
 
 
 def _told(views: list[View], job: str | None, metric: str) -> str:
-    """The metric, or the maximum where requests are too few for it at one of the points."""
+    """Return the metric, or the maximum if some point has too few requests for the metric."""
     return MAXIMUM if any(view.told(job, metric) != metric for view in views) else metric
 
 
 def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
-    """Longest latencies of the protected job: over those of it alone if `relative`, else in µs."""
+    """Collect the protected job's tail latency: relative to alone if `relative`, else in µs."""
     lines = {}
     for scheduler in _schedulers(sweep):
         line: Line = []
@@ -158,7 +158,7 @@ def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
-    """Bytes a second of all background jobs together."""
+    """Collect the bandwidth of all background jobs together."""
     metric = "background_bytes_per_s"
     lines = {
         scheduler: [
@@ -183,7 +183,7 @@ def _alone(view: View, values: Values, tail: str) -> Measured:
 
 
 def _endured(view: View, values: Values, scheduler: str, job: str | None, metric: str) -> Measured:
-    """A metric; nothing where the job starved in some repeats: its latency has no end there."""
+    """Return a metric by repeat; empty if the job starved in some: latency is unbounded there."""
     if view.endless(scheduler, job, metric):
         return {}
     return values.get((view.point, scheduler, job, metric), {})
@@ -204,7 +204,7 @@ def _ratio(measured: Measured, base: Measured, tail: str) -> Dot | None:
 
 
 def _ends(lines: Iterable[Line]) -> tuple[float, float]:
-    """The lowest and the highest that lines reach, intervals included."""
+    """Return the lowest and the highest value of the lines, intervals included."""
     dots = [dot for line in lines for dot in line if dot]
     reached = [end for dot in dots for end in (*(dot.ci95 or ()), dot.mean)]
     return min(reached), max(reached)
@@ -214,7 +214,7 @@ def _ends(lines: Iterable[Line]) -> tuple[float, float]:
 
 
 def _log_range(sides: list[Side]) -> tuple[float, float]:
-    """The ends of an axis that all of `sides` fit on: 10 to the power of them."""
+    """Return the decimal logarithms of the ends of an axis that fits all of `sides`."""
     reached = [_ends(side.lines.values()) for side in sides if side.lines]
     if not reached:
         return 0.0, 1.0
@@ -224,7 +224,7 @@ def _log_range(sides: list[Side]) -> tuple[float, float]:
 
 
 def _chart(identity: str, side: Side, looks: dict[str, Style], bottom: float, top: float) -> Chart:
-    """One side of a sweep, a line a scheduler; `bottom` and `top` as _log_range gives them."""
+    """Draw one side of a sweep, one line a scheduler; `bottom` and `top` as from _log_range()."""
     widest = max(len(name) for name in side.lines)
     margin = {"l": 56, "r": 30 + round(0.58 * LABEL * min(widest, 16)), "t": 12, "b": 46}
     figure = go.Figure()
@@ -264,7 +264,7 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
     return {
         "type": "data",
         "symmetric": False,
-        # A mean over few repeats may lie outside its interval by a rounding error.
+        # Rounding can put the mean of a few repeats just outside its interval.
         "array": [max(high - mean, 0) / divisor for mean, _, high in ends],
         "arrayminus": [max(mean - low, 0) / divisor for mean, low, _ in ends],
         "color": colour,
@@ -276,7 +276,7 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
 def _labels(
     side: Side, looks: dict[str, Style], pixels: float, ends: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """The schedulers' names, each beside the end of its line, and between those of the axis."""
+    """Place each scheduler's name beside the end of its line, inside the y axis' range."""
     divisor = side.kind.scale.divisor
     last = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
     down = [-pixels * (math.log10(mean) if side.kind.log else mean) for mean in last]
@@ -298,7 +298,7 @@ def _labels(
 
 
 def _across(sweep: Sweep) -> dict[str, object]:
-    """The steps, at equal distances: experiments choose them so that each counts alike."""
+    """Place the steps at equal distances: experiments choose them to be equally important."""
     count = len(sweep.steps)
     named = range(0, count, math.ceil(count / MOST_STEPS_NAMED))
     return drawing.axis(
@@ -330,7 +330,7 @@ def _up(kind: Kind, bottom: float, top: float) -> dict[str, object]:
 
 
 def _title(side: Side) -> str:
-    """Who is best and worst at the last step."""
+    """Name the best and the worst scheduler at the last step."""
     last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
     ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
     view = side.sweep.steps[-1][1]
@@ -351,7 +351,7 @@ def _title(side: Side) -> str:
 
 
 def _note(side: Side) -> str:
-    """By how much each line changes from the first step to the last, and what is missing."""
+    """Describe each line's change from the first step to the last, and missing dots."""
     key, steps = side.sweep.key, side.sweep.steps
     note = "Bars are 95 % intervals over repeats."
     changes = [

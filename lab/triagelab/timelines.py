@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts over time: a panel a scheduler, below each other, on one axis of time."""
+"""Charts over time: one panel for each scheduler, stacked on a common time axis."""
 
 import math
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from triagelab.drawing import INK, Chart, Style
 from triagelab.figures import scale_for
 from triagelab.lookup import View
 
-FIO_WINDOW = 0.05  # seconds that fio averages its logs over (log_avg_msec)
+FIO_WINDOW = 0.05  # seconds over which fio averages its logs (log_avg_msec)
 SAMPLE_WINDOW = 0.1  # seconds between two samples of the guest's counters
-POINTS_OVER_TIME = 120  # more would not be seen at the width of a page
+POINTS_OVER_TIME = 120  # more points would not be visible at the width of a page
 
 
 @dataclass(frozen=True)
 class Line:
-    """A value over time: mean, least and most over the repeats."""
+    """A value over time: mean, minimum and maximum over the repeats."""
 
     time_s: list[float]
     mean: list[float]
@@ -35,7 +35,7 @@ class Line:
 def latency(
     identity: str, view: View, job: str, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Completion latency of one job since its start; None when there is no log of it."""
+    """Draw the completion latency of one job since its start; None if it left no log."""
     here = _over_time(samples, view).filter(pl.col("job") == job)
     width = _window(here, FIO_WINDOW)
     completion = _lines(here, view.schedulers, "clat_us", FIO_WINDOW, width)
@@ -47,7 +47,7 @@ def latency(
     highest = max(max(line.high) for line in (*completion.values(), *total.values()))
     middle = math.sqrt(max(lowest, 0.001) * highest)
     scale = scale_for("µs", middle)
-    # No less than about a factor of two, or noise would look like news.
+    # The axis covers at least a factor of about two: noise must not look like a change.
     low = min(lowest / 1.15, middle / 1.5) / scale.divisor
     high = max(highest * 1.15, middle * 1.5) / scale.divisor
     ticks, labels = drawing.log_ticks(low, high, most=4)
@@ -72,7 +72,7 @@ def latency(
 
 
 def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
-    """The usual level (the median window) where it is lowest and highest, and the peaks."""
+    """Name the lowest and the highest typical level (median window), and the peaks."""
     if not lines:
         return f"{job}: latency over time"
     usual = {name: median(line.mean) for name, line in lines.items()}
@@ -92,7 +92,7 @@ def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
 def utilisation(
     identity: str, view: View, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """How much of the device was used since the first I/O; None when that is not known."""
+    """Draw the device's utilisation since the first I/O; None if it is not known."""
     here = _over_time(samples, view).filter(pl.col("job").is_null())
     width = _window(here, SAMPLE_WINDOW)
     used = _lines(here, view.schedulers, "device_utilisation", SAMPLE_WINDOW, width)
@@ -108,7 +108,7 @@ def utilisation(
         f"Share of what the device can do{_of_parts(view)}, in each {width * 1000:.0f} ms: mean "
         "over repeats; shaded: lowest to highest repeat."
     )
-    if highest > 1.05:  # else it is hardly seen
+    if highest > 1.05:  # a smaller excess is hardly visible
         note += " An operation counts where it begins or ends, hence more than 100 % in places."
     return drawing.chart(identity, bottleneck.saturation(view), note, figure)
 
@@ -128,19 +128,19 @@ def _over_time(samples: pl.DataFrame, view: View) -> pl.DataFrame:
 
 
 def _end(here: pl.DataFrame) -> float:
-    """The last time there is a value of, in seconds; 0 when there is none."""
+    """Return the time of the last value, in seconds; 0 if there is no value."""
     return float(here.select(pl.col("time_s").max().fill_null(0.0)).item())
 
 
 def _window(here: pl.DataFrame, step: float) -> float:
-    """Seconds to average over: as many whole steps as keep a line's points few."""
+    """Return the averaging window in seconds: whole steps, and few enough points in a line."""
     return step * max(math.ceil(_end(here) / POINTS_OVER_TIME / step), 1)
 
 
 def _lines(
     here: pl.DataFrame, schedulers: list[str], metric: str, step: float, width: float
 ) -> dict[str, Line]:
-    """A line for each scheduler that has any; `step` and `width` as _line takes them."""
+    """Return a line for each scheduler that has values; `step` and `width` as for _line()."""
     lines = {name: _line(here, name, metric, step, width) for name in schedulers}
     return {name: line for name, line in lines.items() if line}
 
@@ -148,11 +148,11 @@ def _lines(
 def _line(
     here: pl.DataFrame, scheduler: str, metric: str, step: float, width: float
 ) -> Line | None:
-    """Averages in windows of `width` seconds, first by repeat, then over repeats.
+    """Average in windows of `width` seconds, first within each repeat, then over repeats.
 
-    Values stand for `step` seconds each, and at about the end of them.  fio does not
-    say how many requests a value of its covers: each counts once, whatever it covers.
-    Sums are taken in the table's order, so that they are the same every time.
+    A value covers the `step` seconds that end at about its time.  fio does not report how
+    many requests a value of its log covers, so each value has the same weight.
+    Sums follow the table's order, so the result is the same every time.
     """
     windows = (
         here.filter(pl.col("scheduler") == scheduler, pl.col("metric") == metric)
@@ -174,7 +174,7 @@ def _line(
 
 
 def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since: str) -> go.Figure:
-    """A figure with an empty panel for each name, from the top."""
+    """Return a figure with an empty panel for each name, from the top."""
     figure = go.Figure()
     count = len(names)
     for index, name in enumerate(names):
@@ -191,12 +191,12 @@ def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since:
 
 
 def _axis(panel: int) -> str:
-    """Plotly's name of a panel's vertical axis."""
+    """Return plotly's name of a panel's y axis."""
     return f"y{panel + 1}" if panel else "y"
 
 
 def _band(line: Line, divisor: float, colour: str, panel: int) -> list[go.Scatter]:
-    """The mean, over a band from the lowest to the highest repeat."""
+    """Return the mean and, behind it, a band from the lowest to the highest repeat."""
     axis = _axis(panel)
     edge = {"x": line.time_s, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
     return [
@@ -212,7 +212,7 @@ def _band(line: Line, divisor: float, colour: str, panel: int) -> list[go.Scatte
             x=line.time_s,
             y=_divided(line.mean, divisor),
             yaxis=axis,
-            mode="lines" if len(line.mean) > 1 else "markers",  # of one point there is no line
+            mode="lines" if len(line.mean) > 1 else "markers",  # a single point makes no line
             line={"color": colour, "width": 2},
             marker={"color": colour},
             hovertemplate="%{x:.2f} s: %{y:.3g}<extra></extra>",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TOML files that people write: each key is checked, so that a mistake is told by its name."""
+"""TOML files written by people: every key is checked, and an error names the wrong key."""
 
 import json
 import tomllib
@@ -9,17 +9,17 @@ from typing import Any
 
 from triagelab.errors import RequestError
 
-#: Raises RequestError where a value is not what it must be; is told where it is.
+#: Check of a value at a place in the file: raises RequestError if the value is wrong.
 Check = Callable[[str, Any], None]
 
 
 def read(
     path: Path, required: Mapping[str, Check], optional: Mapping[str, Check]
 ) -> dict[str, Any]:
-    """What a file says, with these keys and no others."""
+    """Return a file's content; only these keys are allowed."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of TOML, of UTF-8, of a number's length
+    except ValueError as error:  # from TOML, UTF-8, or a number with too many digits
         raise RequestError(f"{path}: {error}") from error
     _check_keys(str(path), given, required, optional, f"{path}: ")
     return given
@@ -55,17 +55,17 @@ def keys(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
 
 
 def text(where: str, value: Any) -> None:
-    """A text."""
+    """Accept a text."""
     _require(isinstance(value, str), where, "a text", value)
 
 
 def count(where: str, value: Any) -> None:
-    """A whole number of something."""
+    """Accept a positive whole number."""
     _require(_is_number(value) and value > 0, where, "a whole number, 1 or more", value)
 
 
 def setting(where: str, value: Any) -> None:
-    """What something can be set to."""
+    """Accept a value of a setting."""
     _require(_is_number(value) or isinstance(value, str), where, "a whole number or a text", value)
 
 
@@ -85,7 +85,7 @@ def some_of(of: Check) -> Check:
 
 
 def list_of(of: Check) -> Check:
-    """A list of such values."""
+    """Return a check that accepts a list of such values."""
 
     def check(where: str, value: Any) -> None:
         _require(isinstance(value, list), where, "a list", value)
@@ -96,7 +96,7 @@ def list_of(of: Check) -> Check:
 
 
 def table_of(of: Check) -> Check:
-    """A table of such values."""
+    """Return a check that accepts a table of such values."""
 
     def check(where: str, value: Any) -> None:
         _require(isinstance(value, dict), where, "a table", value)

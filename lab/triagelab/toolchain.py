@@ -25,7 +25,7 @@ _LINK = "programs"
 
 
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
-    """Have modules for the kernel unpacked in `root` built by programs of its own release.
+    """Make modules for the kernel in `root` build with programs of its own Debian release.
 
     kbuild  the package of the kernel's own programs, which need these libraries too
     """
@@ -50,7 +50,7 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
 
 
 def of(root: Path) -> Path | None:
-    """The folder of the programs for the kernel in `root`, None if this computer's do."""
+    """Return the folder of the programs for the kernel in `root`, None if this computer's do."""
     link = root / _LINK
     return link if link.exists() else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs the lab calls: found, installed where root allows, or named in one message."""
+"""Programs that the lab calls: find them, and install what is missing if root allows it."""
 
 import functools
 import hashlib
@@ -17,9 +17,9 @@ from triagelab.errors import LabError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program and the Debian package that has it (and those it is no use without).
+    """A program and the Debian package that contains it, with further packages that it needs.
 
-    With a path for its name it is a file, as a library's header.
+    An absolute path as its name stands for a file, such as a library's header.
     """
 
     program: str
@@ -39,7 +39,7 @@ RMMOD = Tool("rmmod", "kmod")
 SETPRIV = Tool("setpriv", "util-linux")
 UNSHARE = Tool("unshare", "util-linux")
 GCC = Tool("gcc-12", "gcc-12 libc6-dev")
-#: The newest that Debian 12 and 13 both have.
+#: The newest version that Debian 12 and 13 both have.
 CLANG = Tool("clang-19", "clang-19")
 MAKE = Tool("make", "make")
 MKE2FS = Tool("mke2fs", "e2fsprogs")
@@ -54,17 +54,17 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: What else it takes to build a kernel.
+#: Further tools that a kernel's build needs.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
 
 def tell(what: str) -> None:
-    """Say what takes a while, aside: standard output is for what was asked for, as --json."""
+    """Announce a slow step on standard error: standard output is for results, such as --json."""
     print(what, file=sys.stderr, flush=True)
 
 
 def _find(program: str) -> str | None:
-    """The program's path; the sbin folders are searched too, which a user's PATH lacks."""
+    """Return a program's path; search the sbin folders too, which a user's PATH lacks."""
     if program.startswith("/"):
         return program if Path(program).exists() else None
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
@@ -72,7 +72,7 @@ def _find(program: str) -> str | None:
 
 
 def path(tool: Tool) -> str:
-    """The path of a program that `require` has seen."""
+    """Return the path of a program that `require` has found."""
     found = _find(tool.program)
     if found is None:
         raise LabError(_missing_message([tool]))
@@ -90,14 +90,14 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
 
 
 def require(tools: Iterable[Tool]) -> None:
-    """Make sure that all the tools are there, installing what is missing where root allows."""
+    """Make sure that all tools exist; install missing ones if we are root."""
     wanted = list(tools)
     if not _missing(wanted):
         return
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
         raise LabError(_missing_message(_missing(wanted)))
-    # apt refuses who comes while it is at work for another of ours.
+    # apt fails while another apt runs, so only one of our processes may call it.
     with cache.locked(cache.root() / "install.lock"):
         if missing := _missing(wanted):
             _install(apt, missing)
@@ -125,15 +125,15 @@ def _install(apt: str, missing: list[Tool]) -> None:
 
 
 def with_us(signal: str, command: Sequence[str]) -> list[str]:
-    """`command`, sent the signal (its name, without SIG) when we end, whatever ends us.
+    """Return `command` so that it receives the signal (without SIG) when we end, however we end.
 
-    Linux counts the thread that has started it for us.
+    Linux sends the signal when the thread that started the command ends.
     """
     return [path(SETPRIV), "--pdeathsig", signal, "--", *command]
 
 
 def call(command: Sequence[str]) -> str:
-    """What a program says; LabError with its complaint if it fails, as on a full disk."""
+    """Return a program's output; LabError with its message if it fails, as on a full disk."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
     )
@@ -145,13 +145,13 @@ def call(command: Sequence[str]) -> str:
 
 
 def version(tool: Tool) -> str:
-    """A program's own version line."""
+    """Return a program's version line."""
     return call([path(tool), "--version"]).partition("\n")[0].strip()
 
 
 @functools.cache
 def qemu_version() -> str:
-    """QEMU's own version line, part of what identifies a run."""
+    """Return QEMU's version line, which is part of a run's identity."""
     return version(QEMU)
 
 
@@ -183,14 +183,14 @@ def sha256(path: Path) -> str:
 
 @functools.cache
 def fio_version() -> str:
-    """fio's own version, part of what identifies a run."""
+    """Return fio's version, which is part of a run's identity."""
     return version(FIO)
 
 
 def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
-    """The shared libraries (and the loader) that `program` needs, by absolute path.
+    """Return the absolute paths of the shared libraries and the loader that `program` needs.
 
-    They are looked for in `folders` first.
+    The loader searches `folders` first.
     """
     # What the user has set for the loader is for other programs.
     searched = os.environ.get("PATH", os.defpath)

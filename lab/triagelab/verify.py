@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether a scheduler does what it must: checks, each a script, run in guests.
+"""Verification of a scheduler: checks, each one a script, run in guests.
 
-A check says in its first lines what it guards and on which machines it runs. Guests run
-checks one after another; after one that failed, the rest go on in a fresh guest.
+The first lines of a check say what it guards and on which machines it runs. A guest runs
+checks one after another; after a failure, the remaining checks run in a fresh guest.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from triagelab import execute, machines, modules, programs, tools
 from triagelab.kernels import Kernel
 from triagelab.machines import BootError, GuestError
 
-#: The checks of schedulers.
+#: The folder of the checks.
 CHECKS = modules.SOURCE.parent / "tests/kernel"
 
 _SKIPPED = 77
@@ -38,7 +38,7 @@ _MEMORY_MB = 1024
 
 @dataclass(frozen=True)
 class Place:
-    """A machine to run a check on, with so many CPUs."""
+    """A machine for a check, with its number of CPUs."""
 
     machine: str
     cpus: int
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Check:
-    """One property of a scheduler: a script, what it guards, where it says it runs."""
+    """One property of a scheduler: a script, what it guards, and where it runs."""
 
     script: Path
     guards: str
@@ -57,12 +57,12 @@ class Check:
 
     @property
     def name(self) -> str:
-        """The script's name without its ending."""
+        """Return the script's name without its suffix."""
         return self.script.stem
 
 
 def read(script: Path) -> Check:
-    """The check in `script`, from the comment that it begins with."""
+    """Read a check from the comment at the start of `script`."""
     comment = re.match(r"#.*\n(?:#.*\n)*", script.read_text())
     assert comment is not None, script
     lines = [line.removeprefix("#").strip() for line in comment[0].splitlines()]
@@ -77,16 +77,16 @@ def read(script: Path) -> Check:
 
 
 def checks(folder: Path = CHECKS) -> list[Check]:
-    """The checks in a folder, in order."""
+    """Return the checks in a folder, in order."""
     return [read(script) for script in sorted(folder.glob("[0-9][0-9]-*.sh"))]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a check.
+    """The result of a check.
 
-    status   its exit status, None if the guest ended before it did
-    log      what it printed, or why there is none
+    status   its exit status, None if the guest ended before the check did
+    log      its output, or the reason why there is none
     seconds  of the guest's time
     """
 
@@ -98,12 +98,12 @@ class Result:
 
     @property
     def state(self) -> str:
-        """`pass`, `skip` or `fail`."""
+        """Return `pass`, `skip` or `fail`."""
         return {0: "pass", _SKIPPED: "skip"}.get(-1 if self.status is None else self.status, "fail")
 
     @property
     def reason(self) -> str:
-        """Why it was skipped, or the last it said before it failed."""
+        """Return the reason of a skip, or the last lines before a failure."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         if self.state == "skip":
             return next((line[6:] for line in lines if line.startswith("SKIP: ")), "")
@@ -111,12 +111,12 @@ class Result:
 
     @property
     def measured(self) -> list[str]:
-        """Figures it reports, beside its verdict."""
+        """Return the figures that the check reports beside its verdict."""
         lead = "measured: "
         return [line.removeprefix(lead) for line in self.log.splitlines() if line.startswith(lead)]
 
     def record(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """Return the result as a JSON object."""
         return {
             "check": self.check.name,
             "guards": self.check.guards,
@@ -130,7 +130,7 @@ class Result:
 
 @dataclass
 class Guest:
-    """Checks to run one after another for one scheduler in one place."""
+    """Checks to run one after another, for one scheduler in one place."""
 
     kernel: Kernel
     scheduler: str
@@ -144,7 +144,7 @@ class Guest:
 def guests(
     kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
 ) -> list[Guest]:
-    """Guests for all places of the checks; for `sim` as many as can run side by side."""
+    """Return guests for all places of the checks; for `sim` as many as can run side by side."""
     by_place: dict[Place, list[Check]] = defaultdict(list)
     for check in chosen:
         for place in check.places:
@@ -169,12 +169,12 @@ def guests(
 def run(
     guests: Sequence[Guest], finished: Callable[[Result], None] = lambda result: None
 ) -> list[Result]:
-    """Run the checks of all guests, telling `finished` of each; StoppedError when told to stop."""
+    """Run the checks of all guests, and call `finished` with each; StoppedError on a stop."""
     prepared = [(guest, _prepare(guest)) for guest in guests]
 
     async def everything() -> None:
         for place in sorted({guest.place for guest, _ in prepared}, key=str):
-            # No more CPUs than cores, unless one guest has: what is in real time must go on.
+            # No more CPUs than cores, as time is real; a guest with more CPUs runs alone.
             free = asyncio.Semaphore(max(machines.cores() // place.cpus, 1))
 
             async def one(
@@ -199,7 +199,7 @@ async def _through(
     boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
     finished: Callable[[Result], None],
 ) -> None:
-    """Run a guest's checks, booting again after each that failed."""
+    """Run a guest's checks; boot again after each failure."""
     left = list(guest.checks)
     while left:
         results = await boots(left, guest.folder / str(len(guest.checks) - len(left)))
@@ -210,11 +210,11 @@ async def _through(
 
 
 def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
-    """What boots a guest for some of its checks, to the first that fails."""
+    """Return a function that boots a guest for some checks and stops at the first failure."""
     machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
     sources = sorted(CHECKS.glob("tools/*.c"))
     built = {f"tools/{source.stem}": programs.static(source) for source in sources}
-    # busybox's makes no journal.
+    # busybox's mke2fs makes no journal.
     tools.require([tools.MKE2FS])
     mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
 
@@ -239,7 +239,7 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
             await machine.run(job, folder)
         except BootError:
             raise
-        except GuestError as error:  # any other is the lab's own, no scheduler's failure
+        except GuestError as error:  # other errors are the lab's, not the scheduler's
             return results_of_a_dead_guest(
                 wanted.place, left, folder, error, time.monotonic() - begin
             )
@@ -249,7 +249,7 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
 
 
 def _script(scheduler: str, wanted: Iterable[Check]) -> str:
-    """A guest's job. What it says on the console is what a guest that dies leaves."""
+    """Return a guest's job. Its console output survives if the guest dies."""
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
         # With a lock never let go nothing might run that could tell.
@@ -267,12 +267,12 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
 
 
 def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
-    """The results of the checks that a guest got to, which is one at least."""
+    """Return the results of the checks that a guest began; at least one."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"
         words = record.read_text().split() if record.exists() else []
-        if len(words) != 3:  # nothing is in it where the guest had no memory left for it
+        if len(words) != 3:  # empty if the guest had no memory left to write it
             break
         status, begun, ended = words
         log = (out / f"{check.script.name}.log").read_text(errors="replace")
@@ -290,13 +290,13 @@ def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]
 def results_of_a_dead_guest(
     place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
 ) -> list[Result]:
-    """By its console: what had ended before, and the check that it died in."""
+    """Read from the console which checks had ended, and blame the next one for the death."""
     said = (folder / "console.log").read_text(errors="replace")
     ended = dict(re.findall(r"^check (\S+) ended (.*?)\r?$", said, re.M))
     found: list[Result] = []
     for check in wanted:
         status, _, reason = ended.get(check.script.name, "").partition(": ")
-        # If it died after the last had ended, it died of it; one that failed was the last.
+        # The last check is to blame if all had ended; after a failed one no other began.
         if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
             found.append(Result(check, place, None, str(error), seconds))
             break
@@ -308,7 +308,7 @@ _COLOURS = {"pass": "green", "skip": "yellow", "fail": "red"}
 
 
 def table(record: Mapping[str, Any]) -> Table:
-    """What verify.json holds, for a terminal."""
+    """Build a terminal table from verify.json."""
     made = Table("check", "guards", "machine", "result", "s", box=None, pad_edge=False)
     made.columns[-1].justify = "right"
     for check in record["checks"]:
@@ -316,7 +316,7 @@ def table(record: Mapping[str, Any]) -> Table:
         said = [f"skip: {check['reason']}" if state == "skip" else state, *check["measured"]]
         made.add_row(
             check["check"],
-            # In a column of a table there is room for what leads to a sentence's details.
+            # A table's column has room for the first clause only.
             Text(re.split(r"[:;.](?:\s|$)", check["guards"], maxsplit=1)[0]),
             check["machine"],
             Text("FAIL" if state == "fail" else "; ".join(said), style=_COLOURS[state]),

@@ -8,7 +8,7 @@ from triagelab.commands import options
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `modules`."""
     build = commands.add_parser("modules", help="build the kernel modules")
     options.add_kernel(build)
     build.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")

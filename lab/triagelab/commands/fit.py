@@ -15,7 +15,7 @@ from triagelab.simulator import Simulator
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `fit`."""
     fit = commands.add_parser(
         "fit", help="a drive by name, for --device, from a folder of fio's JSON results"
     )
@@ -103,7 +103,7 @@ def _fit(given: argparse.Namespace) -> int:
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """A drive with its points and without parameters."""
+    """Return a drive with its points, and no parameters yet."""
     return drives.Drive(
         name=name,
         kind="",
@@ -125,7 +125,7 @@ def _unfitted(
 
 
 def _table(compared: list[fitting.Compared]) -> Table:
-    """Measured beside modelled."""
+    """Build a table of measured and modelled figures."""
     table = Table("role", "bytes", "depth", "figure", "measured", "model", "off", box=None)
     for each in compared:
         for key, off in each.errors.items():

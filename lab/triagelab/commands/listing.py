@@ -10,7 +10,7 @@ from triagelab.commands import options, telling
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `list`."""
     listing = commands.add_parser("list", help="experiments, schedulers, devices, kernels found")
     listing.add_argument(
         "what",

@@ -16,7 +16,7 @@ from triagelab.errors import LabError, unknown
 
 
 def add(commands: options.Commands) -> None:
-    """Add its arguments."""
+    """Add the arguments of `matrix`."""
     matrix = commands.add_parser(
         "matrix", help="build for the oldest and the newest kernels, verify on each"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What several commands take, and what follows from it alone."""
+"""Options that several commands share, and choices that depend on options only."""
 
 import argparse
 import glob
@@ -9,17 +9,17 @@ from typing import TypeAlias
 from triagelab import execute, kernels, rundir
 from triagelab.errors import RequestError, unknown
 
-#: What a command adds itself to.
+#: The parser that a command adds itself to.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-#: What follows the name of a folder that nobody chose: when it was begun (rundir.new_folder).
+#: Pattern of the start time in a folder's default name (rundir.new_folder).
 _DATE = f"{'[0-9]' * 8}-{'[0-9]' * 6}"
 
 
 def add_kernel(
     parser: argparse.ArgumentParser, default: str | None = kernels.DEFAULT_SERIES
 ) -> None:
-    """Which kernel."""
+    """Add --kernel."""
     parser.add_argument(
         "--kernel",
         metavar="K",
@@ -30,7 +30,7 @@ def add_kernel(
 
 
 def add_dask(parser: argparse.ArgumentParser) -> None:
-    """Whose computers."""
+    """Add --dask."""
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
@@ -39,7 +39,7 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 
 def require_known(machine: str, given: argparse.Namespace) -> None:
-    """The machine is one, and Dask can have it."""
+    """Raise RequestError for an unknown machine, or one that Dask cannot serve."""
     if machine not in ("host", "sim", "vm"):
         raise unknown("machine", machine, ["host", "sim", "vm"])
     if given.dask and machine != "sim":
@@ -50,7 +50,7 @@ def require_known(machine: str, given: argparse.Namespace) -> None:
 
 
 def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
-    """Where runs are carried out; Dask is imported for who asks for it alone."""
+    """Return the executor for the runs; import Dask only if it is used."""
     if given.dask is None or machine != "sim":
         return execute.here
     from triagelab import cluster
@@ -59,9 +59,9 @@ def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
 
 
 def folder(given: argparse.Namespace, name: str, record: str) -> Path:
-    """What --out says, or a new one called `name`; with --resume the newest that has `record`."""
+    """Return --out, or a new folder `name`; with --resume the newest that has `record`."""
     if given.out is None and given.resume:
-        # The date and no more: another experiment's name may begin with this one's.
+        # Match the full date: another experiment's name may begin with this one's.
         found = sorted(Path("results").glob(f"{glob.escape(name)}-{_DATE}/{record}"))
         if not found:
             raise RequestError(f"nothing to resume: there is no results/{name}-DATE")
@@ -70,7 +70,7 @@ def folder(given: argparse.Namespace, name: str, record: str) -> Path:
 
 
 def given_words(given: argparse.Namespace) -> list[str]:
-    """What was given of that which `run` and `study` both take."""
+    """Return the given options that `run` and `study` have in common, for --resume."""
     words = ["--allow-write"] if given.allow_write else []
     for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
         if getattr(given, option) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where it is measured, for one at a time: this computer in real time, and a disk of it."""
+"""Places of measurement that only one process may use: the computer's time, and a disk."""
 
 import argparse
 import contextlib
@@ -11,15 +11,15 @@ from triagelab import disks, host, putback, rundir, tools
 from triagelab.commands import telling
 from triagelab.errors import RequestError
 
-#: Held by who measures in real time on this computer.
+#: Held while an experiment measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 
 
 @contextlib.contextmanager
 def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
-    """In real time a second experiment would be in the first one's figures.
+    """Hold the lock for real-time measurement: two experiments would disturb each other.
 
-    Who `waits` says so and does; for others it is an error.
+    If the lock is taken, wait for it if `waits`, else raise an error.
     """
     if machine == "sim":
         yield
@@ -39,7 +39,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
-    """The disk of this computer that --machine host runs on, held; None for other machines."""
+    """Hold the disk for --machine host and yield it; yield None for other machines."""
     if machine != "host":
         if given.allow_write:
             raise RequestError("--allow-write is for --machine host: no other has anything to lose")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`report`: the report again, and what `run` and `study` show at their end."""
+"""`report`: make the report again; also the output at the end of `run` and `study`."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from triagelab.errors import RequestError
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `report`."""
     again = commands.add_parser("report", help="the report again from what was measured")
     again.add_argument("directory", metavar="DIR", type=Path)
     again.set_defaults(command=_report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From what `run` and `study` are asked for to what is to be run."""
+"""Turning the options of `run` and `study` into a plan's setup."""
 
 import argparse
 import functools
@@ -32,7 +32,7 @@ def prepare(
     machine: str,
     held: host.Held | None,
 ) -> tuple[plan.Setup, str]:
-    """Everything the request names, found and made ready; an error before anything is run."""
+    """Find and prepare everything that the request names; raise errors before any run."""
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
         raise RequestError(f"--repeats {repeats}: expected 1 or more")
@@ -97,7 +97,7 @@ def _setup_on(
     repeats: int,
     extra: dict[str, Path],
 ) -> plan.Setup:
-    """The same for a disk of this computer."""
+    """Return the setup for a disk of this computer."""
     experiment, virtual = experiment.on_hardware()
     workloads = [experiment.workload_at(where) for where in experiment.points]
     for workload in workloads:
@@ -142,7 +142,7 @@ def _setup_on(
 def _built(
     kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
-    """The modules of ours that are asked for, built for `kernel`."""
+    """Return our modules that the request needs, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
     for driver in {device.module for device in on if device.module}:
         if (modules.SOURCE / driver).is_dir():
@@ -155,9 +155,9 @@ def _built(
 
 @functools.cache
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
-    """Our modules by their files' names, the same for all of a study's 29 measures.
+    """Return our modules by file name.
 
-    Asked once: make takes two seconds to find nothing to do.
+    Cached, because all 29 measures of a study ask: make takes two seconds to find no work.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
@@ -165,7 +165,7 @@ def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
 def schedulers_of(
     text: str | None, default: tuple[str, ...], extra: dict[str, Path]
 ) -> tuple[str, ...]:
-    """What --schedulers says, else the default and what --module adds to it."""
+    """Parse --schedulers; without it, return the default and the schedulers of --module."""
     chosen = (
         tuple(text.split(","))
         if text
@@ -179,7 +179,7 @@ def schedulers_of(
 
 
 def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
-    """What --vary says: values by name, numbers as numbers."""
+    """Parse --vary: values by name, numbers as int."""
     vary: dict[str, tuple[settings.Value, ...]] = {}
     for pair in pairs:
         name, _, values = pair.partition("=")
@@ -210,7 +210,7 @@ def _require_one_reading(where: str, text: str) -> None:
 def _settings(
     given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
 ) -> dict[str, settings.Value]:
-    """What --set and --cpus say, by name; and that it and --vary speak of schedulers chosen."""
+    """Parse --set and --cpus; check that they and --vary name only chosen schedulers."""
     changes: dict[str, settings.Value] = {}
     for pair in given.set:
         key, equals, value = pair.partition("=")

@@ -11,7 +11,7 @@ from triagelab.errors import LabError
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `run`."""
     run = commands.add_parser("run", help="run an experiment, or a fio job file of yours")
     run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
     run.add_argument("--quick", action="store_true", help="the experiment's quick variant")
@@ -81,7 +81,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _out(given: argparse.Namespace) -> Path:
-    """The run directory: what --out says, or a new one; with --resume the newest there is."""
+    """Return --out or a new run directory; with --resume the newest one."""
     return options.folder(given, Path(given.experiment).stem, "environment.json")
 
 

@@ -123,7 +123,7 @@ def _carry_out(
 
 
 def _tell(given: argparse.Namespace, result: storm.Result) -> None:
-    """Tell a failure: the seed, how to replay it, what failed, what the CPUs did last."""
+    """Print a failure: the seed, how to replay it, the reason, and the CPUs' last steps."""
     words = ["./triage", "storm", given.scheduler, "--replay", result.storm.replay]
     words += ["--debug"] if given.debug else []
     words += ["--kernel", given.kernel] if given.kernel != kernels.DEFAULT_SERIES else []

@@ -13,7 +13,7 @@ from triagelab.errors import LabError, RequestError
 
 @dataclass(frozen=True)
 class _Part:
-    """A measure of the study, made ready."""
+    """A measure of the study, with its setup."""
 
     measure: study.Measure
     setup: plan.Setup
@@ -25,7 +25,7 @@ class _Part:
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `study`."""
     whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
     whole.add_argument("--quick", action="store_true", help="its quick part: 20 min on 2 cores")
     whole.add_argument("--schedulers", metavar="A,B", help="which, in place of the study's")
@@ -60,7 +60,7 @@ def _study(given: argparse.Namespace) -> int:
 def _parts(
     given: argparse.Namespace, whole: study.Study, held: host.Held | None
 ) -> tuple[list[_Part], dict[str, str]]:
-    """The measures that can be had on what the user chose, and why the others cannot."""
+    """Return the measures that the chosen options allow, and why others are left out."""
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
@@ -86,7 +86,7 @@ def _parts(
 def _to_take_over(
     given: argparse.Namespace, held: host.Held | None, out: Path
 ) -> dict[str, plan.Setup]:
-    """The measures of the quick study, where `out` has that and the whole one is asked for."""
+    """Return the measures of the quick study if the full one is to continue in its `out`."""
     record = out / studyreport.RECORD
     if not record.exists() or samples.read_json(record)["quick"] == given.quick:
         return {}
@@ -103,10 +103,10 @@ def _measure_study(
     quick: dict[str, plan.Setup],
     out: Path,
 ) -> int:
-    """Carry out all measures as one plan: those in virtual time first, side by side."""
+    """Carry out all measures as one plan: first those in virtual time, side by side."""
     rundir.require_space(out)
-    # All of them are checked before the first is changed, and the record is the last to change:
-    # who is stopped on the way can ask for the whole again.
+    # Check all measures before changing any, and change the record last: a user who stops this
+    # in between can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts
@@ -131,8 +131,8 @@ def _measure_study(
         with telling.progress(total, total - sum(map(len, left.values())), quiet=False) as step:
             for machine, tasks in left.items():
                 if not tasks:
-                    continue  # and nobody to wait for
-                # Hours may have gone into what is measured before it comes to this.
+                    continue  # do not wait for the lock
+                # Waits: hours of earlier measurement would be wasted by an error here.
                 with places.measuring_alone(machine, waits=True):
                     results += execute.execute(
                         tasks, options.executor(given, machine), telling.tells(step)

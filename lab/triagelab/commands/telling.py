@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is said on the way, and how far it is."""
+"""Messages on the way: progress, failures, and how to go on."""
 
 import contextlib
 import time
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from triagelab import execute
 
-INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 
 error = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
@@ -20,8 +20,9 @@ output = Console(highlight=False)
 def progress(
     total: int, done: int, quiet: bool, what: str = "measuring"
 ) -> Iterator[Callable[[str, str], None]]:
-    """What to call with a name and how it ended: a bar with the time left on a terminal,
-    a line each elsewhere; nothing for --json.
+    """Yield a function to call with each finished item's name and state.
+
+    On a terminal it moves a bar with the time left; elsewhere it prints a line; for --json nothing.
     """
     if quiet or not output.is_terminal:
         count = iter(range(1, total - done + 1))
@@ -38,7 +39,7 @@ def progress(
         yield line
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Runs take long: the time left is reckoned from those of the last hour.
+    # Runs take long: estimate the time left from the last hour.
     bar = Progress(*columns, console=output, transient=True, speed_estimate_period=3600)
     with bar:
         task = bar.add_task("", total=total, completed=done)
@@ -46,18 +47,18 @@ def progress(
 
 
 def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
-    """What to call with each run's result, for `progress`."""
+    """Return a function that passes a run's result on to `progress`."""
     return lambda result: step(result.run.id, "failed" if result.reason else "done")
 
 
 def tell_failed(failed: list[execute.Result]) -> None:
-    """Which runs failed, and why."""
+    """Print which runs failed, and why."""
     for result in failed:
         error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
 
 
 def tell_again(failed: int, total: int, command: str) -> None:
-    """How to try those again that failed."""
+    """Print the command that tries failed runs again."""
     error.print(
         f"{failed} of {total} runs failed. Try them again with:\n  {command}",
         markup=False,
@@ -66,7 +67,7 @@ def tell_again(failed: int, total: int, command: str) -> None:
 
 
 def tell_interrupted(command: str) -> int:
-    """How to go on; returns the exit status."""
+    """Print the command that resumes; return the exit status."""
     error.print(
         f"triage: interrupted; finished runs are kept. Go on with:\n  {command}",
         markup=False,

@@ -16,7 +16,7 @@ from triagelab.errors import RequestError, unknown
 
 
 def add(commands: options.Commands) -> None:
-    """Its arguments."""
+    """Add the arguments of `verify`."""
     proof = commands.add_parser("verify", help="check that a scheduler does what it must")
     proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
     add_what(proof)
@@ -32,7 +32,7 @@ def add(commands: options.Commands) -> None:
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:
-    """Add which kernel, and which module if it is not ours."""
+    """Add the options for the kernel, and for a module of the user's."""
     parser.add_argument(
         "--debug",
         action="store_true",
@@ -50,7 +50,7 @@ def add_what(parser: argparse.ArgumentParser) -> None:
 def prepared(
     given: argparse.Namespace, with_yield_points: bool = False
 ) -> tuple[kernels.Kernel, tuple[Path, ...]]:
-    """Return the kernel that was asked for, and all modules a guest may load."""
+    """Return the chosen kernel, and all modules that a guest may load."""
     name = given.kernel
     if given.debug and not kernels.looks_for_bugs(name):
         name += kernels.DEBUG
@@ -85,7 +85,7 @@ def built_for(
 
 
 def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
-    """The user's module, if there is one; an error if nothing has such a scheduler."""
+    """Return the user's module, if any; raise an error if the scheduler is not known."""
     if module is None:
         known = [*modules.KERNELS_OWN, *modules.own_schedulers()]
         if name not in known:
@@ -98,7 +98,7 @@ def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
 
 
 def checks_named(names: list[str] | None) -> list[verify.Check]:
-    """The checks with these names or numbers, all if there are none."""
+    """Return the checks with these names or numbers, or all if there are none."""
     every = verify.checks()
     if not names:
         return every
@@ -130,7 +130,7 @@ def _carry_out_checks(
 def record_of(
     scheduler: str, kernel: kernels.Kernel, guests: list[verify.Guest], quiet: bool
 ) -> dict[str, Any]:
-    """Run the guests' checks; returns what verify.json holds."""
+    """Run the guests' checks; return the content of verify.json."""
     total = sum(len(guest.checks) for guest in guests)
     begin = time.monotonic()
     with telling.progress(total, 0, quiet=quiet, what="checking") as step:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest boots into, an initramfs with the tools and modules, and the job's archive.
+"""The guest's two archives: an initramfs with tools and modules, and the job's archive.
 
-The first is made once for each kernel; the guest fetches the second when it has booted.
-Modules of ours travel with the job that needs them: a change to one leaves every other
-run as it was.
+The initramfs is made once for each kernel; the guest fetches the job's archive after it
+has booted. Our own modules are part of the job that needs them, so a change to one does
+not change the other runs.
 """
 
 import gzip
@@ -26,7 +26,7 @@ from triagelab.kernels import Kernel
 FILES = Path(__file__).parent
 _ARCHIVE = "base.cpio"
 
-#: Kernel modules that guests may need, shipped where the kernel has them as modules.
+#: Kernel modules that guests may need; shipped if the kernel has them as modules.
 _KERNEL_MODULES = (
     "configfs",
     "virtio_pci",
@@ -35,13 +35,13 @@ _KERNEL_MODULES = (
     "kyber-iosched",
     "bfq",
     "ext4",
-    "crc32c_generic",  # which ext4 asks for by the algorithm's name
+    "crc32c_generic",  # ext4 requests it by the algorithm's name
     "loop",
 )
 
 
 def has_module(kernel: Kernel, name: str) -> bool:
-    """Whether the kernel has `name`, built in or as a module."""
+    """Return True if the kernel has `name`, built in or as a module."""
     wanted = _normal(name)
     return any(
         wanted in map(_normal, _lines(kernel.modules / listing))
@@ -58,7 +58,7 @@ class Base:
 
     @property
     def archive(self) -> Path:
-        """The file."""
+        """Return the archive's path."""
         return self.folder / _ARCHIVE
 
     @cached_property
@@ -68,7 +68,7 @@ class Base:
 
 
 def base(kernel: Kernel) -> Base:
-    """The initramfs for `kernel`; made once."""
+    """Return the initramfs for `kernel`; it is made once."""
     tools.require(tools.RUN)
     binaries = {
         "bin/busybox": Path(tools.path(tools.BUSYBOX)).resolve(),
@@ -105,10 +105,10 @@ def pack_job(
     modules: Iterable[Path],
     output: Path,
 ) -> None:
-    """Write the archive `output` of a job for a guest that has booted into `base`.
+    """Write the archive `output` of a job for a guest that has booted `base`.
 
-    `files` maps a path under /job to what to `install` there. `modules` can be had with
-    modprobe.
+    `files` maps a path under /job to the content to `install` there. `modules` are available
+    to modprobe.
     """
     with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
         stage = Path(scratch)
@@ -154,7 +154,7 @@ def archive(stage: Path, output: Path) -> None:
 
 
 def install(content: Path | str, target: Path) -> None:
-    """Copy a file, or write a text; text whose first line is a `#!` is made executable."""
+    """Copy a file, or write a text; a text that starts with `#!` becomes executable."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, Path):
         shutil.copyfile(content, target)
@@ -170,7 +170,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _normal(path: str) -> str:
-    """A module's name from its path: no folder, no endings, dashes as the kernel has them."""
+    """Return a module's name from its path: no folder, no suffix, underscores for dashes."""
     return Path(path).name.split(".ko")[0].replace("-", "_")
 
 
@@ -207,7 +207,7 @@ def _stage_modules(kernel: Kernel, stage: Path) -> Path:
 
 
 def _module(path: Path) -> bytes:
-    """A module's ELF, whatever the distribution packed it with."""
+    """Return a module's ELF, decompressed from the distribution's format."""
     data = path.read_bytes()
     match path.suffix:
         case ".xz":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bare computer has what runs take before the first test, whichever that is."""
+"""Preparation of a bare computer: install the tools of runs before the first test."""
 
 import pytest
 from triagelab import tools
@@ -7,5 +7,5 @@ from triagelab import tools
 
 @pytest.fixture(scope="session", autouse=True)
 def programs() -> None:
-    """Installed where root may; else every test says what is missing."""
+    """Install the tools if root may; otherwise every test says what is missing."""
     tools.require((*tools.RUN, *tools.RUN_ON_HOST, *tools.BUILD))

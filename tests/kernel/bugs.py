@@ -16,7 +16,7 @@ PATCH = tools.Tool("patch", "patch")
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug of a scheduler's, as a patch, and what must catch it, saying what (a pattern)."""
+    """A bug as a patch of a scheduler, the check that must catch it, and its message's pattern."""
 
     patch: Path
     scheduler: str
@@ -46,7 +46,7 @@ def seeded() -> Iterable[Bug]:
 
 
 def put(bug: Bug, stage: Path) -> Path:
-    """A copy of a scheduler's source, in the new folder `stage`, with a bug in it."""
+    """Copy a scheduler's source with a bug into the new folder `stage`."""
     shutil.copytree(modules.SOURCE / bug.scheduler, stage / "kernel" / bug.scheduler)
     command = [tools.path(PATCH), "-s", "-f", "-p1", "-d", str(stage), "-i", str(bug.patch)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What takes minutes to build is begun with the first test: most leave a core idle."""
+"""Slow builds start with the first test: most tests leave a core idle."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ import sys
 import pytest
 from triagelab import kernels
 
-#: Behind everything else that runs, also where a session's processes are scheduled as one.
-#: Told to end it takes with it what it has started.
+#: At the lowest priority, also if a session's processes are scheduled as one. On a signal
+#: the builder ends all processes that it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab import kernels
@@ -28,9 +28,9 @@ builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin to build the debug kernels that selected tests name by their `series`.
+    """Start to build the debug kernels that selected tests name by their `series`.
 
-    Whoever needs one waits for that, or makes it himself if that has failed, and then tells why.
+    A test that needs one waits for it. If the build failed, the test builds again and says why.
     """
     if session.config.option.collectonly:
         return
@@ -55,7 +55,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave nothing running."""
+    """End the builder and its processes."""
     for build in config.stash.get(builds, []):
         build.terminate()
         build.wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What compat/generate.py makes of a kernel's types: offsets, shapes, and what it refuses."""
+"""compat/generate.py's view of a kernel's types: offsets, shapes, and refusals."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ from triagelab import modules
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    """The program as a module."""
+    """Import the program as a module."""
     folder = modules.SOURCE / "compat"
     sys.path.insert(0, str(folder))
     try:
@@ -67,7 +67,7 @@ def test_each_member_that_offsetof_takes_has_an_offset(generate: ModuleType) -> 
 
 
 def operations(generate: ModuleType, **changed: str) -> str:
-    """The struct of a scheduler's operations in the newest shapes, but those that are given."""
+    """Return a scheduler's operations struct in the newest shapes, except for those given."""
     lines = ["struct elevator_mq_ops {"]
     for name, shapes in generate.OPERATIONS.items():
         shape = changed.get(name, next(iter(shapes)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel modules' source: what is free of kernel calls is tested here, all of it is checked."""
+"""The modules' source: parts without kernel calls are tested here, and all of it is checked."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
         shutil.copy(modules.SOURCE / name, without / name)
     places = 0
     for path in (without / "triage").glob("*.[ch]"):
-        # Lines keep their numbers: warnings have them.
+        # Keep line numbers: warnings refer to them.
         text, count = re.subn(r"\byield_point\(\);", ";", path.read_text())
         path.write_text(text.replace('#include "yield.h"', ""))
         places += count

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs the checks in this folder (NN-name.sh) in guests: each with each scheduler.
+"""The checks in this folder (NN-name.sh), each run in a guest with each scheduler.
 
-All that are selected run first, a guest for each scheduler and place, guests side by side; then
+All selected checks run first, in one guest for each scheduler and place, side by side; then
 each test reads its own result.
 """
 
@@ -16,7 +16,7 @@ from triagelab import kernels, modules, verify
 
 @dataclass(frozen=True)
 class Case:
-    """One check, for one scheduler, somewhere."""
+    """One check, for one scheduler, in one place."""
 
     check: verify.Check
     scheduler: str
@@ -27,10 +27,10 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: Checks of faults and changes under load: `./triage verify` runs every check everywhere, these
-#: tests a selection that takes minutes.
+#: Checks of faults and changes under load. `./triage verify` runs every check everywhere; these
+#: tests run a selection that takes minutes.
 FAULTS = "15"
-#: In real time, on 6.12: those that are about several CPUs.
+#: In real time, on 6.12: checks that need several CPUs.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
@@ -74,14 +74,14 @@ def cases() -> Iterator[Case]:
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[Case, verify.Result]:
-    """What became of every selected case."""
+    """Run every selected case; return the results."""
     selected: dict[tuple[str, verify.Place, str], list[Case]] = defaultdict(list)
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.obj is test_check:
             case = cast(Case, item.callspec.params["case"])
             selected[case.scheduler, case.place, case.series].append(case)
     guests = {}
-    # Those of a debug kernel last: it is being built meanwhile.
+    # Cases of a debug kernel come last: it is being built meanwhile.
     for debug in (False, True):
         those = [key for key in selected if kernels.looks_for_bugs(key[2]) == debug]
         for scheduler, place, series in those:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each check can fail: the bugs in seeded/, put into copies of our schedulers, are each caught.
+"""Each check can fail: it catches its bugs in seeded/, put into copies of our schedulers.
 
-All that are selected are built by one make for each kernel, then run first, guests side by side;
+One make builds all selected bugs for each kernel. They run first, in guests side by side;
 then each test reads its own result.
 """
 
@@ -53,7 +53,7 @@ def build(
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[bugs.Bug, verify.Result]:
-    """What the check that must catch a bug said, for every selected bug."""
+    """Run every selected bug; return the output of the check that must catch it."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     selected = [
         cast(bugs.Bug, item.callspec.params["bug"]) for item in items if item.obj is test_caught

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Looks at pages in headless Chromium, and says what was drawn and what went wrong."""
+"""Opening pages in headless Chromium, and reporting what was drawn and what failed."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# Put at the head of a page: writes down what goes wrong, and what was drawn.
+# Inserted at the head of a page: records errors and drawings.
 PROBE = """<script>
 const wrong = [];
 window.addEventListener("error", event => wrong.push("error: " + event.message), true);
@@ -42,8 +42,8 @@ window.addEventListener("load", () => later(500, () => {
   });
 }));
 </script>"""
-# Around the pages, for a window of Chromium cannot be as narrow as a telephone.  They lie
-# upon each other, because what is out of sight is drawn late.
+# Frames around the pages, because a Chromium window cannot be as narrow as a phone.  They
+# overlap, because Chromium draws hidden content late.
 FRAMES = """<pre id="seen"></pre>
 <script>
 const found = {};
@@ -64,7 +64,7 @@ Seen = dict[str, dict[str, Any]]
 
 
 def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
-    """What the probe saw of each page, of which there are the text and the window's width."""
+    """Return the probe's record of each page, given as its text and the window's width."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no chromium: apt install chromium")
@@ -88,7 +88,7 @@ def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
 
 
 def assert_readable(seen: Mapping[str, Any]) -> None:
-    """Nothing went wrong, was fetched, or sticks out, and every chart is drawn."""
+    """Assert that nothing failed, was fetched or sticks out, and that every chart is drawn."""
     assert seen["wrong"] == []
     assert seen["fetched"] == []
     assert seen["overflow"] <= 0

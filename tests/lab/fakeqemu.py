@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A program in QEMU's place: what the lab does with runs is tested without a guest.
+"""A program in place of QEMU, which tests how the lab handles runs, without a guest.
 
 It takes QEMU's options, writes a state when told to, reads the job from the archive, and
 leaves what a guest would: figures that depend on the scheduler and the repeat alone.
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> None:
         if not once.exists():
             once.touch()
             os.kill(os.getppid(), signal.Signals[wrong[0]])
-            signal.pause()  # whoever it was takes us along
+            signal.pause()  # the parent ends us too
     random = np.random.default_rng([int(repeat), *scheduler.encode()])
     slower = 1.0 + len(scheduler) / 10
     jobs = {name: Load(500 / slower, 1000 * slower, 0.1) for name in sections}
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> None:
 
 
 def obey() -> None:
-    """Do as the monitor's commands say, up to the last: the state has been written, or goes on."""
+    """Follow the monitor's commands to the last: the state has been written, or the run goes on."""
 
     def say(**message: object) -> None:
         print(json.dumps(message), flush=True)

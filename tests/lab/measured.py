@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All that charts are made from, of a made-up experiment."""
+"""A made-up experiment, with everything that charts are made from."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ class Case:
 
     @property
     def view(self) -> View:
-        """The only one."""
+        """Return the only view."""
         (view,) = self.views
         return view
 
@@ -38,11 +38,11 @@ def case(folder: Path, bench: rundirs.Bench) -> Case:
 
 
 def drawn(chart: Chart) -> dict[str, Any]:
-    """What plotly is given."""
+    """Return plotly's input."""
     loaded: dict[str, Any] = json.loads(chart.drawing)
     return loaded
 
 
 def plain(text: str) -> str:
-    """With spaces of one kind."""
+    """Replace all kinds of spaces by one."""
     return text.replace("\u202f", " ").replace("\u00a0", " ")

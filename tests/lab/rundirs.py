@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Makes run directories for tests: what a guest would have left behind, without one.
+"""Run directories for tests: a guest's results, made without a guest.
 
-Latencies are drawn, then written down the way fio writes them: the same histogram
-buckets, the same JSON, the same logs.  `tests/lab/data` holds output of a real fio
-that keeps this honest (see test_samples.py).
+Latencies are drawn at random, then written as fio writes them: the same histogram
+buckets, the same JSON, the same logs.  `tests/lab/data` holds the output of a real fio
+for comparison (see test_samples.py).
 """
 
 import json
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Load:
-    """What one job gets under one scheduler: requests a second, and their latency."""
+    """One job's load under one scheduler: requests a second, and their latency."""
 
     iops: float
     median_us: float
@@ -32,13 +32,13 @@ class Load:
 
 
 def unchanged(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """The same load at every point of the matrix."""
+    """Return the same load at every point of the matrix."""
     return load
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A whole experiment: for each scheduler the load of each job."""
+    """A whole experiment: the load of each job under each scheduler."""
 
     loads: dict[str, dict[str, Load]]
     device: str = "null"
@@ -51,14 +51,14 @@ class Bench:
     judged_by: tuple[str, ...] = ()
     capacity_iops: float | None = 10000.0
     failed: tuple[tuple[str, int], ...] = ()
-    starved: tuple[tuple[str, int], ...] = ()  # where the protected job completes nothing
+    starved: tuple[tuple[str, int], ...] = ()  # repeats without any request of the protected job
     noise: float = 0.02
     points: tuple[Record, ...] = ({},)
     notes: tuple[str, ...] = field(default=("The guest shares no file with the host.",))
 
 
 STUDY = Bench(
-    # Made up, in the proportions of a device that is shared unfairly.
+    # Made-up figures, in the proportions of a device that is shared unfairly.
     loads={
         "none": {"database_sim": Load(300, 3000), "backup_sim": Load(9500, 3300, bs=131072)},
         "mq-deadline": {
@@ -97,7 +97,7 @@ FLASH: Record = {
 
 
 def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """A sweep over t_apps, for STUDY: bfq and prio-basic hold the database's latency down."""
+    """Return a sweep over t_apps for STUDY: bfq and prio-basic keep the database's latency low."""
     apps = point.get("t_apps", 1)
     if job == "backup_sim":
         return replace(load, iops=load.iops * min(0.4 + 0.1 * apps, 1))
@@ -106,7 +106,7 @@ def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
 
 
 def make(out: Path, bench: Bench = STUDY) -> Path:
-    """Writes the run directory of an experiment and returns it."""
+    """Write the run directory of an experiment, and return it."""
     out.mkdir(parents=True, exist_ok=True)
     for point in bench.points:
         for scheduler, jobs in bench.loads.items():
@@ -187,7 +187,7 @@ def _run(
 def leave(
     out: Path, jobs: dict[str, Load], random: np.random.Generator, noise: float, seconds: float
 ) -> int:
-    """Writes what a guest leaves of its jobs; returns how many requests they made."""
+    """Write a guest's results of its jobs; return the number of requests."""
     parts = []
     for index, (name, load) in enumerate(jobs.items()):
         factor = float(np.exp(random.normal(0, noise)))
@@ -202,7 +202,7 @@ def leave(
 
 
 def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Record:
-    """One element of fio's `jobs`, from the total latency of each request."""
+    """Return one element of fio's `jobs`, from the total latency of each request."""
     idle: Record = {"io_bytes": 0, "total_ios": 0, "runtime": 0}
     idle |= {"lat_ns": _latency([]), "clat_ns": _latency([])}
     busy = {
@@ -222,7 +222,7 @@ def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Recor
 
 
 def bucket(nanoseconds: int) -> int:
-    """fio's histogram bucket, by its middle (stat.c, plat_val_to_idx and back)."""
+    """Return fio's histogram bucket by its middle (stat.c, plat_val_to_idx and back)."""
     shift = max(nanoseconds.bit_length() - 7, 0)
     return ((nanoseconds >> shift) << shift) + ((1 << shift) >> 1)
 
@@ -253,7 +253,7 @@ def _logs(folder: Path, index: int, latencies: Array, load: Load, seconds: float
 
 
 def _counters(path: Path, total: int, seconds: float) -> None:
-    """Half a second of start-up at full CPU, then the I/O, then nothing."""
+    """Write half a second of start-up at full CPU, then the I/O, then nothing."""
     lines = [
         "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms"
     ]
@@ -269,7 +269,7 @@ def _counters(path: Path, total: int, seconds: float) -> None:
 
 
 def _flash(path: Path, total: int, seconds: float) -> None:
-    """The drive's own counters, a moment after each sample of the guest's."""
+    """Write the drive's own counters, a moment after each sample of the guest's."""
     lines = [
         "time_ns,in_device,reads,dies,ctrl_busy_ns,bus_busy_ns,"
         "die_read_ns,die_program_ns,die_copy_ns,buffered_bytes"

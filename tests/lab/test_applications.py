@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications: found by name, told what they ask for, part of the plan and of the table."""
+"""Applications: found by name, called with their settings, part of the plan and the table."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def test_one_that_does_not_exist() -> None:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an application called `made`, a copy of another's."""
+    """Make the folder of an application called `made`, a copy of another one."""
     shutil.copytree(applications.FOLDER / "source-tree", tmp_path / "made")
     monkeypatch.setattr(applications, "FOLDER", tmp_path)
     return tmp_path / "made"
@@ -120,7 +120,7 @@ def test_what_its_file_system_was_made_of_is_in_every_name(setup: plan.Setup) ->
 
 
 def collected(out: Path, operations: str) -> pl.DataFrame:
-    """What is made of a run of an application with a job beside it."""
+    """Write the results of an application's run with a job beside it."""
     bench = Bench({"none": {"bulk": Load(500, 100)}}, repeats=1, protected="app", background=())
     rundirs.make(out, bench)
     for path, changes in (
@@ -128,7 +128,7 @@ def collected(out: Path, operations: str) -> pl.DataFrame:
         (out / "runs/none-0/run.json", {"sections": ["app", "bulk"]}),
     ):
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    shutil.rmtree(out / "runs/none-0/out/logs")  # they are of the job alone
+    shutil.rmtree(out / "runs/none-0/out/logs")  # they belong to the job only
     (out / "runs/none-0/out/operations.csv").write_text(operations)
     return samples.collect(out)
 
@@ -148,7 +148,7 @@ def test_operations_are_a_jobs_figures(tmp_path: Path) -> None:
         "max_us": max(latencies),
     }
     over_time = table.filter(pl.col("job") == "app", pl.col("metric") == "lat_us")
-    assert over_time.height == 201  # windows of 50 ms, the last with what ended at 10 s
+    assert over_time.height == 201  # windows of 50 ms; the last holds operations that ended at 10 s
     assert over_time["time_s"].is_sorted()
     assert "bulk" in table["job"].to_list()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What limited a run, as the report says it."""
+"""The bottleneck of a run, in the report's words."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_bottleneck(device: float | None, cpu: float | None, named: str) -> None
 
 
 def utilised(**used: dict[str, float]) -> View:
-    """A view of a device with dies and a bus: for each scheduler how full they are."""
+    """Return a view of a device with dies and a bus, and their utilisation by scheduler."""
     rows: list[dict[str, Any]] = [
         {"scheduler": name, "point": {}, "job": None, "metric": f"{what}_utilisation",
          "unit": "1", "mean": mean, "ci95": None, "n": 5, "starved": 0}

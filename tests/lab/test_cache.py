@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cache: entries are whole, and made once; what nobody uses goes, unless it was downloaded."""
+"""The cache: entries are whole and made once; unused ones go, unless they were downloaded."""
 
 import asyncio
 import os

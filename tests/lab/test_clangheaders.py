@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Headers configured for clang: both forms of the configuration, and the rest as it was."""
+"""Headers configured for clang: both forms of the configuration; the rest is unchanged."""
 
 from pathlib import Path
 

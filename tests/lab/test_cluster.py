@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is shipped to a cluster's workers; test_study_runs.py has whole studies there."""
+"""Shipping of files to a cluster's workers; test_study_runs.py runs whole studies there."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from triagelab.plan import Run
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And when they have ended the cluster keeps neither's in memory."""
+    """The cluster's memory holds neither shipment after both have ended."""
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

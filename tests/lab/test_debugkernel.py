@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is built here: what a configuration lost is named, and who is killed builds no longer."""
+"""Debug kernels: an option that had no effect is named, and a killed build ends."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from triagelab import debugkernel
 
-#: As the kernel's: what works is started by a make that another make has started.
+#: As in a kernel's build: a make starts another make, which starts the workers.
 MAKEFILE = "all:\n\t$(MAKE) compiler\ncompiler:\n\techo $$$$ > pid; exec sleep 600\n"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: distributions are those of the requests, and grids have each figure in its cell."""
+"""Guards: distributions match the requests, and grids have each figure in its cell."""
 
 import json
 from collections import Counter

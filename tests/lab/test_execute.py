@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is written down of a run: read again whatever became of it, and never half of it there."""
+"""Records of a run: readable however the run ended, and never half written."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from triagelab.errors import LabError
 
 
 def folder(at: Path, record: str) -> Path:
-    """A run's, with what is written down of it."""
+    """Write a run's record into its folder; return the folder."""
     (at / "run.json").write_text(record)
     return at
 

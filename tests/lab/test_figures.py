@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures as people read them."""
+"""Figures in the form that people read."""
 
 import pytest
 from triagelab.figures import digits, quantity

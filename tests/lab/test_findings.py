@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: sentences say what the figures say, and claim no difference without a verdict."""
+"""Guards: sentences match the figures, and claim no difference without a verdict."""
 
 import dataclasses
 import re
@@ -29,7 +29,7 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
 
 
 def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
-    """bfq has the lowest latency, and leaves the backup a sixth: that is not the answer."""
+    """bfq has the lowest latency but leaves the backup a sixth: it is not the answer."""
     answer = findings.answer(view(tmp_path))
     headline = plain(answer.headline)
     assert headline.startswith("Choose prio-basic: database_sim's P99 latency is ")
@@ -50,7 +50,7 @@ def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
 
 
 def choice(tmp_path: Path, **loads: tuple[float, float]) -> Choice | None:
-    """The choice between schedulers, each with its latency and the background's throughput."""
+    """Return the choice between schedulers, given their latencies and background throughputs."""
     made = {
         name: {"database_sim": Load(300, latency), "backup_sim": Load(kept, 3000, bs=131072)}
         for name, (latency, kept) in loads.items()
@@ -63,9 +63,9 @@ def test_a_scheduler_that_another_beats_is_not_worth_choosing(tmp_path: Path) ->
         tmp_path,
         none=(3000, 9000),
         best=(200, 6000),
-        beaten=(200, 3000),  # as good a latency, and a higher price
+        beaten=(200, 3000),  # an equal latency at a higher cost
         cheap=(1000, 8000),
-        pointless=(2900, 8900),  # a tenth of nothing
+        pointless=(2900, 8900),  # hardly a gain: less than a tenth
         worse=(6000, 9000),
     )
     assert found
@@ -81,7 +81,7 @@ def test_equals_are_chosen_together(tmp_path: Path) -> None:
 
 
 def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
-    """A scheduler that fails at one point does not beat one that never does."""
+    """A scheduler that fails at one point does not beat one that never fails."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         if job == "database_sim" and point["n"] == 2:
@@ -92,7 +92,7 @@ def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
     loads = {name: STUDY.loads[name] for name in ("none", "bfq", "prio-basic")}
     bfq = STUDY.loads["bfq"]
     worse = dataclasses.replace(bfq["database_sim"], median_us=150.0)
-    loads["late"] = bfq | {"database_sim": worse}  # bfq beats it at the first point alone
+    loads["late"] = bfq | {"database_sim": worse}  # bfq beats it only at the first point
     bench = dataclasses.replace(STUDY, loads=loads, at=at, points=({"n": 1}, {"n": 2}))
     views = case(tmp_path, bench).views
     first, both = choices.choose(views[:1]), choices.choose(views)
@@ -133,7 +133,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """Though in the others its P99 is the lowest; and no verdict says that it is lower."""
+    """Its P99 is the lowest in the other repeats; still no verdict says that it is lower."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
@@ -168,7 +168,7 @@ def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None
 
 
 def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
-    """Where it is left nothing in some repeats, the price says so."""
+    """A job that starved in some repeats is named in the price."""
     loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
     bench = dataclasses.replace(
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
@@ -190,7 +190,7 @@ def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
 
 
 def test_a_percentile_of_too_few_requests_is_called_the_maximum(tmp_path: Path) -> None:
-    """Under every scheduler, where it is too few under one: they are compared."""
+    """All schedulers use the maximum if one has too few requests: they are compared."""
     loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")}
     few = view(tmp_path, dataclasses.replace(STUDY, loads=loads, seconds=0.5))  # 90 requests
     assert few.tail("database_sim") == "max_us"
@@ -267,7 +267,7 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert f"under bfq backup_sim keeps at least {digits(100 * least)} % of its" in headline
     assert [detail.split(":")[0] for detail in answer.details] == ["bfq", "none", "mq-deadline"]
     assert "at t_apps = 16" in answer.details[1]
-    assert "keeps" not in answer.details[1]  # none is what others are compared to
+    assert "keeps" not in answer.details[1]  # the baseline is the reference
 
 
 def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     assert answer.details[-1].startswith(
         "bfq: endless (nothing completed in 5 of 5 repeats), at t_apps = 4; backup_sim keeps at"
     )
-    # Without the job alone latency is in its own unit.
+    # Without the job alone, latency has its own unit.
     assert re.search(r"at the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
 
 
@@ -311,7 +311,7 @@ def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
 
 
 def judged(folder: Path, metric: str, slower: float) -> findings.Answer:
-    """The answer of two points, at the second of which kyber completes `slower` times less."""
+    """Return the answer for two points; at the second kyber completes `slower` times less."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"

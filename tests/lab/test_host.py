@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A disk of this computer: who uses it is left alone, and what is changed of it is put back.
+"""A disk of this computer: a disk in use is left alone, and changes are undone.
 
-On loop devices, because root can have one anywhere.
+The tests use loop devices, because root can make one anywhere.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def losetup(*words: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-#: The launcher, with the folder for records as its first argument.
+#: The launcher; its first argument is the folder for records.
 LAUNCHER = """
 import pathlib, sys
 from triagelab import cli, putback
@@ -52,7 +52,7 @@ sys.exit(cli.main())
 
 @pytest.fixture(autouse=True)
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where these tests' triages have their records of how a disk was."""
+    """Return the folder for these tests' records of disks."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(putback, "RECORDS", tmp_path / "records")
     return tmp_path / "records"
@@ -64,7 +64,7 @@ def locked(path: Path) -> contextlib.AbstractContextManager[None]:
 
 @pytest.fixture(autouse=True)
 def nobody_else_measures() -> Iterator[None]:
-    """Else what is called here would say so and end; nor do these tests run twice at once."""
+    """Wait for other runs of these tests, and for real-time measurements on this computer."""
     with locked(Path("/tmp/triage-test-host.lock")):
         with locked(places.REAL_TIME_LOCK):
             pass
@@ -73,7 +73,7 @@ def nobody_else_measures() -> Iterator[None]:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Iterator[Path]:
-    """A file that a disk is on."""
+    """Return a file for a disk to lie on."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a loop device")
     if not Path("/dev/loop-control").exists():
@@ -87,7 +87,7 @@ def image(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def node(image: Path) -> Iterator[str]:
-    """A disk with a partition."""
+    """Return a disk with a partition."""
     try:
         node = losetup("--find", "--show", "--partscan", image)
     except subprocess.CalledProcessError as error:
@@ -97,14 +97,14 @@ def node(image: Path) -> Iterator[str]:
     before = {name: found.about(f"queue/{name}") for name in TUNED}
     scheduler = found.scheduler
     yield node
-    # What is set of a loop device stays when its file goes.
+    # A loop device keeps its settings after its file is gone.
     set_all(found, {"scheduler": scheduler, **before})
     losetup("-d", node)
 
 
 @pytest.fixture
 def disk(node: str, image: Path) -> Iterator[disks.Disk]:
-    """One that nothing may have been written to in the end."""
+    """Return a disk, and assert in the end that its content has not changed."""
     before = content(image)
     yield disks.find(node)
     assert content(image) == before, "something was written"
@@ -115,7 +115,7 @@ def content(path: Path) -> str:
 
 
 def state(disk: disks.Disk) -> dict[str, str]:
-    """Everything that can be read of a disk's queue."""
+    """Return everything that can be read of a disk's queue."""
     found = {}
     for path in [*disk.queue.glob("*"), *disk.queue.glob("iosched/*")]:
         if path.is_file() and (value := disk.about(str(path.relative_to(disk.folder)))):
@@ -124,7 +124,7 @@ def state(disk: disks.Disk) -> dict[str, str]:
 
 
 def refused(disk: disks.Disk, may_write: bool = False) -> str:
-    """What is said on why the disk may not be had; it is as it was then."""
+    """Return the message that refuses the disk; assert that the disk has not changed."""
     before = state(disk)
     with pytest.raises(RequestError) as error, host.held(disk, may_write):
         pass
@@ -157,7 +157,7 @@ def test_a_disk_that_somebody_has_for_himself(disk: disks.Disk) -> None:
 
 
 def test_a_disk_that_a_program_writes_to(disk: disks.Disk) -> None:
-    """A virtual machine's, say; it does not ask for it alone."""
+    """A virtual machine, for example, does not open its disk exclusively."""
     with subprocess.Popen(["sleep", "60"], stdin=disk.path.open("r+b")) as program:
         said = refused(disk)
         program.kill()
@@ -210,7 +210,7 @@ def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> N
 
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
-    """Were a job that writes let through, fio would still refuse it."""
+    """Fio refuses too, should the lab let a job that writes pass."""
     job = machines.Job(
         {
             "run": f"sampler {disk.name} out fio job.fio > out/fio.log 2>&1\n",
@@ -238,7 +238,7 @@ def test_a_line_that_is_longer_than_any_buffer_is_written_down(
 def test_a_run_that_is_cancelled_ends_with_all_its_programs(
     disk: disks.Disk, tmp_path: Path
 ) -> None:
-    """Those too that have left its process group."""
+    """Programs that have left the run's process group end too."""
     job = machines.Job({"run": f"setsid sleep 61 < {disk.path} &\nsleep 62\n"})
 
     async def cancelled(machine: host.Host) -> None:
@@ -280,7 +280,7 @@ def test_what_the_kernel_no_longer_has_is_not_the_end_of_a_run(
 
 
 def programs_on(disk: disks.Disk) -> list[str]:
-    """The programs that have the disk open, besides this one."""
+    """Return the programs that have the disk open, other than this one."""
     found = []
     for name in glob.glob("/proc/[0-9]*/fd/*"):  # noqa: PTH207 - Path.glob minds what vanishes
         link = Path(name)
@@ -313,7 +313,7 @@ def triage(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def other_than(disk: disks.Disk, *others: str) -> str:
-    """A scheduler that the disk can have besides those."""
+    """Return a scheduler that the disk can have, other than those given."""
     for name in disk.schedulers:
         if name not in ("none", *others):
             return name
@@ -362,7 +362,7 @@ def set_all(disk: disks.Disk, settings: Mapping[str, str]) -> None:
 
 
 def tune(disk: disks.Disk) -> dict[str, str]:
-    """Give a disk settings that no kernel would; returns its state."""
+    """Give a disk settings that differ from every default; return its state."""
     own = {"iosched/read_expire": "123", "iosched/fifo_batch": "3"}
     set_all(disk, {"scheduler": "mq-deadline", **TUNED, **own})
     assert disk.scheduler == "mq-deadline"
@@ -427,7 +427,7 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
-    # As from a terminal: whoever runs these tests may ignore a signal, as nohup does.
+    # As on a terminal: the tests' parent may ignore a signal, as nohup does.
     with subprocess.Popen(
         ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
@@ -443,7 +443,7 @@ def test_a_run_that_is_ended(
         until(lambda: not programs_on(disk))
         assert state(disk) != before
         (record,) = records.glob("*.json")
-        # What the next run is asked for does not matter, nor whose cache folder it has.
+        # The next run's request and cache folder do not matter.
         monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
         assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
@@ -468,7 +468,7 @@ def test_a_run_that_goes_on_is_left_alone(disk: disks.Disk, tmp_path: Path) -> N
 def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     disk: disks.Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever threads there are that may take the signal."""
+    """Any thread of the process may take the signal."""
     before = tune(disk)
     put_back = putback.put_back
 
@@ -481,7 +481,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    # As from a terminal: whoever runs these tests may ignore it.
+    # As on a terminal: the tests' parent may ignore the signal.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):
@@ -495,7 +495,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
 
 @pytest.fixture
 def module(disk: disks.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kernel module's folder; that there is one is all that rmmod's substitute minds."""
+    """Make a kernel module's folder, the only thing that the replacement of rmmod looks at."""
     modules = tmp_path / "modules"
     monkeypatch.setattr(putback, "_MODULES", modules)
     rmmod = tmp_path / "bin/rmmod"
@@ -523,7 +523,7 @@ def test_no_terminal_ends_what_unloads_a_module(
 def test_what_could_not_be_put_back_is_tried_again(
     disk: disks.Disk, module: Path, tmp_path: Path, records: Path
 ) -> None:
-    """By whatever run comes next; one on that disk does not take it for the owner's choice."""
+    """Any next run restores the disk; one on the same disk does not take it for a user's choice."""
     (tmp_path / "busy").touch()
     left = f"the module {module.name} stays loaded: it is in use"
     with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels: which package is the newest, what a bzImage says of itself, what is refused."""
+"""Kernels: the newest package, the release in a bzImage, and refused files."""
 
 import gzip
 import lzma
@@ -17,7 +17,7 @@ ELF = b"\x7fELF" + b"kernel" * 100
 
 
 def image(payload: bytes, release: bytes = b"6.12.1-test (builder)") -> bytes:
-    """A bzImage with a boot header and `payload`, laid out by the boot protocol."""
+    """Return a bzImage with a boot header and `payload`, laid out by the boot protocol."""
     head = bytearray(1024 + 4096)
     head[0x1F1] = 1  # setup sectors: the kernel proper starts at (1 + 1) * 512
     head[0x202:0x206] = b"HdrS"
@@ -90,7 +90,7 @@ def test_packages_of_any_age_are_laid_out_alike(tmp_path: Path, newer: bool) -> 
 
 
 def test_headers_of_any_age_are_used_where_they_are_unpacked(tmp_path: Path) -> None:
-    """make enters the folder that the short Makefile names, and finds the common one."""
+    """The make that enters the folder from the short Makefile finds the common one."""
     headers = tmp_path / "usr/src/linux-headers-1.2.3"
     common = tmp_path / "usr/src/linux-headers-common"
     headers.mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_release_is_read_from_the_boot_header() -> None:
 
 
 def unpacked(data: bytes, folder: Path) -> bytes:
-    """What the program finds in an image; LabError with its complaint."""
+    """Return the program's output for an image; LabError with its message."""
     (folder / "vmlinuz").write_bytes(data)
     tools.call([sys.executable, str(kernels.UNPACK), str(folder / "vmlinuz"), str(folder / "elf")])
     return (folder / "elf").read_bytes()
@@ -138,7 +138,7 @@ def unpacked(data: bytes, folder: Path) -> bytes:
 def test_a_packed_kernel_comes_out_whole(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    # Behind the payload the kernel's build appends the size.
+    # The kernel's build appends the size after the payload.
     packed = compress(ELF) + struct.pack("<I", len(ELF))
     assert unpacked(image(packed), tmp_path) == ELF
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From ./triage to the command line: whatever the locale, and Ctrl-C is never a traceback."""
+"""From ./triage to the command line: any locale works, and Ctrl-C gives no traceback."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A command line that takes long to import, is interrupted meanwhile, and tells of both.
+#: A command line that imports slowly, is interrupted meanwhile, and reports both.
 CLI = """\
 import os, signal, sys
 if "early" in sys.argv:
@@ -44,7 +44,7 @@ def test_python_is_in_utf_8_mode(tmp_path: Path) -> None:
     [
         (["early"], "--default-signal=INT", -signal.SIGINT),
         ([], "--default-signal=INT", 130),
-        (["early"], "--ignore-signal=INT", 0),  # as of what a script starts in the background
+        (["early"], "--ignore-signal=INT", 0),  # as for a script's background processes
     ],
 )
 def test_ctrl_c_ends_it_without_a_traceback(

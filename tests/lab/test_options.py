@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What several commands take: which folder --resume goes on with."""
+"""Options of several commands: the folder that --resume continues."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ RESUME = argparse.Namespace(out=None, resume=True)
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the folders are that nobody chose."""
+    """Return the folder for results without --out."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "results"
 
@@ -27,13 +27,13 @@ def begun(folder: Path) -> None:
 def test_the_newest_of_this_experiment_is_gone_on_with(results: Path) -> None:
     for name in ("mixed-20260102-030405", "mixed-20260103-000000", "mixed-hdd-20260104-000000"):
         begun(results / name)
-    (results / "mixed-20260105-000000").mkdir()  # where nothing was planned yet
+    (results / "mixed-20260105-000000").mkdir()  # no plan there yet
     found = options.folder(RESUME, "mixed", "environment.json")
     assert found == Path("results/mixed-20260103-000000")
 
 
 def test_what_a_new_folder_is_called_is_what_is_looked_for(results: Path) -> None:
-    name = "mine[1]"  # a job file's, which may be called anything
+    name = "mine[1]"  # a job file may have any name
     new = rundir.new_folder(None, name)
     begun(new)
     assert options.folder(RESUME, name, "environment.json") == new

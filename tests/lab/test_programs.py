@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of ours: what the loader would pass over in silence is refused."""
+"""Our small programs: a path that the loader would ignore silently is refused."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: a verdict on a published finding is by its rule; ours are about what there is."""
+"""Guards: a verdict on a published finding follows its rule; our findings name real things."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ OURS = published.load()
 
 
 def seen(*ratios: float) -> Comparison:
-    """The verdict of a report that compares nothing else."""
+    """Return the verdict of a report with no other comparison."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])
@@ -39,7 +39,7 @@ FEW = seen(0.5, 0.5)
 
 
 class Seen:
-    """A view that has one comparison to offer."""
+    """A view that has only one comparison."""
 
     schedulers = ("a", "b")
 
@@ -82,8 +82,8 @@ def verdict(relation: str, found: Comparison | None) -> str:
     ("relation", "low", "high", "same"),
     [
         ("<", AGREE, DISAGREE, DISAGREE),
-        (">", DISAGREE, AGREE, AGREE),  # 5 % and always is a difference seen
-        ("<=", AGREE, DISAGREE, AGREE),  # but it is about the same
+        (">", DISAGREE, AGREE, AGREE),  # always 5 % higher is a visible difference
+        ("<=", AGREE, DISAGREE, AGREE),  # but about the same
         (">=", DISAGREE, AGREE, AGREE),
         ("=", DISAGREE, DISAGREE, AGREE),
     ],

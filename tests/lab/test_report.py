@@ -60,7 +60,7 @@ CASES = {
     ),
 }
 
-# Each thing to look at: a case, the width of the window, what is put into the page.
+# Pages to look at: a case, the window's width, and a script to insert.
 LOOKS = {
     **{name: (name, 1280, "") for name in CASES},
     "study on a telephone": ("study", 390, ""),
@@ -75,7 +75,7 @@ LOOKS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The run directory of each case, with its report."""
+    """Return the run directory of each case, with its report."""
     folder = tmp_path_factory.mktemp("made")
     outs = {name: folder / str(index) for index, name in enumerate(CASES)}
     for name, out in outs.items():
@@ -89,7 +89,7 @@ def study(made: dict[str, Path]) -> Path:
 
 
 def words(page: str) -> str:
-    """What a reader reads, without the markup."""
+    """Return the text that a reader sees, without the markup."""
     body = page[page.index("<body>") :]
     text = re.sub(r"<script.*?</script>|<[^>]*>", " ", body, flags=re.DOTALL)
     return re.sub(r"\s+", " ", html.unescape(text))
@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_with_what_could_not_be_written(tmp_path: Path, name
 
 def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", USERS)
-    name = "mine\udcff"  # as Python has the name of a file that is no text
+    name = "mine\udcff"  # a file name that is not text, as Python represents it
     environment = samples.read_environment(out) | {"experiment": name}
     (out / "environment.json").write_text(json.dumps(environment))
     code = "from triagelab import measured, report; report.write(measured.read(Path(sys.argv[1])))"
@@ -272,7 +272,7 @@ def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_pa
 
 
 def test_a_percentile_of_too_few_requests_is_the_maximum_everywhere(tmp_path: Path) -> None:
-    """In the terminal and the page; P99 stands where there are 100 requests in each repeat."""
+    """The terminal and the page show it; P99 remains if each repeat has 100 requests."""
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, seconds=0.5))
     report.write(measured.read(out))
     protected, _, background = terminal(out).partition("backup_sim")
@@ -318,7 +318,7 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
     lines = terminal(out).splitlines()
     assert lines
     assert max(len(line) for line in lines) <= 80
-    assert not any("…" in line for line in lines)  # nothing is cut off
+    assert not any("…" in line for line in lines)  # no line is cut off
 
 
 # ---- in a browser ---------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def seen(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    """What the probe saw in headless Chromium, of everything in LOOKS at once."""
+    """Return the probe's records from headless Chromium, of everything in LOOKS at once."""
     pages = {}
     for look, (name, width, inserted) in LOOKS.items():
         page = (made[name] / "report.html").read_text()
@@ -342,7 +342,7 @@ def test_browser_has_nothing_to_complain_of(seen: Seen, look: str) -> None:
 
 @pytest.mark.slow
 def test_probe_sees_what_goes_wrong(seen: Seen) -> None:
-    """The test above cannot pass because the probe is blind."""
+    """The probe works: it reports faults that are put into a page."""
     wrong = seen["broken"]["wrong"]
     assert "error: told" in wrong
     assert any("example.invalid" in said for said in wrong)

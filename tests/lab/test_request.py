@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `run` is asked for: values to vary, and whose modules are measured."""
+"""Requests to `run`: values to vary, and modules to measure."""
 
 import argparse
 from pathlib import Path
@@ -24,7 +24,7 @@ def module(path: Path, release: str = RELEASE, content: str = "") -> Path:
 
 @pytest.fixture(autouse=True)
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Nothing is found or booted, and what is built is in a list."""
+    """Replace finding and booting kernels; return the list of built modules."""
     folder, asked = tmp_path / "build", []
 
     def build(_: kernels.Kernel) -> Path:
@@ -44,7 +44,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def prepared(*given: Path, schedulers: str) -> plan.Setup:
-    """What is to be run on the kernel's own device, which needs no module of ours."""
+    """Prepare a run on the kernel's own device, which needs no module of ours."""
     asked = argparse.Namespace(
         repeats=1, module=list(given), schedulers=schedulers, set=[], vary=[], cpus=None,
         device="null", kernel=None,
@@ -54,7 +54,7 @@ def prepared(*given: Path, schedulers: str) -> plan.Setup:
 
 
 def test_values_that_no_number_of_64_bits_can_be_stay_texts() -> None:
-    """Python takes no number of 5000 digits."""
+    """Python refuses to convert a number of 5000 digits."""
     assert request.values_to_vary([f"bs=4k,0,7,{'9' * 5000}"]) == {"bs": ("4k", 0, 7, "9" * 5000)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Locks: of two triages, whoever's they are, one has it."""
+"""Locks: of two triages, of any user, only one gets a lock."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """As /tmp is, which what pytest has is not, with a umask that lets nobody else read."""
+    """Make a folder like /tmp, unlike pytest's, with a umask that denies other users to read."""
     umask = os.umask(0o077)
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o1777)
@@ -29,7 +29,7 @@ def folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def somebody_else() -> Iterator[None]:
-    """Be another user meanwhile."""
+    """Act as another user meanwhile."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     os.seteuid(NOBODY)
@@ -40,7 +40,7 @@ def somebody_else() -> Iterator[None]:
 
 
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
-    """Where fs.protected_regular is 2, root is no exception."""
+    """With fs.protected_regular at 2, not even root may open such a file with O_CREAT."""
     lock = folder / "lock"
     with somebody_else(), rundir.exclusive(lock, "taken"):
         pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: what fio and the guest wrote becomes the right figures, or a clear error."""
+"""Guards: the files of fio and the guest become the right figures, or a clear error."""
 
 import dataclasses
 import gzip
@@ -45,7 +45,7 @@ def edit(path: Path, change: Any) -> None:
 
 
 def with_real_fio(out: Path) -> dict[str, Any]:
-    """Puts a real fio's output in place of the first run's; returns it."""
+    """Replace the first run's fio output by that of a real fio; return it."""
     path = out / "runs" / "none-0"
     real = gzip.decompress(FIO.read_bytes())
     (path / "out" / "fio.json").write_bytes(real)
@@ -67,7 +67,7 @@ def first_run(table: pl.DataFrame, job: str | None) -> dict[str, float]:
 
 
 def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
-    """fio's own merge of reads and writes (unified_rw_reporting=both) is the judge."""
+    """The reference is fio's own merge of reads and writes (unified_rw_reporting=both)."""
     fio = with_real_fio(out)
     (backup,) = (job for job in fio["jobs"] if job["jobname"] == "backup_sim")
     printed = backup["mixed"]["lat_ns"]
@@ -86,7 +86,7 @@ def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
 
 
 def bins_of(job: dict[str, Any]) -> Counter[int]:
-    """All latencies of a job, by fio's bins."""
+    """Return all latencies of a job, by fio's bins."""
     bins: Counter[int] = Counter()
     for way in ("read", "write", "trim"):
         bins.update({int(ns): n for ns, n in job[way]["lat_ns"].get("bins", {}).items()})
@@ -110,7 +110,7 @@ def test_threads_of_one_job_are_one_job(out: Path) -> None:
 
 
 def test_generated_buckets_are_fios(out: Path) -> None:
-    """Keeps the generator of the other tests honest."""
+    """The generator of the other tests agrees with a real fio."""
     bins = with_real_fio(out)["jobs"][0]["read"]["lat_ns"]["bins"]
     assert bins
     assert all(rundirs.bucket(int(value)) == int(value) for value in bins)
@@ -215,7 +215,7 @@ def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
 
 
 def test_a_level_is_worth_its_weight(out: Path) -> None:
-    """Level 6 is worth half of level 4, which nothing set is."""
+    """Level 6 has half the weight of level 4, the default."""
 
     def half(fio: dict[str, Any]) -> None:
         for job, options in zip(fio["jobs"], ({"prio": "0x6"}, {}), strict=True):
@@ -379,7 +379,7 @@ def device_rows(out: Path) -> list[dict[str, int]]:
 
 def test_parts_are_as_busy_as_they_say(flash: Path) -> None:
     found = first_run(samples.collect(flash), None)
-    # I/O is seen from 0.5 s, 5 samples on, until 1.4 s, which the drive's own comes just after.
+    # I/O shows from 0.5 s, 5 samples on, to 1.4 s; the drive's own sample comes just after.
     first, last = device_rows(flash)[5], device_rows(flash)[13]
     seconds = (last["time_ns"] - first["time_ns"]) / 1e9
     assert seconds == pytest.approx(0.8)
@@ -395,7 +395,7 @@ def test_parts_are_as_busy_as_they_say(flash: Path) -> None:
 def test_device_is_as_full_as_its_fullest_part_in_each_interval(flash: Path) -> None:
     path = flash / "runs/none-0/out/device.csv"
     heading, *lines = (line.split(",") for line in path.read_text().splitlines())
-    for index, line in enumerate(lines):  # from 1 s on the bus works all the time
+    for index, line in enumerate(lines):  # from 1 s on the bus is always busy
         line[heading.index("bus_busy_ns")] = str(max(index - 10, 0) * 100_000_000)
     path.write_text("\n".join(",".join(line) for line in (heading, *lines)) + "\n")
     found = over_time(samples.collect(flash))
@@ -498,7 +498,7 @@ def late_share(out: Path, **deadlines: int) -> float:
 
 
 def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) -> None:
-    """By the histogram of the job that has a deadline; the other job has none."""
+    """The histogram of the job with a deadline counts; the other job has none."""
     threads = json.loads((out / "runs/none-0/out/fio.json").read_text())["jobs"]
     bins: Counter[int] = Counter()
     for thread in threads:
@@ -511,7 +511,7 @@ def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) ->
 
 
 def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out: Path) -> None:
-    """Whatever the other job completes meanwhile; a third, that takes no part, is not late."""
+    """The other job's completions do not count; a third job, not involved, is not late."""
     never_us = 10**9
     assert late_share(out, a=never_us, b=never_us, c=1) == 0
 
@@ -525,7 +525,7 @@ def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out
 
 
 def test_threads_of_one_job_are_late_together(out: Path) -> None:
-    """Two of eight requests, all of one thread."""
+    """Two of eight requests are late, all in one thread."""
 
     def two(fio: dict[str, Any]) -> None:
         for job, bins in zip(fio["jobs"], ({"1000": 6}, {"9000": 2}), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Storms: which plans seeds make, what --replay means, what a guest leaves, how shrinking goes."""
+"""Storms: plans of seeds, the text of --replay, a guest's results, and shrinking."""
 
 import asyncio
 import re
@@ -74,7 +74,7 @@ CONSOLE = (
 
 
 class Machine:
-    """A guest that leaves what it is told to, or dies."""
+    """A guest that leaves given results, or dies."""
 
     def __init__(self, files: dict[str, str], status: int = 0, error: Exception | None = None):
         self.files, self.status, self.error = files, status, error
@@ -91,7 +91,7 @@ class Machine:
 
 
 def carried_out(machine: Machine, folder: Path) -> storm.Result:
-    # It has what a storm needs of a machine.
+    # Has the parts of a machine that a storm needs.
     runner = storm.Runner(machine, "kyber", (), False, folder)  # type: ignore[arg-type]
     return asyncio.run(runner.run(storm.whole(storm.make(17))))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study: ours is about what there is, a file that makes no sense is told so."""
+"""The study: ours names existing things, and a malformed file gives a clear error."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, Experiment]]:
-    """Each measure's experiment; fio has been asked about all of them in test_experiments.py."""
+    """Return each measure's experiment; test_experiments.py has asked fio about all of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FioFile, "check", lambda file: None)
         yield {measure.name: measure.found() for measure in WHOLE.measures}
@@ -99,7 +99,7 @@ def test_pages_have_names_of_their_own_and_show_what_is_measured() -> None:
 
 @pytest.mark.parametrize("measure", study.load(quick=True).measures, ids=lambda m: m.name)
 def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Experiment]) -> None:
-    """So that a chart means the same in both."""
+    """A chart must have the same meaning in both."""
     points = found[measure.name].points
     assert all(point in points for point in measure.found().points)
 
@@ -127,7 +127,7 @@ def test_a_chart_is_of_points_that_are_measured(
 def planned(
     found: object, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[bool], dict[str, list[plan.Run]]]:
-    """The runs of each measure of the quick study, or of the whole one."""
+    """Return the runs of each measure, of the quick study or of the full one."""
     monkeypatch.setattr(tools, "qemu_version", lambda: "QEMU 1")
     return _planned
 
@@ -156,14 +156,14 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
 def test_it_has_no_more_runs_than_there_is_time_for(
     quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
 ) -> None:
-    """20 minutes and 4 1/2 hours of two cores, of which a run took 15 s and 23 s of one."""
+    """20 minutes and 4 1/2 hours of two cores; a run took 15 s and 23 s of one core."""
     assert sum(map(len, planned(quick).values())) <= most
 
 
 def test_every_run_of_the_quick_study_is_one_of_the_whole(
     planned: Callable[[bool], dict[str, list[plan.Run]]],
 ) -> None:
-    """So that the whole takes over what the quick one has measured."""
+    """The full study can then take over the quick one's measurements."""
     whole = planned(False)
     for name, runs in planned(True).items():
         assert {run.content for run in runs} <= {run.content for run in whole[name]}, name

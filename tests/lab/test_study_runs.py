@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: whatever stops a study, what is finished stays, and going on ends with the same rows.
+"""Guards: finished runs survive any stop of a study, and resuming gives the same rows.
 
-A program in QEMU's place stands for guests, which are not what this is about.
+A program in place of QEMU stands for the guests, which are not the subject here.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ expects = ["kyber > none"]
 """
 WORDS = ["study", "--device", "null"]
 REPEATS = 2
-RUNS = REPEATS * (2 * 2 + 1 + 2)  # points and schedulers, and the protected job alone
+RUNS = REPEATS * (2 * 2 + 1 + 2)  # points × schedulers, and the protected job alone
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
@@ -102,7 +102,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A study of two small experiments, and a QEMU that is none."""
+    """A study of two small experiments, and a fake QEMU."""
     folder = tmp_path_factory.mktemp("laboratory")
     with pytest.MonkeyPatch.context() as patch:
         fakeqemu.install(folder / "bin")
@@ -138,7 +138,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study that nothing happened to."""
+    """Run the study undisturbed."""
     out = tmp_path_factory.mktemp("quiet") / "out"
     assert triage(*WORDS, "--out", out) == 0
     return out
@@ -155,7 +155,7 @@ def triage(*words: object) -> int:
 
 
 def rows(out: Path) -> Any:
-    """What each measure's summary says, verdicts too."""
+    """Return the content of each measure's summary, verdicts included."""
     found = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/summary.json")}
     assert set(found) == {"crowd", "total"}
     return found
@@ -225,12 +225,12 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
 
 
 def measurements(out: Path) -> set[int]:
-    """What tells a finished run's files from those of the same run, run again."""
+    """Return marks that distinguish a finished run's files from a repetition's."""
     return {(path / "out/exit-status").stat().st_ino for path in finished(out)}
 
 
 def told_of_runs(out: Path) -> dict[str, Any]:
-    """What the folders say that they are."""
+    """Return the identity that each folder claims."""
     found = {path: json.loads(path.read_text()) for path in out.glob("*/runs/*/run.json")}
     return {str(path.relative_to(out)): said | {"boot_s": None} for path, said in found.items()}
 
@@ -258,7 +258,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """Else the test above would not be about it."""
+    """The test above relies on this."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)
@@ -360,13 +360,13 @@ def test_where_time_is_real_the_report_says_what_was_measured_before_the_rest(
 def test_in_real_time_it_waits_for_who_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hours of virtual time may be behind it; what has just been asked for fails at once."""
+    """Hours of virtual time may be at stake, so a study waits; a new request fails at once."""
     lock = tmp_path / "lock"
     monkeypatch.setattr(places, "REAL_TIME_LOCK", lock)
     waiting = []
 
     def study(then: Callable[[], None]) -> int:
-        """Another measures until we have said that we wait, and `then` happens."""
+        """Hold the lock until the study says that it waits, then call `then`."""
         with lock.open("w") as theirs:
 
             def said(message: object, **_: object) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: a sweep's lines are what was measured at each step, and its title says so."""
+"""Guards: a sweep's lines and title match the measurements at each step."""
 
 import dataclasses
 from pathlib import Path
@@ -160,7 +160,7 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
-    """That of the others would be the best of all."""
+    """The mean of the other repeats would be the best of all."""
     loads = {"none": SWEPT.loads["none"], "bfq": SWEPT.loads["bfq"]}
     found = case(tmp_path, dataclasses.replace(SWEPT, loads=loads, starved=(("bfq", 1),)))
     (_, (chart, moved)), _ = charts(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: what is drawn over time is what was measured, where and when it was."""
+"""Guards: charts over time show the measurements at the right place and time."""
 
 import dataclasses
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["null", "flash"])
 def test_utilisation_over_time(tmp_path: Path, device: str) -> None:
-    """The generator's requests come evenly, so each interval is as full as the run."""
+    """The generator's requests come evenly, so each interval is as full as the whole run."""
     found = case(tmp_path, dataclasses.replace(STUDY, device=device, seconds=1.0))
     chart = timelines.utilisation("c", found.view, found.measured, found.looks)
     assert chart

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of another release: each is run by that release's loader, wherever the cache is."""
+"""Programs of another release: each runs with that release's loader, wherever the cache is."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from triagelab import toolchain, tools
 
 
 def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
-    """This computer's own libraries stand for the other release's."""
+    """Take this computer's own libraries for those of the other release."""
     libraries = tmp_path / "cache/release/usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
     program = tmp_path / "cache/release/usr/bin/program"
@@ -28,7 +28,7 @@ def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
     program = moved / "release/usr/bin/program"
     said = subprocess.run([program, "--version"], capture_output=True, text=True)
     assert said.stdout.startswith("GNU Make"), said.stderr
-    # It is told the name that it was called by: gcc finds its parts by that.
+    # The program must see its own name: gcc finds its parts by it.
     makefile = tmp_path / "Makefile"
     makefile.write_text("all:\n\t@echo $(MAKE)\n")
     assert tools.call([str(program), "-f", str(makefile)]).strip() == str(program)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tools: what is missing is named in one message, with the packages."""
+"""Tools: one message names everything that is missing, with the packages."""
 
 import os
 import subprocess
@@ -57,5 +57,5 @@ tools.require([tools.Tool("no-such-program", "no-such-package")])"""
     ]
     said = [each.communicate(timeout=60)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0]
-    assert said == [b"", b""]  # standard output is for what was asked for
+    assert said == [b"", b""]  # standard output is for results
     assert log.read_text().split() == ["update", "install"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks: what a script says of itself, which guests are made, what comes back from one."""
+"""Checks: the head of a script, the guests for it, and the results from a guest."""
 
 import contextlib
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_a_guest_that_leaves_no_status_has_failed_its_first_check(
     out.mkdir()
     if left is not None:
         (out / "01-a.sh.status").write_text(left)
-    (found,) = verify.results_of(SIM, wanted, out)  # else it would be booted again for ever
+    (found,) = verify.results_of(SIM, wanted, out)  # otherwise it would be booted again for ever
     assert (found.check.name, found.state) == ("01-a", "fail")
     assert "left no word" in found.reason
 

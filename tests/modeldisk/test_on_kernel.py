@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs the properties in this folder (NN-name.sh) in guests, and checks modeldisk's figures there.
+"""The properties in this folder (NN-name.sh) in guests, and modeldisk's figures there.
 
-On `sim` with both kernels, guests side by side, and on `vm`, one at a time, where a script asks
-for it with its default kernel.
+Guests run side by side on `sim` with both kernels, and one at a time on `vm`, with its default
+kernel, if a script asks for it.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Guest:
 
 
 def run(guests: Iterable[Guest]) -> list[machines.Outcome]:
-    """What became of the jobs, which share what their machine has room for."""
+    """Run the jobs, side by side as far as their machine allows; return the results."""
     prepared: list[tuple[Guest, machines.Qemu, machines.Job]] = []
     for guest in guests:
         kernel = kernels.find(guest.series)
@@ -76,7 +76,7 @@ def run(guests: Iterable[Guest]) -> list[machines.Outcome]:
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[Case, tuple[machines.Outcome, Path]]:
-    """What became of every selected case, and the folder with its log."""
+    """Run every selected case; return each result, and the folder with its log."""
     selected: dict[Case, Guest] = {}
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.obj is test_property:
@@ -125,7 +125,7 @@ done
 
 @dataclass(frozen=True)
 class Figures:
-    """What fio saw in a guest, by name of the load."""
+    """Fio's figures from a guest, by name of the load."""
 
     folder: Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The product as its users have it: the launcher, called as a program, and what documents say."""
+"""The product as users have it: the launcher as a program, and the documents' commands."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ from triagelab import kernels, machines
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 OPERATE = (ROOT / "docs/operate.md").read_text()
-#: In a guest the disk is a null_blk.
+#: The disk in a guest is a null_blk.
 DISK = "nullb0"
 
-#: A workload that is over in a second of the guest's time.
+#: A workload of one second of the guest's time.
 SMALL = """\
 [global]
 ioengine=libaio
@@ -51,12 +51,12 @@ def triage(
 
 
 def blocks(kind: str, document: str) -> list[str]:
-    """The code blocks of one kind."""
+    """Return the code blocks of one kind."""
     return re.findall(rf"^```{kind}\n(.*?)^```", document, re.M | re.S)
 
 
 def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Path) -> Path:
-    """What a guest with a built scheduler leaves of a script about `sdX`."""
+    """Run a script about `sdX` in a guest with a built scheduler; return what it leaves."""
     files: dict[str, Path | str] = {
         "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
         f"build/{kernel.release}/{module.name}": module,
@@ -67,7 +67,7 @@ def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Pat
 
 
 def qemus(marker: Path) -> list[str]:
-    """The QEMU processes that have `marker` in their command line."""
+    """Return the QEMU processes that have `marker` in their command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -101,7 +101,7 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, job: Path) -> 
 def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
     tmp_path: Path, job: Path
 ) -> None:
-    # A boot header and modules, and a kernel that at once resets the computer.
+    # A boot header and modules, and a kernel that resets the computer at once.
     image = bytearray(1 << 16)
     image[0x1F1] = 1
     image[0x1FE:0x200] = b"\x55\xaa"
@@ -138,7 +138,7 @@ def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """A file system of `size` on `folder`."""
+    """Mount a file system of `size` on `folder`."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "triage-test", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small file system needs root and the right to mount")
@@ -161,7 +161,7 @@ def test_too_little_space_is_told_before_anything_is_run(tmp_path: Path, job: Pa
 
 
 def test_a_disk_that_fills_up_is_told_and_nothing_runs_on(tmp_path: Path, job: Path) -> None:
-    # Room enough to start, none for a second guest's files beside the first's.
+    # Enough space for the start, too little for a second guest's files.
     folder = tmp_path / "disk"
     folder.mkdir()
     with small_disk(folder, "560m"):

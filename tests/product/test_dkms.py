@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""DKMS builds the scheduler for a kernel as operate.md says, in folders of the test's own."""
+"""DKMS: the commands in operate.md build the scheduler for a kernel, in folders of the test."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ SETUP, UNDO = (text.replace("VERSION", version()) for text in blocks("sh dkms", 
 
 
 def give(commands: str, kernel: kernels.Kernel, folder: Path) -> None:
-    """Give the document's commands for `kernel`, with `folder` in place of the system's root."""
+    """Run the document's commands for `kernel`, with `folder` as the system's root."""
     for name in ("dkms", "usr/src", f"lib/{kernel.release}"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     script = f"""
@@ -45,7 +45,7 @@ def test_what_dkms_builds_is_chosen_and_removed(
     kernel = kernels.find(series)
     assert kernel.headers is not None
     if not (kernel.headers / "vmlinux").exists():
-        # In the place of what /boot has where that kernel is installed.
+        # Stands for the file in /boot of a computer with that kernel.
         monkeypatch.setenv("VMLINUX", str(kernel.image))
     give(SETUP, kernel, tmp_path)
     (module,) = (tmp_path / "lib").rglob("triage-iosched.ko")

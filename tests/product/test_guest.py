@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guests that do not end, and requests that do not come back."""
+"""Guests that do not end, and requests that never complete."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_guest_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
-    """The device takes the request and keeps it; the sampler gives up after 60 s of its time."""
+    """The device keeps the request; the sampler gives up after 60 s of its time."""
     outcome = boot(
         """
         modprobe gatedisk
@@ -52,7 +52,7 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
 def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the nanosecond of every timer, in what goes on from what was saved of each."""
+    """The guests agree to the nanosecond of every timer after their saved states."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     machine = machines.make("sim", kernel)
     tell = "cd /proc && cat timer_list stat vmstat slabinfo interrupts buddyinfo > /job/out/all"

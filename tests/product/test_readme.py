@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documents' commands, as their readers give them: the README's in a copy that nothing was
-built in, those for a real machine in a guest."""
+"""The documents' commands, as readers run them: the README's in a fresh copy, and those for a
+real machine in a guest."""
 
 import re
 import shutil
@@ -15,12 +15,12 @@ from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 
 
 def commands(kind: str) -> list[str]:
-    """The lines of all of the README's code blocks of one kind."""
+    """Return the lines of all of the README's code blocks of one kind."""
     return [line for block in blocks(kind, README) for line in block.splitlines()]
 
 
 def table(document: str, heading: str) -> list[str]:
-    """The names in the first column of the first table behind a text."""
+    """Return the names in the first column of the first table after a text."""
     rows = re.search(r"^\|.*?(?=\n[^|])", document.split(heading, 1)[1], re.M | re.S)
     assert rows is not None, heading
     first = [row.split("|")[1] for row in rows[0].splitlines()]
@@ -55,19 +55,19 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
 
 
 def built() -> tuple[kernels.Kernel, Path]:
-    """The lab's kernel, and the scheduler for it."""
+    """Return the lab's kernel, and the scheduler built for it."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     return kernel, modules.build(kernel) / "triage-iosched.ko"
 
 
 @pytest.fixture(scope="module")
 def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a guest leaves of the commands for a real machine: the README's, then operate.md's."""
+    """Run the commands for a real machine in a guest: the README's, then operate.md's."""
     *use, undo = blocks("sh real-machine", OPERATE)
     chosen = "cat /sys/block/sdX/queue/scheduler"
     debugfs = "/sys/kernel/debug/block/sdX/sched"
     script = [
-        # As a disk has it; a null_blk has none.
+        # A disk has one; a null_blk has none.
         "echo mq-deadline > /sys/block/sdX/queue/scheduler",
         "mkdir /backup /data && echo precious > /data/file",
         *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine", README)),
@@ -116,7 +116,7 @@ def test_the_operators_scheduler_on_a_real_machine(real_machine: Path) -> None:
 def test_the_operators_tables_on_a_real_machine(
     heading: str, file: str, real_machine: Path
 ) -> None:
-    """What debugfs shows is explained, and what is explained is there."""
+    """The document explains every file in debugfs, and every file that it explains exists."""
     assert sorted(table(OPERATE, heading)) == sorted((real_machine / file).read_text().split())
 
 

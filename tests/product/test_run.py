@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs from end to end: the same again, interrupted, killed, with a guest that dies."""
+"""Runs from end to end: repeated, interrupted, killed, and with a guest that dies."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def test_sim_gives_the_same_figures_to_the_last_digit(tmp_path: Path, job: Path)
 
 
 def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> None:
-    """Requests by fio's count are requests by the block layer's, under the chosen scheduler."""
+    """Fio and the block layer count the same requests, under the chosen scheduler."""
     out = tmp_path / "out"
     done = triage(
         "run", job, "--device", "null", "--schedulers", "kyber", "--repeats", "1", "--out", out
@@ -66,7 +66,7 @@ def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> Non
     fio = json.loads((folder / "out/fio.json").read_text())
     by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
     last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
-    # fio looks at the device before it starts, a few reads.
+    # fio reads a little from the device before it starts.
     assert by_fio <= int(last[3]) <= by_fio + 20
 
 
@@ -82,7 +82,7 @@ def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path
     assert abs(reads["nullb0"] - reads["nullb1"]) < 40
     by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
     last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
-    # fio looks at each device before it starts, a few reads.
+    # fio reads a little from each device before it starts.
     assert by_fio <= int(last[3]) <= by_fio + 40
 
 
@@ -185,7 +185,7 @@ def test_killed_it_leaves_no_qemu_behind(tmp_path: Path, job: Path) -> None:
 
 
 def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
-    # Only where the scheduler is kyber: the job's first act is to crash the kernel.
+    # Only under kyber: the job crashes the kernel at once.
     crash = (
         "exec_prerun=grep -q '[[]kyber' /sys/block/nullb0/queue/scheduler "
         "&& echo c > /proc/sysrq-trigger || true"

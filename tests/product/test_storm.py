@@ -16,7 +16,7 @@ from triagelab import kernels
 from tests.kernel import bugs, test_seeded
 from tests.product.product import ROOT, qemus, triage
 
-#: Bugs in tests/kernel/seeded/, a seed that finds each, and what that says.
+#: Bugs in tests/kernel/seeded/, a seed that finds each one, and the message.
 FOUND = {
     "lost-on-requeue": (33, "do not end|a request waits"),
 }
@@ -38,7 +38,7 @@ def test_triage_withstands_fifty_seeds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", ["triage", "kyber"])
 def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) -> None:
-    """All that CPUs passed, and when: by yield points of its own, by kprobes."""
+    """The fingerprint covers every step and its time: yield points in triage, kprobes in kyber."""
     prints = []
     for n in range(3):
         out = tmp_path / str(n)

@@ -26,14 +26,14 @@ def test_a_scheduler_that_passes(tmp_path: Path) -> None:
 
 
 def test_a_module_somebody_built_that_fails(tmp_path: Path) -> None:
-    """A scheduler that this repository does not have: kernel/prio-basic under another name."""
+    """Make a scheduler that this repository lacks: kernel/prio-basic under another name."""
     source = tmp_path / "kernel"
     shutil.copytree(modules.SOURCE, source)
     folder = source / "foreign"
     (source / "prio-basic").rename(folder)
     for path in (folder / "Kbuild", folder / "prio-basic.c"):
         text = path.read_text().replace("prio-basic", "foreign")
-        # What waits longest is not looked for: it has no aging.
+        # Without aging, so the check of the longest wait is skipped.
         path.write_text(text.replace("?: pb_pick_aged(pb) ?:", "?:"))
     (folder / "prio-basic.c").rename(folder / "foreign.c")
     kernel = kernels.find(kernels.DEFAULT_SERIES)

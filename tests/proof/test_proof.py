@@ -113,7 +113,7 @@ def test_each_step_stands_for_code_that_is_there() -> None:
 
 
 def test_the_model_has_each_shared_step_of_the_core() -> None:
-    """What orders memory, moves requests, begins, ends or counts a hold, or has a queue run."""
+    """Shared steps order memory, move requests, handle a hold, or have a queue run."""
     shared = re.compile(
         r"smp_\w+\(|cmpxchg\(|llist_add_batch|llist_del_all|test_and_\w+_bit|\b(?:set|clear)_bit"
         r"|atomic_(?:inc|dec)|tg_run\(|tg_release\(|tg_drain\(|tg_set_held\(|tg_watch\("

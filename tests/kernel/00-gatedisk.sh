@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the device with a gate does what the other tests rely on: it holds and
-#         lets go as told, serves as long as told, and logs what it was given.
+# Guards: the device with a gate works as the other tests assume: it holds and
+#         releases requests as told, serves as long as told, and logs what it gets.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,7 +10,7 @@ use_gatedisk depth=2
 ! echo ajar 2> /dev/null > "$GATE/gate" || fail "the gate can be ajar"
 expect "the gate" open "$(cat "$GATE/gate")"
 
-# Held, and let go one by one, oldest first.
+# Held, and released one by one, oldest first.
 gate hold
 put_requests <<-END
 	read 1000 4096

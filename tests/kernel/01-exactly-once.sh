@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: each request of a backlog reaches the device once, as it was asked
-#         for: operation, place, size and priority.
+# Guards: each request of a backlog reaches the device once, as it was
+#         submitted: operation, place, size and priority.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# As many as a device without a scheduler can have waiting.
+# The most requests that can wait in a device without a scheduler.
 use_gatedisk depth=60
 gate shut
 
-# Every priority there is, three sizes, reads and writes, nothing adjacent.
+# Every priority, three sizes, reads and writes, no two adjacent.
 for op in read write read; do
 	for priority in 'none 0' 'rt 0' 'rt 7' 'be 0' 'be 1' 'be 2' 'be 3' \
 			'be 4' 'be 5' 'be 6' 'be 7' 'idle 0'; do
@@ -24,7 +24,7 @@ expect "requests that passed a shut gate" '' "$(cat "$GATE/log")"
 gate open
 wait_requests
 
-# The kernel may make BE 4 of no priority, for a task of ordinary niceness.
+# For a task of ordinary niceness the kernel may turn no priority into BE 4.
 sed 's/none 0/be 4/' "$TEST_TMP/asked" | sort > "$TEST_TMP/want"
 cut -d ' ' -f 3-7 "$GATE/log" | sed 's/none 0/be 4/' | sort > "$TEST_TMP/found"
 diff "$TEST_TMP/want" "$TEST_TMP/found" ||

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: inside a class requests are served in the order they came in, wherever
-#         they are on the device and whatever their priority inside the class.
+# Guards: inside a class requests are served in order of arrival, whatever
+#         their place on the device and their priority inside the class.
 # Needs: gatedisk; a scheduler with classes HIGH, NORMAL, LOW by thresholds
 # Machine: sim
 . "${0%/*}/lib.sh"

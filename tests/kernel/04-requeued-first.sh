@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: requests the device gives back (inserted at the head) are served
-#         before everything else, oldest first, and once. Of a scheduler that
-#         has other classes, only: before the rest of their class.
+#         before all others, oldest first, and once. If a scheduler has other
+#         classes, they only go before the rest of their class.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"

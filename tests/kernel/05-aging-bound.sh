@@ -8,13 +8,13 @@
 
 AGING_MS=300
 SERVICE_MS=10		# one request at a time: HIGH alone is busy for 1 s
-TICK_MS=10		# the coarsest a kernel's clock tick is
+TICK_MS=10		# the longest clock tick of any kernel
 
 use_gatedisk
 needs_classes
 [ "$(aging_times)" ] || skip "$SCHEDULER has no aging time"
 set_aging $AGING_MS
-# A guaranteed share would be served sooner than age is.
+# A guaranteed share would let a request go before it ages.
 for name in share_normal share_low; do
 	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
 done
@@ -32,7 +32,7 @@ put_requests < "$TEST_TMP/asked"
 gate open
 wait_requests
 
-# waited SECTOR: from submission until the device had it, in ms.
+# waited SECTOR: time from submission to the device, in ms.
 waited() {
 	submitted=$(awk -v sector="$1" '$2 == sector { print $4 }' \
 		"$TEST_TMP/all.done")

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: be_high_max and be_low_min can be changed while the scheduler is in
-#         use and decide on the class of what comes in from then on; values
-#         that make no sense are refused and change nothing.
+#         use and decide the class of later requests; invalid values are refused
+#         and change nothing.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 use_gatedisk
 needs_thresholds
-# Classes are to decide, not age, on a slow machine in real time too.
+# Only classes are to decide, not age, on a slow machine in real time too.
 set_aging 60000
 
 # put_levels LEVEL...: a BE request of each level, behind the shut gate.
@@ -22,14 +22,14 @@ put_levels() {
 	put_requests < "$TEST_TMP/asked"
 }
 
-# served: the levels in the order they are served.
+# served: the levels in the order of service.
 served() {
 	gate open
 	wait_requests
 	cut -d ' ' -f 7 "$GATE/log" | tr -d '\n'
 }
 
-# set_thresholds HIGH_MAX LOW_MIN, neither of them beyond the other on the way.
+# set_thresholds HIGH_MAX LOW_MIN: in an order in which they never cross.
 set_thresholds() {
 	echo 0 > "$(tunable be_high_max)"
 	echo "$2" > "$(tunable be_low_min)"
@@ -65,14 +65,14 @@ expect_order 5 7 54321067
 set_thresholds 1 4
 expect_order 1 4 10327654
 
-# What came in before a change keeps its class: 5 and 4 are both LOW, and 5 was
-# first, though by the new thresholds 4 is HIGH.
+# A request that came before a change keeps its class: 5 and 4 are both LOW, and 5
+# came first, though by the new thresholds 4 is HIGH.
 put_levels 5 4
 set_thresholds 4 5
 expect "levels from before thresholds 4 and 5" 54 "$(served)"
 set_thresholds 1 4
 
-# Beyond the levels there are, beyond each other, no number at all.
+# Beyond the levels, beyond each other, no number at all.
 for value in 4 5 8 -1 4294967296 nonsense ''; do
 	refuse be_high_max "$value"
 done

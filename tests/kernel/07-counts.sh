@@ -39,7 +39,7 @@ gate open
 wait_requests
 counts "after it opened" '0 0 0' '3 2 4' '0 0 0'
 
-# One HIGH, two NORMAL, three LOW, all of which wait for long.
+# One HIGH, two NORMAL, three LOW, each with a long wait.
 set_aging 50
 gate shut
 put_requests <<-END
@@ -56,7 +56,7 @@ gate open
 wait_requests
 counts "after aging" '0 0 0' '4 4 7' '0 2 3'
 
-# A request that the device gives back is queued and dispatched once more.
+# A request that the device gives back counts as queued and dispatched once more.
 gate hold
 put_requests <<-END
 	read 1000 4096 be 7

@@ -7,9 +7,9 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# The load outlives the switches. Linux 6.12 can dereference a null pointer when bfq
-# is exchanged just as a process that used the device goes: ioc_destroy_icq() looks
-# at the device's scheduler before it looks whether the exchange was faster.
+# The load outlives the switches: Linux 6.12 can dereference a null pointer if bfq is
+# exchanged just as a process that used the device exits. ioc_destroy_icq() looks at the
+# device's scheduler before it checks whether the exchange came first.
 use_memory_disk
 start_verified_load 6
 enough=$(($(seconds_up) + 3 * SLOW))

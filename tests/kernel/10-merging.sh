@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: what is adjacent and of one priority becomes one request, from either
-#         side and with a gap closed; what differs, or is with the device
-#         already, stays apart. One that was merged has waited as long as its
-#         oldest part.
+# Guards: adjacent requests of one priority become one request, from either
+#         side and with a gap closed; requests that differ, or are in the device
+#         already, stay apart. A merged request has waited as long as its oldest
+#         part.
 # Needs: gatedisk; a scheduler that says it merges
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@
 use_gatedisk
 needs_merging
 
-# begin_case: shut the gate and forget what was. A stream goes before, because a
+# begin_case: shut the gate and clear the log. A stream goes first, because a
 # scheduler may merge only while it sees one.
 begin_case() {
 	gate open
@@ -60,8 +60,8 @@ if joins_requests; then
 	END
 	expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
-	# The second comes to begin before the first, and must be found there. (The two
-	# at 45000 are merged meanwhile so that it is not the latest, which is tried anyway.)
+	# The second one grows to begin before the first, and must be found there. (The two
+	# at 45000 are merged meanwhile: the latest merge is tried anyway, so it must be another.)
 	begin_case
 	put_requests <<-END
 		read 50010 1024 be 4
@@ -92,7 +92,7 @@ expect_served "all of them different" "read 60000 4096|read 60008 4096|\
 read 60016 4096|read 60024 4096|read 60048 4096|read 60064 4096|\
 read 60088 4096|read 60096 4096|write 60032 4096|write 60072 4096|"
 
-# What the device has is beyond reach, on either side of it.
+# A request in the device cannot be merged with, on either side of it.
 begin_case
 gate hold
 put_requests first <<-END
@@ -106,7 +106,7 @@ END
 expect_served "neighbours of what the device has" \
 	'read 70000 4096|read 70008 4096|read 70016 4096|'
 
-# Nor what the device gave back: it goes first, as it is.
+# Neither can a request that the device gave back: it goes first, as it is.
 begin_case
 gate hold
 put_requests first <<-END
@@ -126,7 +126,7 @@ expect "bytes of all that was asked for" 12288 \
 	"$(awk '{ sum += $5 } END { print sum }' "$GATE/log")"
 
 if joins_requests; then
-	# The second part has waited for longest: the whole goes where it was.
+	# The second part has waited longest: the merged request takes its place.
 	begin_case
 	put_requests <<-END
 		read 90016 4096 be 4
@@ -140,7 +140,7 @@ if joins_requests; then
 	expect "the place of its oldest part" '90000 12288|95000 4096|' \
 		"$(cut -d ' ' -f 4,5 "$GATE/log" | tr '\n' '|')"
 
-	# And it ages like that: 350 ms old, where the other parts are 150 ms.
+	# Its age counts too: 350 ms, where the other parts are 150 ms old.
 	if [ "$(aging_times)" ]; then
 		set_aging 300
 		begin_case
@@ -160,7 +160,7 @@ if joins_requests; then
 	fi
 fi
 
-# Of one priority, but not of one class: the bounds changed between the two.
+# One priority, but two classes: the bounds changed between the two requests.
 if has_thresholds; then
 	begin_case
 	put_requests first <<-END

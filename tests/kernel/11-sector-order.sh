@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a rotating disk a class is served by sector, upwards from where the
-#         last request ended and then from the lowest again; but who has waited
-#         longer than hdd_fifo_expire is served at once. On any other device,
+# Guards: on a rotating disk a class is served by sector, upwards from the end of
+#         the last request and then from the lowest again; but a request that has
+#         waited longer than hdd_fifo_expire is served at once. On any other device,
 #         in the order of arrival.
 # Needs: gatedisk; a scheduler with a tunable hdd_fifo_expire
 # Machine: sim
@@ -10,16 +10,16 @@
 
 EXPIRE_MS=200
 SERVICE_MS=10
-TICK_MS=10		# the coarsest a kernel's clock tick is
+TICK_MS=10		# the longest clock tick of any kernel
 
 use_gatedisk
 [ -e "$(tunable hdd_fifo_expire)" ] ||
 	skip "$SCHEDULER has no time after which it leaves the order of sectors"
 
-# put_from_50000: requests of two classes behind the gate, the last request
-# served having ended at sector 50000. One of NORMAL begins where the last of HIGH
-# ends. Two begin at one sector: after the first of them the other is behind, and
-# waits for the next round.
+# put_from_50000: requests of two classes behind the gate; the last request served
+# ended at sector 50000. One of NORMAL begins where the last of HIGH ends. Two begin at
+# the same sector: after the first of them the second is behind, and waits for the next
+# round.
 put_from_50000() {
 	gate open
 	put_requests before <<-END
@@ -58,7 +58,7 @@ expect "sectors in the order served, not rotating" \
 	"20000 80000 60000 40000 90000 30000 50000 70000 10000 70000 40008" \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
 
-# One comes 100 ms before the others, all of which are ahead of it.
+# One comes 100 ms before the others, which are all ahead of it.
 echo 1 > /sys/block/$DEV/queue/rotational
 echo $EXPIRE_MS > "$(tunable hdd_fifo_expire)"
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"

@@ -19,7 +19,7 @@ done
 # The mode, with its two scores.
 echo 4 > "$(tunable score_max)"
 echo 64 > "$(tunable seq_gap_sectors)"
-# mode_after SECTORS... : of requests of 8 sectors, one after the other.
+# mode_after SECTORS... : the mode after requests of 8 sectors, one after the other.
 mode_after() {
 	for sector; do
 		echo "read $sector 4096 be 4"
@@ -42,7 +42,7 @@ expect "mode, half way back" 'sequential 2 2' "$(mode_after 6008 6016)"
 expect "mode, very sequential" 'sequential 4 0' \
 	"$(mode_after 6024 6032 6040 6048 6056 6064)"
 
-# What is merged is seen like what is not: ten, behind the gate.
+# Merged requests count for the mode like others: ten, behind the gate.
 echo 32 > "$(tunable score_max)"
 gate shut
 for n in $(seq 0 9); do
@@ -53,11 +53,11 @@ expect "mode, with ten waiting" 'sequential 14 0' "$(cat $SCHED/mode)"
 gate open
 wait_requests
 
-# Behind the gate a stream of LOW; when the device has its first request, others
-# come. The requests are near one another and not adjacent, so none is merged.
+# A stream of LOW waits behind the gate; once the device has its first request, others
+# come. The requests are close to each other but not adjacent, so none is merged.
 #
-# batch NAME < REQUESTS THAT COME LATE: what is served, in what order: s1 to s8
-# for the stream, and the sectors of what came late.
+# batch NAME < LATE REQUESTS: the order of service: s1 to s8 for the stream, and the
+# sectors of the late requests.
 batch() {
 	gate open
 	mode_after $(seq 8 8 320) > "$TEST_TMP/mode"
@@ -98,7 +98,7 @@ END
 expect "the batch that is none" 'LOW 0 100008' "$BATCH_BEFORE"
 expect "no batch" 's1 500000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
 
-# What goes on from the first beyond seq_gap_sectors is not its stream.
+# A request more than seq_gap_sectors after the first one is not part of its stream.
 echo 256 > "$(tunable batch_max)"
 APART=yes
 batch "the stream's end" <<-END
@@ -119,7 +119,7 @@ expect "the batch, as the mode turned" 'LOW 0 100008' "$BATCH_AFTER"
 expect "no batch in random mode" \
 	's1 500000 600000 700000 800000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
 
-# Who has aged is not held up by a batch, though it be HIGH's.
+# A batch, even of HIGH, does not delay a request that has aged.
 echo 32 > "$(tunable score_max)"
 echo 4 > "$(tunable batch_max)"
 echo 100 > "$(tunable aging_expire)"
@@ -142,7 +142,7 @@ wait_requests
 expect "the aged one, then the batch" '100000 500000 100016 100032' \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
 
-# Of NORMAL and LOW, both aged, the older first.
+# Of aged requests of NORMAL and LOW, the older goes first.
 echo > "$GATE/log"
 gate shut
 put_requests <<-END

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: every tunable takes the values it is documented to take, up to its
-#         bounds, and refuses all others without a change.
+# Guards: every tunable takes its documented values, up to its bounds, and
+#         refuses all others without a change.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -26,7 +26,7 @@ take() {
 	expect "${1##*/}" "$2" "$(cat "$1")"
 }
 
-# The bounds of each name, wherever it is. (Thresholds: 06-thresholds.sh.)
+# The bounds of each name, in whichever scheduler. (Thresholds: 06-thresholds.sh.)
 known=0
 while read -r name min max; do
 	file=$(tunable "$name")

@@ -1,23 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no data is wrong where requests are merged all the time, from several
-#         CPUs, streams running forwards and backwards and into one another.
+# Guards: no data is wrong while requests are merged all the time, from several
+#         CPUs, with streams that run forwards and backwards and into one another.
 # Needs: null_blk, fio; a scheduler that says it merges
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# So slow that requests pile up in the scheduler, however slow the machine.
+# So slow that requests queue up in the scheduler, however slow the machine.
 use_memory_disk $((1000000 * SLOW))
 needs_merging
 
-# Room for all that the jobs submit: what waits for a tag cannot be merged with.
+# Tags for all requests of the jobs: a request that waits for a tag cannot be merged with.
 echo 256 > /sys/block/$DEV/queue/nr_requests
-# To a scheduler that merges only sequential workloads all of the disk is near.
+# A scheduler that merges only sequential workloads sees the whole disk as near.
 near=$(tunable seq_gap_sectors)
 [ ! -e "$near" ] || echo $((64 << 11)) > "$near"
 
-# Batches of submissions would be merged before the scheduler sees them.
+# The kernel would merge batched submissions before the scheduler sees them.
 cat > "$TEST_TMP/load.fio" <<-END
 	[global]
 	filename=/dev/$DEV

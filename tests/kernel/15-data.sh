@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: what was written is read back, and each request reaches the device once:
+# Guards: reads return the data written, and each request reaches the device once:
 #         several jobs, sizes and depths, reads, writes, flushes, FUA, discards,
 #         direct and through the page cache.
 # Needs: modeldisk, fio
@@ -58,7 +58,7 @@ run 4 <<-END
 	bsrange=4k-128k
 	prioclass=3
 END
-# As the block layer counts requests, and as the device does.
+# The block layer and the device must count the same requests.
 expect "reads and writes that the device has seen" \
 	"$(awk '{ print $1, $5 }' /sys/block/$DEV/stat)" \
 	"$(device_count reads) $(device_count writes)"
@@ -89,7 +89,7 @@ run 3 <<-END
 END
 [ "$(device_count flushes)" -gt 0 ] || fail "the device has seen no flush"
 
-# Through the page cache, and read back past it; then some of it discarded.
+# Through the page cache, and read back directly; then some of it discarded.
 dd if=/dev/urandom of="$TEST_TMP/data" bs=4k count=1024 2> /dev/null
 dd if="$TEST_TMP/data" of=/dev/$DEV bs=1M seek=32 conv=fsync 2> /dev/null
 blkdiscard -o $((33 << 20)) -l $((1 << 20)) /dev/$DEV

@@ -7,14 +7,14 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# change FILE VALUE: whether the scheduler takes it or refuses it is its own affair.
+# change FILE VALUE: the scheduler may take the value or refuse it.
 change() {
 	echo "$2" > "$1" 2> /dev/null || :
 }
 
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
-# Long enough for two rounds on a busy computer: the first is then under load to its end.
+# Two rounds of changes on a busy computer: the first is then under load to its end.
 start_verified_load 10
 rounds=0
 while load_runs; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: requests that fail, and requests that the device never answers, end, each
-#         with an error, and hold up no other; afterwards all is as before.
+#         with an error, and delay no other; afterwards all is as before.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4
@@ -16,7 +16,7 @@ cat > "$TEST_TMP/jobs" <<-END
 	direct=1
 	size=16m
 	continue_on_error=all
-	# EIO, ETIMEDOUT; the second it would end at
+	# EIO, ETIMEDOUT; fio would end at the latter
 	ignore_error=5:110,5:110
 	time_based
 	runtime=$((60 * SLOW))
@@ -36,7 +36,7 @@ cat > "$TEST_TMP/jobs" <<-END
 END
 : > "$TEST_TMP/faulty.done"
 {
-	# That there are errors is no error, that it does not end would be one.
+	# Errors are expected; a load that does not end is the failure.
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 || :
 	echo "status 0"
 } >> "$TEST_TMP/faulty.done" 2>&1 &
@@ -46,7 +46,7 @@ running() {
 unanswered() {
 	[ "$(device_count stalls)" != "$stalls" ]
 }
-# More than once: the load must go on after the first.
+# More than once: the load must go on after the first error.
 for round in 1 2 3; do
 	running || fail "the load ended before round $round"
 	stalls=$(device_count stalls)

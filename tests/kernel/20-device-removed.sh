@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a device can be taken away with a backlog in the scheduler: every request
-#         ends, nobody hangs, nothing is left; and again with the device back.
+# Guards: a device can be removed with a backlog in the scheduler: every request
+#         ends, no process hangs, nothing is left; and again with the device back.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4
@@ -30,7 +30,7 @@ for fault in stall_ppm=0 stall_ppm=50000 resource_ppm=300000; do
 	wait_until 10 "there is a backlog" backlog
 	echo 0 > $MODELDISK/power || fail "$fault: does not go off"
 	[ ! -e /sys/block/$DEV ] || fail "$fault: still there"
-	# Without its device the load ends, long before its time.
+	# Without its device the load ends long before its time.
 	wait_requests
 	rmdir $MODELDISK || fail "$fault: cannot be removed"
 	DEV=

@@ -10,8 +10,8 @@
 [ -e /proc/self/fail-nth ] || skip "the kernel cannot make allocations fail"
 echo N > /sys/kernel/debug/failslab/ignore-gfp-wait
 echo 0 > /sys/kernel/debug/failslab/verbose
-# Pages are not counted: how many are needed differs from time to time, and the Nth
-# allocation would be another one each time.
+# Pages are not counted: their number differs from time to time, and the Nth allocation
+# would be another one each time.
 echo 10 > /sys/kernel/debug/fail_page_alloc/min-order
 use_memory_disk
 start_verified_load 2

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no memory is left behind by choosing the scheduler, using it, leaving it: no
-#         kind of object, nor what is too large for one, grows in number with the times
-#         that was done.
+# Guards: choosing the scheduler, using it and leaving it leaves no memory behind: the
+#         number of objects of no kind, and of no large allocation, grows with the number
+#         of times.
 # Needs: null_blk; /proc/slabinfo, /sys/kernel/slab
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,15 +10,15 @@
 TIMES=20
 use_memory_disk
 
-# objects: of each kind of kernel memory that ever is allocated in one piece; pages of
-# those and of what is larger; areas of what is in several.
+# objects: counts of every kind of object that is allocated in one piece; of pages of
+# these and of larger allocations; and of areas of allocations in several pieces.
 objects() {
-	# What is freed by kfree_rcu() the kernel keeps for up to 5 s, such as what it
-	# allocates for each file of sysfs that is opened, here to choose a scheduler.
+	# The kernel keeps memory freed by kfree_rcu() for up to 5 s, for example its
+	# allocation for each file of sysfs that is opened, here to choose a scheduler.
 	sleep 6
 	cat /proc/sys/vm/stat_refresh
-	# What a CPU keeps at hand counts as in use until it is taken from it: last of
-	# the kind that opening these files takes. After that no program is started.
+	# A CPU's spare objects count as in use until it gives them up: last of the kind that
+	# opening these files takes. After that no program is started.
 	for cache in /sys/kernel/slab/*; do
 		[ -L "$cache" ] || echo 1 > "$cache/shrink"
 	done
@@ -55,8 +55,8 @@ use $TIMES
 objects > "$TEST_TMP/second"
 use $((3 * TIMES))
 objects > "$TEST_TMP/third"
-# What grows by one or more each time is lost. Thrice the times, thrice as much, so that
-# nothing else looks like it.
+# A count that grows by one or more each time is a leak. Three times as many rounds must
+# give three times the growth, so that nothing else looks like a leak.
 awk -v times=$TIMES '
 	FILENAME ~ /first$/ { first[$1] = $2 }
 	FILENAME ~ /second$/ { second[$1] = $2 }

@@ -9,27 +9,27 @@
 AGING_MS=300
 SERVICE_MS=2		# one request at a time
 RUN_S=1			# three times the aging time: long enough to starve
-TICK_MS=10		# the coarsest a kernel's clock tick is
+TICK_MS=10		# the longest clock tick of any kernel
 
 use_gatedisk
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
-# What it states is how long a request waits before its age counts.
+# The scheduler states how long a request waits before its age counts.
 bound=
 if [ "$(aging_times)" ]; then
 	bound=$AGING_MS
 	set_aging $AGING_MS
 fi
 
-# job NAME PRIOCLASS DEPTH: a line of fio's.
+# job NAME PRIOCLASS DEPTH: a job for fio.
 job() {
 	echo "[$1]"
 	echo "prioclass=$2"
-	[ "$2" != 2 ] || echo "prio=4"	# as of a process that never said
+	[ "$2" != 2 ] || echo "prio=4"	# as for a process without a priority
 	echo "iodepth=$3"
 }
 
-# longest CLASS: in ms, of the run that was last.
+# longest CLASS: the longest wait of the last run, in ms.
 longest() {
 	awk -F ';' -v job="$1" '$3 == job { print int($39 / 1000) }' "$TEST_TMP/report"
 }
@@ -45,7 +45,7 @@ mix() {
 	} > "$TEST_TMP/jobs"
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 ||
 		fail "fio: $(cat "$TEST_TMP/report")"
-	# Those that are due together are served one by one.
+	# Requests that are due together are served one by one.
 	latest=$((${bound:-0} + ($1 + $2 + $3) * SERVICE_MS + 2 * TICK_MS))
 	said=
 	higher=

@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no request is left waiting before an idle device until another one comes:
-#         single ones, the last of a backlog, one given back.
+# Guards: no request waits for another one to arrive while the device is idle:
+#         single requests, the last of a backlog, one given back.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# A scheduler may wait for better ones to come, but not for long.
+# A scheduler may wait for better requests to come, but not for long.
 LONGEST_PAUSE_MS=1000
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
 use_gatedisk depth=2
 
-# longest: between a submission and its completion, ms, of all requests so far.
+# longest: the longest time from submission to completion, in ms, of all requests so far.
 longest() {
 	awk '/^done/ && $5 - $4 > most { most = $5 - $4 } END { print int(most / 1000000) }' \
 		"$TEST_TMP"/*.done
@@ -29,7 +29,7 @@ put_requests alone < "$TEST_TMP/asked"
 wait_requests
 alone=$(longest)
 
-# A backlog: between two places the device, at 1 ms each, may not stand idle.
+# A backlog: between two requests the device, at 1 ms each, may not be idle.
 gate shut
 echo 1000000 > "$GATE/service_ns"
 for n in $(seq 60); do
@@ -47,7 +47,7 @@ pause=$(awk '
 	END { print int(most / 1000000) }' "$GATE/log")
 expect "requests served" 60 "$(wc -l < "$GATE/log")"
 
-# Given back by the device, with nothing behind it.
+# Given back by the device, with no request behind it.
 gate hold
 put_requests back <<-END
 	read 5000 4096 be 7

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a class that may send only so much a second gets that, also when it is old
-#         or owed a share; others get the rest; and a limit that is lifted, or whose
-#         scheduler is left, under load holds nobody any longer.
+# Guards: a class with a limit a second gets that much, also when it has aged or is due
+#         a share; others get the rest; and a limit that is removed, or whose scheduler
+#         is left, under load holds no request any longer.
 # Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# One request at a time, and so long that the device is what is short, not the CPU.
+# One request at a time, and so slow that the device is the limit, not the CPU.
 SERVICE_US=$((500 * SLOW * SLOW))
 RUN_S=$SLOW
-PER_CENT=10	# how far off a figure may be
+PER_CENT=10	# allowed error of a figure
 
 use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
@@ -47,7 +47,7 @@ served() {
 		fail "$1 got $found requests a second, not $2"
 }
 
-# What two ask of CPU and device at once is not what one does.
+# Two jobs together load CPU and device differently from one.
 load normal low
 all=$(($(rate normal) + $(rate low)))
 
@@ -58,19 +58,19 @@ echo $little > "$(tunable limit_iops_low)"
 load low
 served low $little
 
-# Neither what it is owed nor its age counts against a limit.
+# Neither a due share nor age counts against a limit.
 echo 20 > "$(tunable aging_expire_low)"
 load normal low
 served low $little
 served normal $((all - little))
 
-# Of two limits the lower holds.
+# Of two limits the lower one counts.
 echo $more > "$(tunable limit_iops_low)"
 echo $((little * 8)) > "$(tunable limit_kib_low)"
 load low
 served low $little
 
-# The shortest requests are not for nothing: each is a KiB.
+# The shortest requests are not free: each counts as a KiB.
 echo 0 > "$(tunable limit_iops_low)"
 echo 4 > "$(tunable limit_kib_low)"
 for n in $(seq 9); do
@@ -84,12 +84,12 @@ echo "measured: 9 reads of 512 bytes in $took ms at 4 KiB/s"
 [ "$took" -ge 1900 ] && [ "$took" -le 2200 ] ||
 	fail "9 reads of 512 bytes took $took ms at 4 KiB/s"
 
-# What HIGH leaves is not all for others: a scheduler may keep it free for HIGH.
+# HIGH's unused time need not all go to others: a scheduler may keep it for HIGH.
 echo $more > "$(tunable limit_iops_high)"
 load high normal
 served high $more
 
-# Lifted in the middle of a load, it is as if it had not been.
+# Removed in the middle of a load, a limit has no further effect.
 for name in limit_iops_high limit_iops_low limit_kib_low; do
 	echo 0 > "$(tunable $name)"
 done
@@ -103,7 +103,7 @@ wait $!
 [ "$(rate low)" -ge $((all / 4)) ] ||
 	fail "low got $(rate low) of $all requests a second after its limit was lifted"
 
-# Nor does it hold up who chooses another scheduler.
+# A limit does not delay a change of the scheduler.
 echo 1 > "$(tunable limit_iops_low)"
 for n in $(seq 30); do
 	echo "read $((n * 1000)) 4096 idle 0"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the counts in debugfs of what went to the device (in_flight, waits, services;
-#         of HIGH, NORMAL and LOW) are those of the requests that are inside, and of one
-#         in 16 by how long it waited and how long the device took.
+# Guards: the counts in debugfs of requests sent to the device (in_flight, waits,
+#         services; of HIGH, NORMAL and LOW) match the requests in the device and, for one
+#         request in 16, its wait and its service time.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -14,7 +14,7 @@ for name in in_flight waits services; do
 	[ -e $SEEN/$name ] || skip "$SCHEDULER has no $name in debugfs"
 done
 
-# afresh: a scheduler that has seen nothing, and lets all into the device.
+# afresh: a scheduler without history, which lets all requests into the device.
 afresh() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
@@ -22,7 +22,7 @@ afresh() {
 	[ ! -e "$(tunable budget_fixed)" ] || echo 1000000 > "$(tunable budget_fixed)"
 }
 
-# ask HIGH NORMAL LOW: so many reads of each, in this order, nowhere adjacent.
+# ask HIGH NORMAL LOW: this many reads of each class, in this order, none adjacent.
 ask() {
 	for pair in "$1 rt 0" "$2 be 4" "$3 idle 0"; do
 		for n in $(seq "${pair%% *}"); do
@@ -32,14 +32,14 @@ ask() {
 	put_requests "$1-$2-$3" < "$TEST_TMP/asked"
 }
 
-# inside WHEN HIGH NORMAL LOW: while as many are in the device.
+# inside WHEN HIGH NORMAL LOW: wait until this many are in the device.
 inside() {
 	wait_until 10 "the device has $(($2 + $3 + $4)) requests $1" \
 		grep -qx $(($2 + $3 + $4)) "$GATE/held"
 	expect "requests in flight $1" "$2 $3 $4" "$(cat $SEEN/in_flight)"
 }
 
-# let_go N: the device is done with its N oldest.
+# let_go N: the device completes its N oldest requests.
 let_go() {
 	echo "$1" > "$GATE/release"
 	DONE=$((${DONE:-0} + $1))
@@ -56,15 +56,15 @@ times_are() {
 	expect "services $1" "$3" "$(xargs < $SEEN/services)"
 }
 
-# below US FILE: what it counts of each class in buckets below.
+# below US FILE: each class's count in buckets below US.
 below() {
 	awk -v us="$1" '
 		$1 < us { high += $2; normal += $3; low += $4 }
 		END { print high + 0, normal + 0, low + 0 }' "$SEEN/$2"
 }
 
-# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: so many, that long behind the gate and
-# that long in the device, in seconds; and what the files say from then on.
+# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: this many requests, with WAIT seconds
+# behind the gate and SERVICE in the device; then compare both files.
 pass() {
 	gate shut
 	ask "$1" "$2" "$3"
@@ -81,7 +81,7 @@ pass() {
 	times_are "with all done" "$waits" "$services"
 }
 
-# How many are inside: not those that wait, nor those that were done or given back.
+# Requests in the device: without those that wait, are done, or were given back.
 afresh
 inside "at first" 0 0 0
 gate hold
@@ -100,7 +100,7 @@ gate open
 wait_requests
 inside "when all are done" 0 0 0
 
-# What polling adds to these times does not bring them to the next power of two.
+# The delay of polling does not move these times past the next power of two.
 afresh
 waits=
 services=
@@ -109,7 +109,7 @@ pass 0 32 0 0.7 0.3 '262144 1 0 0 524288 0 2 0' '262144 0 2 0 1048576 1 0 0'
 pass 0 0 48 1.5 0.7 '262144 1 0 0 524288 0 2 0 1048576 0 0 3' \
 	'262144 0 2 0 524288 0 0 3 1048576 1 0 0'
 
-# 5 ms in a device that has room: in the bucket from 4 ms; there was nothing to wait for.
+# 5 ms in a device with free places: the bucket from 4 ms; no request had to wait.
 echo 5000000 > "$GATE/service_ns"
 ask 0 16 0
 wait_requests
@@ -117,7 +117,7 @@ expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
 expect "services below" '0 0 0' "$(below 4096 services)"
 expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
 
-# Given back is not served: of 16 that the device is given twice one service counts.
+# A request given back is not served: of 16 sent twice one service counts.
 afresh
 gate hold
 ask 0 0 16

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: while requests are held back, or a disk waits for somebody's next one, CPUs
-#         are at rest: nobody asks again and again whether they may go.
+# Guards: while requests are held back, or a disk waits for a process's next one, CPUs
+#         are at rest: no CPU polls whether requests may go.
 # Needs: modeldisk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=50		# of a request, in task switches; 2 to 8 are usual
+MOST=50		# task switches for each request; 2 to 8 are usual
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 cat > "$TEST_TMP/jobs" <<-END

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where CPUs share one hardware queue and ask for more than it has tags, and
-#         requests end as soon as they are sent, nobody waits for ever; nor with a
+# Guards: if CPUs share one hardware queue and submit more requests than it has tags, and
+#         requests end as soon as they are sent, no request waits for ever; nor with a
 #         limit (of schedulers that have any) that holds them back again and again.
 # Needs: null_blk, fio
 # Machine: vm 4
@@ -34,7 +34,7 @@ load() {
 	echo "measured: $(($(awk '{ print $1 }' /sys/block/$DEV/stat) - had)) reads $1"
 }
 
-# Under a deadlock of all CPUs nothing is left to report what warned of it.
+# A deadlock of all CPUs leaves no CPU to report the warnings before it.
 [ ! -e /proc/lockdep ] || echo 1 > /proc/sys/kernel/panic_on_warn
 
 load "as they come"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a disk's arm has turns: who waits for each answer is not kept waiting for long
-#         by streams, these read on meanwhile, what HIGH reads on is hardly interrupted,
+# Guards: a disk's arm has turns: streams do not delay a process that waits for each
+#         answer for long, they read on meanwhile, a stream of HIGH is hardly interrupted,
 #         and a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
@@ -26,7 +26,7 @@ load() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# of JOB FIELD: a figure of its reads.
+# of JOB FIELD: a figure of the job's reads.
 of() {
 	awk -F ';' -v job="$1" -v field="$2" '$3 == job { print int($field) }' "$TEST_TMP/report"
 }
@@ -53,7 +53,7 @@ protected=$(($(of protected 7) / 1000))
 echo "measured: a stream of HIGH $protected MB/s"
 [ $protected -ge $PROTECTED ] || fail "a stream of HIGH had $protected MB/s"
 
-# sparse: requests that went first as their submitter asks for little.
+# sparse: requests that went first because their submitter has few.
 sparse() {
 	awk '$1 == "sparse" { print $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/reasons

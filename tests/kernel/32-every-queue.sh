@@ -12,7 +12,7 @@ choose_scheduler mq-deadline
 choose_scheduler "$SCHEDULER"
 allow_backlog 256
 
-# on CPU: this process, and what it starts from now on.
+# on CPU: move this process, and its later children, to CPU.
 on() {
 	taskset -p $((1 << $1)) $$ > /dev/null || fail "there is no CPU $1"
 }
@@ -24,7 +24,7 @@ for cpu in $(seq 0 $(($(nproc) - 1))); do
 		read $((cpu * 1000)) 4096 be 4
 	END
 done
-# Whoever opens it has all queues run, and does so on one CPU.
+# Opening it makes the kernel run all queues, on one CPU.
 on 0
 gate open
 wait_requests

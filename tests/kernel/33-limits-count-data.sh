@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: of a limit in KiB a discard takes nothing, whatever its range; and what was
-#         sent under one limit is no debt under the next.
+# Guards: a discard uses nothing of a limit in KiB, whatever its range; and requests
+#         sent under one limit are no debt under the next.
 # Needs: modeldisk; a scheduler with limits in KiB (limit_kib_low)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,7 +10,7 @@ use_modeldisk
 LIMIT=$(tunable limit_kib_low)
 [ -e "$LIMIT" ] || skip "$SCHEDULER has no limits in KiB"
 
-# seconds COMMAND...: how long it takes, as the idle class.
+# seconds COMMAND...: its duration in the idle class.
 seconds() {
 	_begin=$(seconds_up)
 	ionice -c 3 "$@" > /dev/null 2>&1 || fail "$* failed"
@@ -22,7 +22,7 @@ read_of() {
 	seconds dd if=/dev/$DEV of=/dev/null bs="$1" count="$2" iflag=direct
 }
 
-# 64 MiB of range would be a minute.
+# If the 64 MiB range counted, this would take a minute.
 echo 1024 > "$LIMIT"
 seconds blkdiscard /dev/$DEV > /dev/null
 took=$(read_of 4096 4)

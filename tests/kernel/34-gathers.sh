@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a disk a stream's small request waits for what it is merged with while the
-#         disk has others of the stream; not for long, not if it cannot be merged, not
-#         while the disk could take it up, and not one of the highest class.
+# Guards: on a disk a stream's small request waits for a merge while the disk has other
+#         requests of the stream; not for long, not if it cannot be merged, not while
+#         the disk could take it, and not in the highest class.
 # Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -23,10 +23,10 @@ PAUSE_MS=1
 STEP=8			# sectors from one request to the next
 PRIORITY='be 4'
 
-# given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: the sizes that the device is given,
-# which answers none, of ten small requests of a stream that the scheduler knows as one.
-# After each of the first PAUSES the submitter sleeps: kernels differ in whether the core's
-# worker, which asks the scheduler, runs before the submitter's next request or after it.
+# given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: the sizes that the device gets,
+# out of ten small requests of a stream that the scheduler recognises; it answers none. After
+# each of the first PAUSES the submitter sleeps, because in some kernels the worker that asks
+# the scheduler runs before the submitter's next request, in others after it.
 given() {
 	gate open
 	for n in $(seq 20 -1 1); do
@@ -48,7 +48,7 @@ given() {
 	all_given() {
 		[ "$(kib)" = 40 ]
 	}
-	# None of them is answered, so what waited has not waited for that.
+	# None of them is answered, so no request has waited for an answer.
 	wait_until 2 "the device has all of the stream" all_given
 	expect "$6" "$4" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
 	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")
@@ -71,7 +71,7 @@ echo 1 > "$(tunable merge)"
 echo 0 > "$(tunable anticipation)"
 given 150000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of reads that nobody waits for"
 
-# The last, as for a second after it others are held for another reason.
+# The last case, because others are held for another reason for a second after it.
 echo 2000 > "$(tunable anticipation)"
 PRIORITY='rt 0'
 given 200000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of the highest class"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: processes whose ids somebody has chosen do not disturb each other: each gets
+# Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
-#         The ids here met in one set of a hash table, which then mixed up the classes
-#         that their requests were counted in.
+#         These ids once met in one set of a hash table, which then mixed up the
+#         classes that their requests were counted in.
 # Needs: gatedisk, ns_last_pid
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -12,7 +12,7 @@ LAST_PID=/proc/sys/kernel/ns_last_pid
 
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
 [ -e $LAST_PID ] || skip "the kernel does not let ids be chosen"
-echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is told
+echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is reported
 use_gatedisk depth=1
 
 # ask PID SECTOR CLASS LEVEL: a read by the process PID, which stays until it is served.
@@ -27,12 +27,12 @@ ask() {
 				grep -q '^submitted' "$TEST_TMP/$1.out"
 			return
 		fi
-		# Another process was faster; what this one reads is read and forgotten.
+		# Another process took the id; this process's read does not matter.
 	done
 	fail "no process has the id $1"
 }
 
-# served PID...: whether the reads of all of them are done.
+# served PID...: true if all their reads are done.
 served() {
 	for pid in "$@"; do
 		grep -q '^done' "$TEST_TMP/$pid.out" || return 1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: thousands of processes in all classes, and hundreds of threads of one process:
-#         each read is served, nobody waits longer than the scheduler states, and
-#         someone of the highest class who reads one at a time notices next to nothing.
+#         each read is served, none waits longer than the scheduler states, and a
+#         process of the highest class that reads one at a time is hardly affected.
 # Needs: gatedisk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,10 +10,10 @@
 SERVICE_US=500		# one request at a time
 AT_ONCE=96		# processes alive at a time, in all classes together
 AGING_MS=300
-TICK_MS=10		# the coarsest a kernel's clock tick is
+TICK_MS=10		# the longest clock tick of any kernel
 
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
-echo 5 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is told
+echo 5 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is reported
 use_gatedisk
 echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
 
@@ -30,8 +30,8 @@ crowd() {
 	} >> "$_crowd.done" 2>&1 &
 }
 
-# in_time CLASS: none of it waited longer than the scheduler states and what is due
-# together then takes.
+# in_time CLASS: none of its requests waited longer than the scheduler states, plus the
+# time for requests that are due together.
 in_time() {
 	[ "$(aging_times)" ] || return 0
 	_us=$(cat "$TEST_TMP/$1.longest")
@@ -50,7 +50,7 @@ in_time normal
 in_time low
 audit
 
-# reader: the mean latency, in us, of someone of the highest class who reads one at a time.
+# reader: the mean latency, in us, of a process of the highest class with one read at a time.
 reader() {
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--ioengine=psync --rw=randread --bs=4k --time_based --runtime=1 \
@@ -72,12 +72,12 @@ if ! has_thresholds && ! has_ioprio_classes; then
 	echo "$SCHEDULER has no strict classes: nobody is to be protected"
 	exit 0
 fi
-# Long waits of the others would be a reason to serve them first.
+# If the others waited long, they would rightly go first.
 set_aging 60000
 crowd normal 600 $((AT_ONCE / 2)) be 4
 crowd low 600 $((AT_ONCE / 2)) idle 0
 beside=$(reader)
 wait_requests
 echo "measured: beside them a reader of the highest class waits $beside us for $SERVICE_US"
-# One request may be on its way when it comes, one be due to a class's share.
+# On arrival one request may be in the device, and one be due to a class's share.
 [ "$beside" -le $((4 * SERVICE_US)) ] || fail "the reader waits $beside us"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no read waits for ever where somebody else holds the scheduler's lock just as it
-#         comes, without dispatching: another thread that merges with its neighbour, one
-#         that reads debugfs, one that sets a tunable.
+# Guards: no read waits for ever if it arrives while another CPU holds the scheduler's lock
+#         without dispatching: a thread that merges with its neighbour, one that reads
+#         debugfs, one that sets a tunable.
 # Needs: null_blk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-RUN_S=3		# a read was lost after a thousand, or one second
+RUN_S=3		# a read was lost after a thousand reads, or after one second
 
 use_null_disk submit_queues=1 irqmode=2 completion_nsec=10000 hw_queue_depth=64
 
@@ -29,8 +29,8 @@ beside() {
 		"$TEST_TMP/report") reads, $what"
 }
 
-# for_its_time COMMAND...: again and again, while the load runs and no longer: a lost request
-# may be found again by just that.
+# for_its_time COMMAND...: repeat while the load runs and no longer: the command itself
+# might find a lost request.
 for_its_time() {
 	until=$(($(seconds_up) + RUN_S * SLOW))
 	while [ "$(seconds_up)" -lt $until ]; do

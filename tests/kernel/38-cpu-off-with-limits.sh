@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a CPU goes off at once while a limit holds back what its hardware queue has:
-#         that is let go, and the limit holds again for what comes later.
+# Guards: a CPU goes off at once while a limit holds back its hardware queue's requests:
+#         these are released, and the limit holds again for later ones.
 # Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 CPU=/sys/devices/system/cpu/cpu1/online
-HELD=40		# requests, let go at one a second
+HELD=40		# requests, released at one a second
 
 [ -e $CPU ] || skip "no CPU can go off"
 use_null_disk submit_queues="$(nproc)" irqmode=2 completion_nsec=100000 hw_queue_depth=64
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
-# turn CPU1 on or off (1, 0), saying how long that takes, in ms.
+# turn CPU1 on or off (1, 0), and print the time it takes, in ms.
 turn() {
 	_before=$(cut -d ' ' -f 1 /proc/uptime | tr -d .)
 	echo "$1" > $CPU || fail "the CPU does not go $1"

@@ -7,13 +7,13 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-HELD=30		# requests, let go at one a second
+HELD=30		# requests, released at one a second
 LONGEST_MS=1000
 
 use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
-# at_once WHAT FILE VALUE: write it with requests held back.
+# at_once WHAT FILE VALUE: write VALUE while requests are held back.
 at_once() {
 	[ -e "$2" ] || return 0
 	echo 1 > "$(tunable limit_iops_low)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a device that is far away (each request takes 1 or 5 ms, and hundreds go side
-#         by side: a cloud disk, a disk array, NVMe over a network) two greedy processes
+# Guards: on a device with a high latency (each request takes 1 or 5 ms, and hundreds go
+#         side by side: a cloud disk, a disk array, NVMe over a network) two greedy processes
 #         alone get at least 0.9 of the requests a second that they get without a scheduler.
 # Needs: null_blk, fio
 # Machine: sim
@@ -20,7 +20,7 @@ rate() {
 }
 
 short=
-# The depth is such that the device, not the CPU, is what is short.
+# At this depth the device is the limit, not the CPU.
 while read -r ns depth; do
 	use_null_disk submit_queues=1 irqmode=2 completion_nsec="$ns" hw_queue_depth=512
 	without=$(rate none "$depth")

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on ext4 an fsync by a process of the highest class takes little longer than
-#         without a scheduler, beside a bulk writer, and beside readers of that same class
-#         who keep the device busy: the journal's thread, which has no priority, writes
-#         what the process waits for.
+#         without a scheduler, beside a bulk writer, and beside readers of the same class
+#         that keep the device busy: the process waits for writes of the journal's thread,
+#         which has no priority.
 # Needs: modeldisk, fio, ext4; a scheduler with classes
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a scheduler that keeps tags free, so that a greedy process cannot take the last
-#         ones, does so where hardware queues share all tags, and after nr_requests grew:
-#         it keeps as great a part, and lets a greedy process have as great a one.
+# Guards: a scheduler that keeps the last tags free from a greedy process does so if
+#         hardware queues share all tags, and after nr_requests grew: it keeps the same
+#         part free, and a greedy process can have the same part.
 # Needs: null_blk
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@
 use_null_disk submit_queues=1 shared_tag_bitmap=1 irqmode=2 completion_nsec=50000000 \
 	hw_queue_depth=16
 
-# The greatest number of tags that a process has which asks for more than there are.
+# The greatest number of tags of a process that asks for more than there are.
 most_taken() {
 	room=$(cat /sys/block/$DEV/queue/nr_requests)
 	for n in $(seq $((room * 2))); do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests that threads of the kernel submit, which belong to no process (those of
-#         a loop device's workers, and of write-back), are ordinary requests: no data is
-#         wrong, and beside a busy lower class none of them waits for ever.
+# Guards: requests of the kernel's threads, which belong to no process (a loop device's
+#         workers, write-back), are ordinary requests: no data is wrong, and beside a busy
+#         lower class none of them waits for ever.
 # Needs: null_blk, loop, fio
 # Machine: sim
 . "${0%/*}/lib.sh"

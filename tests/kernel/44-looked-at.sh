@@ -10,10 +10,10 @@
 IO_ERRORS=
 [ "$SCHEDULER" != none ] || skip "without a scheduler there are no files"
 use_modeldisk timeout_ms=500 memory_backed=0
-# The module is not unloaded here: of any scheduler's file that is still open then, Linux
+# The module is not unloaded here: for a scheduler's file that is still open then, Linux
 # 6.12 reads the description in the module's memory (blk_mq_debugfs_release()).
 
-# look NAME: read what there is again and again, until told to stop. One file is kept open.
+# look NAME: read all files again and again until told to stop. One file stays open.
 look() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* \
@@ -33,7 +33,7 @@ keep_open() {
 	done
 }
 
-# It ends with its device, not by its time.
+# The load ends with its device, not at its time.
 load() {
 	: > "$TEST_TMP/load.done"
 	{

@@ -110,6 +110,6 @@ def table(out: Path, found: dict[str, Measured]) -> RenderableType:
     shown: list[RenderableType] = []
     for page in _pages(out, found):
         shown += [Text(page.page.question, style="bold"), Text(f"  {page.answer}")]
-    shown.append(Text("What others have published, beside what was measured here", style="bold"))
+    shown.append(Text("Published findings, and our measurements", style="bold"))
     shown.append(Text(f"  {_outcome(_verdicts(found))}"))
     return Group(*shown)

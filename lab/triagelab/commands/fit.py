@@ -17,7 +17,7 @@ from triagelab.simulator import Simulator
 def add(commands: options.Commands) -> None:
     """Add the arguments of `fit`."""
     fit = commands.add_parser(
-        "fit", help="a drive by name, for --device, from a folder of fio's JSON results"
+        "fit", help="make a drive for --device from a folder of fio's JSON results"
     )
     fit.add_argument(
         "directory", metavar="DIR|measure", type=Path, help="measure: take the results first"

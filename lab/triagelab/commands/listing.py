@@ -11,12 +11,12 @@ from triagelab.commands import options, telling
 
 def add(commands: options.Commands) -> None:
     """Add the arguments of `list`."""
-    listing = commands.add_parser("list", help="experiments, schedulers, devices, kernels found")
+    listing = commands.add_parser("list", help="list experiments, schedulers, devices and kernels")
     listing.add_argument(
         "what",
         nargs="?",
         choices=["drives"],
-        help="drives: the devices fitted to measured drives, with class, source and errors",
+        help="drives: devices fitted to measured drives, with class, source and errors",
     )
     listing.set_defaults(command=_list)
 

@@ -27,14 +27,14 @@ def add(commands: options.Commands) -> None:
         "--kernel",
         metavar="K",
         action="append",
-        help="this one, as of `verify`; may be given again (default: "
+        help="a kernel, as for `verify`; may be repeated (default: "
         f"{', '.join(kernels.SERIES)} and the newest {kernels.BACKPORTED} of Debian's backports)",
     )
     matrix.add_argument(
-        "--check", metavar="NAME", action="append", help="as of `verify`; default: all"
+        "--check", metavar="NAME", action="append", help="as for `verify`; default: all"
     )
     matrix.add_argument("--out", metavar="DIR", type=Path, help="default: results/matrix-DATE")
-    matrix.add_argument("--json", action="store_true", help="print matrix.json, no table")
+    matrix.add_argument("--json", action="store_true", help="print matrix.json instead of a table")
     matrix.set_defaults(command=_matrix)
 
 

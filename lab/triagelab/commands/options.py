@@ -34,7 +34,7 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="run on the workers of the Dask cluster whose scheduler is there, tcp://HOST:PORT",
+        help="run on the workers of a Dask cluster; its scheduler's address, tcp://HOST:PORT",
     )
 
 

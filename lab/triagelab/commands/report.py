@@ -14,7 +14,7 @@ from triagelab.errors import RequestError
 
 def add(commands: options.Commands) -> None:
     """Add the arguments of `report`."""
-    again = commands.add_parser("report", help="the report again from what was measured")
+    again = commands.add_parser("report", help="make the report of a run directory again")
     again.add_argument("directory", metavar="DIR", type=Path)
     again.set_defaults(command=_report)
 

@@ -12,7 +12,7 @@ from triagelab.errors import LabError
 
 def add(commands: options.Commands) -> None:
     """Add the arguments of `run`."""
-    run = commands.add_parser("run", help="run an experiment, or a fio job file of yours")
+    run = commands.add_parser("run", help="run an experiment, or your own fio job file")
     run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
     run.add_argument("--quick", action="store_true", help="the experiment's quick variant")
     run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
@@ -22,17 +22,17 @@ def add(commands: options.Commands) -> None:
         metavar="NAME=A,B",
         action="append",
         default=[],
-        help="only these values of what the experiment varies, or others; or more to vary: "
-        "a setting as --set has it, cpus, ${NAME} in the job file; may be given again",
+        help="values for a name that the experiment varies, or for another name: "
+        "a setting as in --set, cpus, ${NAME} in the job file; may be repeated",
     )
     run.add_argument(
         "--machine",
-        help="in place of the experiment's, mostly sim: deterministic; vm: real time; "
-        "host: this computer and a disk of its own",
+        help="instead of the experiment's (mostly sim). sim: deterministic; vm: real time; "
+        "host: this computer and one of its disks",
     )
     run.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
     run.add_argument(
-        "--device", metavar="D", help="in place of the experiment's; with host a disk, /dev/X"
+        "--device", metavar="D", help="instead of the experiment's; with host a disk, /dev/X"
     )
     run.add_argument(
         "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
@@ -44,18 +44,18 @@ def add(commands: options.Commands) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a scheduler built for that kernel, NAME-iosched.ko; may be given again",
+        help="a scheduler built for that kernel, NAME-iosched.ko; may be repeated",
     )
     run.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be given again",
+        help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be repeated",
     )
     run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
-    run.add_argument("--resume", action="store_true", help="go on with what --out has")
-    run.add_argument("--json", action="store_true", help="print summary.json, no table")
+    run.add_argument("--resume", action="store_true", help="continue the run directory --out")
+    run.add_argument("--json", action="store_true", help="print summary.json instead of a table")
     options.add_dask(run)
     run.set_defaults(command=_run)
 

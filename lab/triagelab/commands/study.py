@@ -27,19 +27,19 @@ class _Part:
 def add(commands: options.Commands) -> None:
     """Add the arguments of `study`."""
     whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
-    whole.add_argument("--quick", action="store_true", help="its quick part: 20 min on 2 cores")
-    whole.add_argument("--schedulers", metavar="A,B", help="which, in place of the study's")
-    whole.add_argument("--repeats", metavar="N", type=int, help="in place of the study's")
-    whole.add_argument("--machine", help="in place of the experiments': sim, vm, host")
+    whole.add_argument("--quick", action="store_true", help="fewer points and repeats, 20 min")
+    whole.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
+    whole.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
+    whole.add_argument("--machine", help="instead of the experiments': sim, vm, host")
     whole.add_argument(
-        "--device", metavar="D", help="in place of the experiments'; with host a disk, /dev/X"
+        "--device", metavar="D", help="instead of the experiments'; with host a disk, /dev/X"
     )
     whole.add_argument(
         "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
     )
     options.add_kernel(whole, default=None)
     whole.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
-    whole.add_argument("--resume", action="store_true", help="go on with what --out has")
+    whole.add_argument("--resume", action="store_true", help="continue the study in --out")
     options.add_dask(whole)
     whole.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
 

@@ -17,17 +17,17 @@ from triagelab.errors import RequestError, unknown
 
 def add(commands: options.Commands) -> None:
     """Add the arguments of `verify`."""
-    proof = commands.add_parser("verify", help="check that a scheduler does what it must")
+    proof = commands.add_parser("verify", help="check a scheduler's correctness")
     proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
     add_what(proof)
     proof.add_argument(
         "--check",
         metavar="NAME",
         action="append",
-        help="this one alone, by its name or number; may be given again",
+        help="only this check, by name or number; may be repeated",
     )
     proof.add_argument("--out", metavar="DIR", type=Path, help="default: results/verify-NAME-DATE")
-    proof.add_argument("--json", action="store_true", help="print verify.json, no table")
+    proof.add_argument("--json", action="store_true", help="print verify.json instead of a table")
     proof.set_defaults(command=_verify)
 
 
@@ -36,7 +36,7 @@ def add_what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug",
         action="store_true",
-        help="on a kernel that looks for bugs of its own, built on first use",
+        help="on a debug kernel that detects bugs, built on first use",
     )
     options.add_kernel(parser)
     parser.add_argument(

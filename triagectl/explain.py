@@ -75,7 +75,7 @@ def run(system: System, options: Options) -> int:
     with tracefs.instance(
         system, EVENTS, top.devices(disks), _BUFFER_KIB, optional=_TRIAGE
     ) as instance:
-        sampler = Sampler(instance, matcher, limit=_CPU_LIMIT)
+        sampler = Sampler(instance, matcher, limit=_CPU_LIMIT, context=True)
         while time.monotonic() < begin + options.seconds and recording.count < _KEPT_MOST:
             sampler.run(min(time.monotonic() + _SLICE_S, begin + options.seconds))
         took = time.monotonic() - begin

@@ -24,8 +24,8 @@ EVENTS = (
 )
 _TRIAGE = ("triage/triage_dispatch", "triage/triage_hold")
 _BUFFER_KIB = 4096
-#: For some seconds, so more than what runs for days may take.
-_CPU_LIMIT = 0.5
+#: For some seconds only; in a pause it would miss the requests that one in the next window met.
+_CPU_LIMIT = 0.9
 #: What is kept takes 0.3 kB each.
 _KEPT_MOST = 300_000
 _SLICE_S = 0.25
@@ -75,7 +75,7 @@ def run(system: System, options: Options) -> int:
     with tracefs.instance(
         system, EVENTS, top.devices(disks), _BUFFER_KIB, optional=_TRIAGE
     ) as instance:
-        sampler = Sampler(instance, matcher, limit=_CPU_LIMIT)
+        sampler = Sampler(instance, matcher, limit=_CPU_LIMIT, context=True)
         while time.monotonic() < begin + options.seconds and recording.count < _KEPT_MOST:
             sampler.run(min(time.monotonic() + _SLICE_S, begin + options.seconds))
         took = time.monotonic() - begin

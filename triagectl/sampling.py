@@ -36,8 +36,10 @@ _TAIL = 1.0
 class Sampler:
     """Feeds a matcher with the events of some moments.
 
-    limit  the share of a core that all of this process may use
-    cpu    CPU time of this process so far, in s
+    limit    the share of a core that all of this process may use
+    cpu      CPU time of this process so far, in s
+    context  whether requests that come behind a window are followed too: for what they tell of
+             those in it
     """
 
     instance: Instance
@@ -46,6 +48,7 @@ class Sampler:
     clock: Callable[[], float] = time.monotonic
     cpu: Callable[[], float] = time.process_time
     sleep: Callable[[float], None] = time.sleep
+    context: bool = False
     seen_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -92,8 +95,9 @@ class Sampler:
         """Wait for the window's last requests, then turn the events off."""
         # Those that come from now on are not of the window.
         latest = self.clock() + _TAIL
-        self.matcher.open = False
-        while self.matcher.pending and self.clock() < latest:
+        self.matcher.open = self.context
+        window = set(self.matcher.pending)
+        while window & self.matcher.pending.keys() and self.clock() < latest:
             self.sleep(_SLICE)
             self._look()
         self.instance.record(False)

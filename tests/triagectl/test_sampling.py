@@ -101,6 +101,28 @@ def test_slow_requests_are_seen_as_often_as_they_come() -> None:
     assert 0.085 <= slow / len(done) <= 0.115
 
 
+def test_with_context_what_comes_behind_a_window_is_seen_too() -> None:
+    """Until the last slow request of the window is done."""
+    slow = 30_000_000
+    counts = []
+    for context in (False, True):
+        disk = Disk(5_000, slow_ns=slow)
+        done: list[Request] = []
+        sampler = Sampler(
+            cast(Instance, disk),
+            Matcher({}, done.append),
+            clock=lambda disk=disk: disk.now,  # type: ignore[misc]
+            cpu=lambda disk=disk: disk.used,  # type: ignore[misc]
+            sleep=disk.sleep,
+            context=context,
+        )
+        sampler.run(0.01)
+        sampler._close()
+        counts.append(len(done))
+    assert counts[0] <= 60
+    assert counts[1] >= 140
+
+
 def test_a_loss_leaves_no_request_that_never_ends() -> None:
     disk = Disk(50_000, slow_ns=30_000_000)
     sampler, _ = sampled(disk, 2)

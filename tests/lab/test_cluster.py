@@ -44,3 +44,10 @@ def test_each_of_two_has_its_files_on_workers_that_join_later(
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cluster, "_order", order)
     asyncio.run(both())
+
+
+def test_a_worker_with_another_library_is_told_which() -> None:
+    here = {"qemu": "QEMU 7", "files": ["libglib.so 1", "libc.so 2"], "command": ["env", "qemu"]}
+    there = here | {"files": ["libglib.so 9", "libc.so 2"]}
+    assert cluster._differences(here, there) == "libglib.so"
+    assert cluster._differences(here, here | {"qemu": "QEMU 8"}) == "QEMU 7 and QEMU 8"

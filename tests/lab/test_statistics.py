@@ -20,6 +20,7 @@ from triagelab.statistics import (
     NOT_ENOUGH,
     REPEATS_FOR_VERDICT,
     Comparison,
+    Estimate,
     Ratio,
     compare,
     estimate,
@@ -161,11 +162,15 @@ def test_the_mean_is_within_its_interval() -> None:
 
 
 def test_one_repeat_has_no_interval() -> None:
-    assert estimate([7.0]).ci95 is None
+    assert estimate([7.0]) == Estimate(7.0, None, 1)
+    assert compare({3: 3.0}, {3: 3.0}) == Ratio(1.0, None, 1, False, 1.0)
+    less = compare({3: 1.0}, {3: 2.0})
+    assert less and less.lower
+    assert less.chance == 1.0
 
 
 def test_equal_repeats_tell_nothing_of_their_spread_but_the_resolution() -> None:
-    assert estimate([0.1] * 5).ci95 is None
+    assert estimate([0.5] * 5) == Estimate(0.5, None, 5)
     ends = estimate([0.1] * 5, 1 / 64).ci95
     assert ends == pytest.approx((0.1 * np.exp(-1 / 128), 0.1 * np.exp(1 / 128)))
 
@@ -196,6 +201,8 @@ def test_what_can_be_nothing_is_never_below_it() -> None:
     assert found.ci95
     assert found.ci95[0] == 0
     assert found.ci95[1] > found.mean
+    assert found.mean == pytest.approx(0.08)
+    assert found.n == 5
     assert estimate([0.0] * 5, 1 / 64).ci95 is None
 
 
@@ -226,6 +233,13 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
     assert coarse.chance == pytest.approx(chance(beyond / error))
     half = ((4.3027 * error) ** 2 + 0.1**2) ** 0.5
     assert np.log(coarse.ci95) + logs.mean() == pytest.approx([-half, half], rel=1e-4)
+
+
+def test_two_repeats_have_a_chance() -> None:
+    """Student's t of 1 degree of freedom is Cauchy's."""
+    found = compare(repeats(*np.exp([0.1, 0.3])), repeats(1, 1))
+    assert found
+    assert found.chance == pytest.approx(1 - 2 / np.pi * np.arctan(0.2 / 0.1))
 
 
 def test_a_step_is_all_that_is_known_of_the_spread_where_nothing_varies() -> None:
@@ -322,6 +336,8 @@ def test_differences_that_are_the_same_in_each_repeat_are_counted_like_coins() -
     assert constant and constant.ci95 is None
     assert constant.chance == 2 / 4**5
     assert alone(constant).verdict == LOWER
+    other_way = compare(repeats(*[101.0] * 5), repeats(*[100.0] * 5))
+    assert other_way and not other_way.lower
     assert {found.verdict for found in judged([constant] * 30)} == {NO_DIFFERENCE}
     often = compare(repeats(*[100.0] * 10), repeats(*[101.0] * 10))
     assert often

@@ -18,11 +18,12 @@
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * A submitter that waits on latency, and has asked for nothing since this, has paused. Who
- * asks 30 times a second has not: else bulk would be in the device each time he comes, and
- * what he takes without it never known.
+ * A submitter that waits on latency, and has asked for nothing since this, has paused. On
+ * flash who asks 30 times a second has not: else bulk would be in the device each time that
+ * he comes, and what he takes without it never known. A disk's others would lose more.
  */
-#define TG_PAUSE_JIFFIES msecs_to_jiffies(32)
+#define TG_PAUSE_FLASH msecs_to_jiffies(32)
+#define TG_PAUSE_DISK 2
 /* The factor of the target where none is set: a reader hardly notices twice as long. */
 #define TG_FACTOR_ELSE 200
 /* What is in the device when a trial begins is gone after so many times what one takes alone. */
@@ -90,11 +91,12 @@ bool tg_finds_knee(const struct tg_data *tg)
 bool tg_probe_holds(const struct tg_data *tg)
 {
 	const struct tg_controller *controller = &tg->controller;
+	const unsigned long pause = tg->rotational ? TG_PAUSE_DISK : TG_PAUSE_FLASH;
 
 	return READ_ONCE(controller->probing) &&
 	       time_before(jiffies, READ_ONCE(controller->probe_until)) &&
 	       (tg_urgent_inside(tg) ||
-		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_PAUSE_JIFFIES));
+		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + pause));
 }
 
 /* Let others see what urgent requests take alone. */
@@ -128,8 +130,10 @@ static void tg_probe_begin(struct tg_data *tg)
  * End a probe. The next is due by how long this one kept bulk out; a pause of the requests
  * that it timed does not count.
  */
-static void tg_probe_end(struct tg_controller *controller)
+static void tg_probe_end(struct tg_data *tg)
 {
+	struct tg_controller *controller = &tg->controller;
+	struct tg_depth *depth = &controller->depth;
 	const unsigned long until = controller->probe_until;
 	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
 
@@ -138,21 +142,25 @@ static void tg_probe_end(struct tg_controller *controller)
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
 	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
-					   tg_depth_spacing(&controller->depth);
+					   tg_depth_spacing(depth, depth->known && tg_finds_knee(tg) ?
+								   TG_DEPTH_SPACING_PRICE :
+								   TG_DEPTH_SPACING_TARGET);
 }
 
 /* Learn what urgent requests take alone, from one that met no bulk if it is @clean. */
-static void tg_learn_alone(struct tg_controller *controller, bool clean, u64 latency)
+static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
+	struct tg_controller *controller = &tg->controller;
+
 	lockdep_assert_held(&controller->lock);
 
 	if (clean && time_after_eq(jiffies, controller->probe_began) &&
 	    tg_depth_alone(&controller->depth, latency)) {
 		tg_publish_alone(controller);
 		if (controller->probing)
-			tg_probe_end(controller);
+			tg_probe_end(tg);
 	} else if (controller->probing && time_after(jiffies, controller->probe_until)) {
-		tg_probe_end(controller);
+		tg_probe_end(tg);
 	}
 }
 
@@ -247,7 +255,7 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 	tg_urgent_seen(tg);
 	if (controller->probing || !felt) {
 		tg_knee_interrupt(&controller->knee);
-		tg_learn_alone(controller, clean, latency);
+		tg_learn_alone(tg, clean, latency);
 	} else {
 		tg_learn_budget(tg, latency);
 	}

@@ -36,12 +36,12 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * The time between probes, as a multiple of what the last one took. It begins with few, as
- * the first probe may have come while jobs only began, and soon is many: a probe beside
- * writers takes 36 ms.
+ * The time between probes, as a multiple of what the last one took. It is doubled each
+ * time. For a target it begins with few, as the first probe may have come while jobs only
+ * began. A price needs it less exactly, and a probe beside writers takes 36 ms.
  */
-#define TG_DEPTH_SPACING_FIRST 8
-#define TG_DEPTH_SPACING_GROWTH 4
+#define TG_DEPTH_SPACING_TARGET 8
+#define TG_DEPTH_SPACING_PRICE 64
 #define TG_DEPTH_SPACING_LAST 256
 
 /*
@@ -126,11 +126,13 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 	return true;
 }
 
-/* Return how many times as long as the probe that just ended took the next has to wait. */
-static inline u32 tg_depth_spacing(struct tg_depth *depth)
+/*
+ * Return how many times as long as the probe that just ended took the next has to wait;
+ * @first: after the first one.
+ */
+static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 {
-	depth->spacing = clamp_t(u32, TG_DEPTH_SPACING_GROWTH * depth->spacing,
-				 TG_DEPTH_SPACING_FIRST, TG_DEPTH_SPACING_LAST);
+	depth->spacing = clamp_t(u32, 2 * depth->spacing, first, TG_DEPTH_SPACING_LAST);
 	return depth->spacing;
 }
 

@@ -7,13 +7,14 @@
  * controller that knows only the target cuts it for ever. So this one asks what a budget
  * is worth:
  *
- *	worth = log2(bulk served a second) - exchange * log2(slow requests' latency / alone)
+ *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
- * which is Kleinrock's power, throughput by delay, with an exponent. Now and then the
- * budget is tried half an octave larger and smaller, for as long as it takes to tell, and
- * what is worth more is kept. Only differences decide, and both sides of one are measured
- * beside bulk. So what bulk has no part in (slow reads of the device's own, flushes,
- * garbage collection, requests that never come to a scheduler) is on both and cancels.
+ * which is throughput less delay at a price, as in the theory of congestion control. Now
+ * and then the budget is tried half an octave larger and smaller, for as long as it takes
+ * to tell, and what is worth more is kept. Only differences decide, and both sides of one
+ * are measured beside bulk. So what bulk has no part in (slow reads of the device's own,
+ * flushes, garbage collection, requests that never come to a scheduler) is on both and
+ * cancels.
  *
  * Pure functions that also compile in user space, where they are tested with models.
  */
@@ -23,21 +24,21 @@
 #include "depth.h"
 #include "pure.h"
 
-/* log2 is in 1/1024. */
+/* log2, and what a budget is worth, are in 1/1024 of an octave. */
 #define TG_KNEE_ONE 1024
 #define TG_KNEE_HALF_OCTAVE_UP 1448	/* sqrt(2) * 1024 */
 #define TG_KNEE_HALF_OCTAVE_DOWN 724
 
 /*
- * How far requests are beyond what they take alone is counted in eighths of an octave.
- * Beyond the last one they count as it: few that take long would hide the others.
+ * What requests take is counted in eighths of an octave above what a slow one takes alone.
+ * 16 times that and more count as 16 times: a few that take long would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 32
 
-/* So many requests are a trial; */
+/* So many requests are a trial: of the slowest eighth these are 20; */
 #define TG_KNEE_DWELL 160
-/* the slowest one of so many counts; */
+/* one of so many is slow; */
 #define TG_KNEE_SLOWEST 8
 /* and what was seen before weighs no more than so many. */
 #define TG_KNEE_KEPT 1024
@@ -48,11 +49,14 @@
 #define TG_KNEE_PLAINLY 256
 /* More budget has to be worth so much more. */
 #define TG_KNEE_MARGIN 32
-/* From one trial to the next of the same kind, in times that it took. */
+/*
+ * From a trial that failed to the next of its kind, in times that it took: trials that fail
+ * are 3 % of the time at first, then 1 in 500 or less.
+ */
 #define TG_KNEE_SPACING_FIRST 32
 #define TG_KNEE_SPACING_GROWTH 4
 #define TG_KNEE_SPACING_LAST 512
-/* Who is worth so much more or less than when the last trial ended, is something else. */
+/* What is worth so much more or less than when the last trial ended is something else. */
 #define TG_KNEE_CHANGED 768
 /* After a pause of this nothing is as it was; ns. */
 #define TG_KNEE_FORGET 1000000000ull
@@ -64,7 +68,7 @@
  * @n: urgent requests, beside bulk that would have used more
  * @time: from each to the one before, in ns
  * @work: of bulk that was served in that time, in ns of cost
- * @bins: how many were how far beyond what they take alone
+ * @bins: how many took how much
  */
 struct tg_knee_seen {
 	u32 n;
@@ -122,7 +126,7 @@ struct tg_knee {
  * @enough: so much of it tells how fast it is served
  * @least: the budget at which bulk just goes on, in ns
  * @settle: for how long the device feels what it was given before, in ns
- * @exchange: how many per cent more of bulk one per cent of latency has to give
+ * @exchange: how many per cent more of bulk once more @alone has to give
  */
 struct tg_knee_sample {
 	u64 latency;
@@ -301,9 +305,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 	if (!done && (knee->counted % TG_KNEE_GLANCE || seen->work < sample->enough / 4))
 		return;
 	/* Where nothing is won by more, less is as good to bulk, and better to others. */
-	better = won > (done && knee->at == TG_KNEE_BELOW ? 0 :
-			done ? TG_KNEE_MARGIN :
-			knee->at == TG_KNEE_BELOW ? TG_KNEE_PLAINLY : S32_MAX);
+	better = won > (!done ? TG_KNEE_PLAINLY : knee->at == TG_KNEE_ABOVE ? TG_KNEE_MARGIN : 0);
 #ifdef TG_KNEE_TRACE
 	TG_KNEE_TRACE(knee, sample, won, done, better);
 #endif

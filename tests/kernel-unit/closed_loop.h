@@ -41,8 +41,8 @@ struct scene {
 };
 
 struct run {
-	double p50, p99, mean;	/* of the reader, in us */
-	double late;		/* of its requests, beyond three times what they take alone */
+	double p50, p99;	/* of the reader, in us */
+	double slow;		/* of its slowest eighth, the mean, in us */
 	double bulk;		/* requests a second */
 	double budget;		/* the last, in us */
 	double alone;		/* a slow request of the reader's alone, in us */
@@ -188,7 +188,10 @@ static void loop_learn(struct loop *l, u64 latency)
 		if (l->probing && (whole || l->now > l->probe_until)) {
 			l->probing = false;
 			l->probe_next = l->now + (l->now - l->probe_began + 4 * MS) *
-						 tg_depth_spacing(&l->depth);
+						 tg_depth_spacing(&l->depth, s->exchange &&
+								  l->depth.known ?
+								  TG_DEPTH_SPACING_PRICE :
+								  TG_DEPTH_SPACING_TARGET);
 		}
 		return;
 	}
@@ -299,10 +302,8 @@ static struct run loop_sum(struct loop *l, double seconds)
 	qsort(l->latencies, n, sizeof(*l->latencies), loop_compare);
 	run.p50 = l->latencies[n / 2] / 1000.;
 	run.p99 = l->latencies[n / 100 * 99] / 1000.;
-	for (i = 0; i < n; i++) {
-		run.mean += l->latencies[i] / 1000. / n;
-		run.late += (l->latencies[i] > 3000 * run.alone) / (double)n;
-	}
+	for (i = n - n / TG_KNEE_SLOWEST; i < n; i++)
+		run.slow += l->latencies[i] / 1000. / (n / TG_KNEE_SLOWEST);
 	return run;
 }
 

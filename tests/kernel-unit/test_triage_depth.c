@@ -48,11 +48,10 @@ static void test_spacing(void)
 	struct tg_depth depth = begun();
 	u32 wanted;
 
-	for (wanted = TG_DEPTH_SPACING_FIRST; wanted < TG_DEPTH_SPACING_LAST;
-	     wanted *= TG_DEPTH_SPACING_GROWTH)
-		expect("spacing", tg_depth_spacing(&depth), wanted);
-	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
-	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
+	for (wanted = 8; wanted < TG_DEPTH_SPACING_LAST; wanted *= 2)
+		expect("spacing", tg_depth_spacing(&depth, 8), wanted);
+	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
+	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
 }
 
 static void test_bounds(void)

@@ -136,15 +136,15 @@ static void tg_probe_end(struct tg_data *tg)
 	struct tg_depth *depth = &controller->depth;
 	const unsigned long until = controller->probe_until;
 	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
+	const u32 first = depth->known && tg_finds_knee(tg) ? TG_DEPTH_SPACING_PRICE :
+							      TG_DEPTH_SPACING_TARGET;
 
 	lockdep_assert_held(&controller->lock);
 
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
 	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
-					   tg_depth_spacing(depth, depth->known && tg_finds_knee(tg) ?
-								   TG_DEPTH_SPACING_PRICE :
-								   TG_DEPTH_SPACING_TARGET);
+					   tg_depth_spacing(depth, first);
 }
 
 /* Learn what urgent requests take alone, from one that met no bulk if it is @clean. */

@@ -354,9 +354,10 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   READ_ONCE(controller->alone), READ_ONCE(controller->tail),
 		   READ_ONCE(controller->at_once), tg_target(tg));
 	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
-	/* A look: they may change meanwhile. */
-	seq_printf(m, "trials %lu\ntaken %lu\n", data_race(controller->knee.trials),
-		   data_race(controller->knee.taken));
+	seq_printf(m, "trials %lu\n",
+		   data_race(controller->knee.trials)); /* a look: it may change meanwhile */
+	seq_printf(m, "taken %lu\n",
+		   data_race(controller->knee.taken)); /* ditto */
 }
 
 /* Show, by what a request does, the cost of each one and of each KiB, in ns. */

@@ -77,17 +77,12 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
 
 /*
  * Let bulk in behind an urgent request. There it cannot be in that request's way, and it
- * is out of the next one's way as soon as can be. Bulk gets as much as its budget has room
- * for, less what it sent beyond the last grant: so a budget below one request means one
- * now and then.
+ * is out of the next one's way as soon as can be.
  */
 void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 {
-	const u64 inside = tg_bulk_inside(tg);
-	const s64 left = READ_ONCE(tg->budget.granted);
-
-	WRITE_ONCE(tg->budget.granted, min_t(s64, left, 0) +
-				       (s64)(budget - min_t(u64, budget, inside)));
+	WRITE_ONCE(tg->budget.granted, tg_depth_grant(READ_ONCE(tg->budget.granted), budget,
+						      tg_bulk_inside(tg)));
 	WRITE_ONCE(tg->budget.granted_at, now);
 }
 
@@ -172,9 +167,8 @@ void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
 	if (tg->rotational) {
 		tg_arm_charge(tg, tag->cost);
 	} else {
-		/* A debt is of grants: where bulk needs none, it owes nothing either. */
-		WRITE_ONCE(budget->granted, tg_gated(tg, may_have) ?
-					    READ_ONCE(budget->granted) - tag->cost : 0);
+		WRITE_ONCE(budget->granted, tg_depth_charge(READ_ONCE(budget->granted),
+							    tg_gated(tg, may_have), tag->cost));
 		if (tg_paced(tg, may_have))
 			WRITE_ONCE(budget->next_at, ktime_get_ns() +
 				   tg_depth_gap(may_have, average, tag->cost));

@@ -3,8 +3,9 @@
  * Learns bulk's budget from the latency of urgent requests.
  *
  * Now and then a probe keeps bulk out of the device, to learn what urgent requests take
- * alone. Between probes a request that takes longer than the target lowers the budget,
- * the others raise it.
+ * alone. Between probes trials find the budget that is worth most (knee.h). Where the
+ * administrator has set a target, a request that takes longer lowers the budget instead,
+ * and the others raise it (depth.h).
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -16,8 +17,21 @@
 /* A probe that is not answered ends; a disk first has to finish what it has. */
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
-/* A submitter that waits on latency, and has asked for nothing since this, has paused. */
-#define TG_PAUSE_JIFFIES 2
+/*
+ * A submitter that waits on latency, and has asked for nothing since this, has paused. On
+ * flash who asks 30 times a second has not: else bulk would be in the device each time that
+ * he comes, and what he takes without it never known. A disk's others would lose more.
+ */
+#define TG_PAUSE_FLASH msecs_to_jiffies(32)
+#define TG_PAUSE_DISK 2
+/* The factor of the target where none is set: a reader hardly notices twice as long. */
+#define TG_FACTOR_ELSE 200
+/* What is in the device when a trial begins is gone after so many times what one takes alone. */
+#define TG_GONE_TIMES 4
+/* The service of so many requests of bulk tells how fast it is served. */
+#define TG_ENOUGH_REQUESTS 8
+/* A device is just full of what it serves in the time that one request takes; twice that. */
+#define TG_FIRST_TIMES 2
 /* A write buffer goes on with what it holds for so long after the last write. */
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
 /* Bulk that was dispatched this long ago may still be felt. */
@@ -63,18 +77,26 @@ u64 tg_target(const struct tg_data *tg)
 	if (target_us)
 		return (u64)target_us * NSEC_PER_USEC;
 	return div64_u64(READ_ONCE(tg->controller.tail) *
-			 READ_ONCE(tg->tunables.latency_factor), 100);
+			 (READ_ONCE(tg->tunables.latency_factor) ?: TG_FACTOR_ELSE), 100);
+}
+
+/* Return whether trials find the budget: no target is set, and the device has no arm. */
+bool tg_finds_knee(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->tunables.exchange) && !READ_ONCE(tg->tunables.latency_factor) &&
+	       !READ_ONCE(tg->tunables.latency_target_us) && !tg->rotational;
 }
 
 /* Return whether a probe keeps bulk out: not while the requests it waits for pause. */
 bool tg_probe_holds(const struct tg_data *tg)
 {
 	const struct tg_controller *controller = &tg->controller;
+	const unsigned long pause = tg->rotational ? TG_PAUSE_DISK : TG_PAUSE_FLASH;
 
 	return READ_ONCE(controller->probing) &&
 	       time_before(jiffies, READ_ONCE(controller->probe_until)) &&
 	       (tg_urgent_inside(tg) ||
-		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_PAUSE_JIFFIES));
+		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + pause));
 }
 
 /* Let others see what urgent requests take alone. */
@@ -95,7 +117,6 @@ static void tg_probe_begin(struct tg_data *tg)
 
 	lockdep_assert_held(&controller->lock);
 
-	controller->depth.sampled = 0;
 	controller->probe_began = jiffies;
 	if (time_before(jiffies, READ_ONCE(tg->budget.written_at) + TG_SETTLE_JIFFIES))
 		controller->probe_began += TG_SETTLE_JIFFIES;
@@ -109,56 +130,115 @@ static void tg_probe_begin(struct tg_data *tg)
  * End a probe. The next is due by how long this one kept bulk out; a pause of the requests
  * that it timed does not count.
  */
-static void tg_probe_end(struct tg_controller *controller)
+static void tg_probe_end(struct tg_data *tg)
 {
+	struct tg_controller *controller = &tg->controller;
+	struct tg_depth *depth = &controller->depth;
 	const unsigned long until = controller->probe_until;
 	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
+	const u32 first = depth->known && tg_finds_knee(tg) ? TG_DEPTH_SPACING_PRICE :
+							      TG_DEPTH_SPACING_TARGET;
 
 	lockdep_assert_held(&controller->lock);
 
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
 	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
-					   tg_depth_spacing(&controller->depth);
+					   tg_depth_spacing(depth, first);
 }
 
 /* Learn what urgent requests take alone, from one that met no bulk if it is @clean. */
-static void tg_learn_alone(struct tg_controller *controller, bool clean, u64 latency)
+static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
+	struct tg_controller *controller = &tg->controller;
+
 	lockdep_assert_held(&controller->lock);
 
 	if (clean && time_after_eq(jiffies, controller->probe_began) &&
 	    tg_depth_alone(&controller->depth, latency)) {
 		tg_publish_alone(controller);
 		if (controller->probing)
-			tg_probe_end(controller);
+			tg_probe_end(tg);
 	} else if (controller->probing && time_after(jiffies, controller->probe_until)) {
-		tg_probe_end(controller);
+		tg_probe_end(tg);
 	}
+}
+
+/* Return what bulk has been served so far, in ns of cost; differences of it count. */
+static u64 tg_bulk_served(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += atomic64_read(&tg->shards[i]->device.bulk.back);
+	return sum & TG_GAUGE_COST;
+}
+
+/* Return for how long the device feels what it was given, in ns. */
+static u64 tg_felt_for(const struct tg_data *tg)
+{
+	if (time_before(jiffies, READ_ONCE(tg->budget.written_at) + TG_SETTLE_JIFFIES))
+		return jiffies_to_nsecs(TG_SETTLE_JIFFIES);
+	return TG_GONE_TIMES * READ_ONCE(tg->controller.tail);
+}
+
+/* Learn what the budget is worth. Return what bulk may have from now on, in ns of cost. */
+static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 least)
+{
+	struct tg_controller *controller = &tg->controller;
+	struct tg_knee *knee = &controller->knee;
+	const struct tg_knee_sample sample = {
+		.latency = latency,
+		.alone = controller->tail,
+		.limited = limited || atomic_read(&tg->nr_held),
+		.now = ktime_get_ns(),
+		.work = tg_bulk_served(tg),
+		.enough = TG_ENOUGH_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost),
+		.least = least,
+		.settle = tg_felt_for(tg),
+		.exchange = READ_ONCE(tg->tunables.exchange),
+	};
+
+	lockdep_assert_held(&controller->lock);
+
+	if (controller->at_once)
+		return TG_DEPTH_MAX;
+	if (!knee->budget)
+		knee->budget = TG_FIRST_TIMES * controller->alone;
+	tg_knee_see(knee, &sample);
+	return tg_knee_budget(knee);
 }
 
 /* Learn whether bulk is in the way. */
 static void tg_learn_budget(struct tg_data *tg, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
-	const u64 target = tg_target(tg);
 	const u64 least = (u64)READ_ONCE(tg->budget.bulk_cost) *
 			  max(READ_ONCE(tg->tunables.share_low), 1u) / 100;
+	const bool limited = READ_ONCE(tg->budget.limited);
+	const u64 target = tg_target(tg);
+	const bool late = latency > target;
+	bool rests = true;
+	u64 budget;
 
 	lockdep_assert_held(&controller->lock);
 
-	if (!target) {
-		tg_probe_begin(tg);
-		return;
+	if (target) {
+		WRITE_ONCE(controller->judged, controller->judged + 1);
+		if (late)
+			WRITE_ONCE(controller->late, controller->late + 1);
+		if (tg_finds_knee(tg)) {
+			budget = tg_learn_knee(tg, latency, limited, least);
+			rests = controller->knee.at == TG_KNEE_HERE;
+		} else {
+			tg_depth_judge(&controller->depth, late, limited, least);
+			budget = controller->depth.budget;
+		}
+		WRITE_ONCE(controller->budget, budget);
+		WRITE_ONCE(tg->budget.limited, false);
 	}
-	WRITE_ONCE(controller->judged, controller->judged + 1);
-	if (latency > target)
-		WRITE_ONCE(controller->late, controller->late + 1);
-	tg_depth_judge(&controller->depth, latency > target, READ_ONCE(tg->budget.limited),
-		       least);
-	WRITE_ONCE(controller->budget, controller->depth.budget);
-	WRITE_ONCE(tg->budget.limited, false);
-	if (time_after(jiffies, controller->probe_next))
+	if (rests && time_after_eq(jiffies, controller->probe_next))
 		tg_probe_begin(tg);
 }
 
@@ -173,10 +253,12 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
 	tg_urgent_seen(tg);
-	if (controller->probing || !felt)
-		tg_learn_alone(controller, clean, latency);
-	else
+	if (controller->probing || !felt) {
+		tg_knee_interrupt(&controller->knee);
+		tg_learn_alone(tg, clean, latency);
+	} else {
 		tg_learn_budget(tg, latency);
+	}
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 

@@ -7,6 +7,7 @@
 #include <linux/spinlock.h>
 
 #include "depth.h"
+#include "knee.h"
 
 struct tg_data;
 
@@ -21,7 +22,8 @@ struct tg_data;
  * @room: what bulk of several submitters may have in the device, in ns of cost
  * @lock: guards all below, and writes of all above, which anybody reads. Taken with a try
  *	only, also in interrupts: whoever finds it taken leaves a sample out.
- * @depth: the controller's state
+ * @depth: what is learnt by probes, and the budget by a target
+ * @knee: the budget by what it is worth
  * @probe_began: jiffies; samples count from then on
  * @probe_next: jiffies when the next is due
  * @probes: how many there were
@@ -43,6 +45,7 @@ struct tg_controller {
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct tg_depth depth;
+	struct tg_knee knee;
 	unsigned long probe_began;
 	unsigned long probe_next;
 	unsigned long probes;
@@ -56,6 +59,7 @@ struct tg_controller {
 
 void tg_controller_init(struct tg_data *tg);
 u64 tg_target(const struct tg_data *tg);
+bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency);
 void tg_learn_bulk(struct tg_data *tg, u64 latency);

@@ -17,6 +17,7 @@
 enum tg_op {
 	TG_READ,
 	TG_WRITE,
+	TG_OTHER,	/* moves no data: a discard, say */
 	TG_OPS,
 };
 

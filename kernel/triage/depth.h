@@ -36,10 +36,12 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * The time between probes, as a multiple of what the last one took. It begins with few, as
- * the first probe may have come while jobs only began, and is doubled each time.
+ * The time between probes, as a multiple of what the last one took. It is doubled each
+ * time. For a target it begins with few, as the first probe may have come while jobs only
+ * began. A price needs it less exactly, and a probe beside writers takes 36 ms.
  */
-#define TG_DEPTH_SPACING_FIRST 8
+#define TG_DEPTH_SPACING_TARGET 8
+#define TG_DEPTH_SPACING_PRICE 64
 #define TG_DEPTH_SPACING_LAST 256
 
 /*
@@ -124,11 +126,13 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 	return true;
 }
 
-/* Return how many times as long as the probe that just ended took the next has to wait. */
-static inline u32 tg_depth_spacing(struct tg_depth *depth)
+/*
+ * Return how many times as long as the probe that just ended took the next has to wait;
+ * @first: after the first one.
+ */
+static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 {
-	depth->spacing = clamp_t(u32, 2 * depth->spacing, TG_DEPTH_SPACING_FIRST,
-				 TG_DEPTH_SPACING_LAST);
+	depth->spacing = clamp_t(u32, 2 * depth->spacing, first, TG_DEPTH_SPACING_LAST);
 	return depth->spacing;
 }
 
@@ -196,6 +200,39 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 static inline u64 tg_depth_gap(u64 budget, u64 floor, u64 cost)
 {
 	return budget < floor ? div64_u64(cost * floor, max_t(u64, budget, 1)) : 0;
+}
+
+/**
+ * tg_depth_grant() - what bulk may send behind an urgent request
+ * @granted: what is left of the grant before, or owed for it, in ns of cost
+ * @budget: in ns
+ * @inside: of bulk in the device, in ns of cost
+ *
+ * Bulk gets as much as its budget has room for, less what it sent beyond the last grant: so
+ * a budget below one request means one now and then.
+ *
+ * Return: ns of cost; what is not above 0 lets nothing in
+ */
+static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
+{
+	return min_t(s64, granted, 0) + (s64)(budget - min_t(u64, budget, inside));
+}
+
+/**
+ * tg_depth_charge() - charge bulk that was let in
+ * @granted: what it may send, or owes, in ns of cost
+ * @gated: it waits for grants
+ * @cost: of the request, in ns
+ *
+ * No more is owed than one request went beyond its grant. Bulk that needs no grant, as the
+ * budget has room, owes nothing; nor does bulk that went while nobody was there to make
+ * way for it. Debts would else grow without end, and keep bulk out later.
+ *
+ * Return: the new @granted
+ */
+static inline s64 tg_depth_charge(s64 granted, bool gated, u32 cost)
+{
+	return gated ? max_t(s64, granted - cost, -(s64)cost) : 0;
 }
 
 /**

@@ -79,7 +79,7 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 		tg_send_measured(shard, rq);
 	if (!tag->urgent) {
 		if (READ_ONCE(tg->budget.pressed))
-			tg_bulk_charge(tg, tag, tg_op(rq) == TG_WRITE);
+			tg_bulk_charge(tg, tag, tg_op(rq) != TG_READ);
 	} else if (tag->hinted) {
 		return;
 	} else if (READ_ONCE(tg->budget.bulk_seen)) {
@@ -87,6 +87,15 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	} else if (device->samples < TG_SAMPLES_ALONE) {
 		tg_time(shard, rq);
 	}
+}
+
+/*
+ * Return whether what a request takes tells something of others: one that moves no data,
+ * or waits for the medium, takes what it takes.
+ */
+static bool tg_is_usual(const struct request *rq)
+{
+	return tg_moves_data(rq) && !(rq->cmd_flags & (REQ_FUA | REQ_PREFLUSH));
 }
 
 /* Learn from a request that was timed or measured, unless it was sent back. */
@@ -98,14 +107,15 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 
 	if (tag->measured && done) {
 		tg_measure(&tg->services[tag->class], took);
-		if (!tag->urgent && !tg->rotational)
+		if (!tag->urgent && !tg->rotational && tg_moves_data(rq))
 			tg_learn_bulk(tg, took);
 	}
 	if (tag->timed && done) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);
 		if (tag->class == PRIO_CLASS_HIGH)
 			WRITE_ONCE(tg->budget.high_back_at, now);
-		tg_learn_urgent(tg, tag->clean && !tg_bulk_inside(tg), took);
+		if (tg_is_usual(rq))
+			tg_learn_urgent(tg, tag->clean && !tg_bulk_inside(tg), took);
 	}
 	tag->measured = false;
 	tag->timed = false;

@@ -354,16 +354,21 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   READ_ONCE(controller->alone), READ_ONCE(controller->tail),
 		   READ_ONCE(controller->at_once), tg_target(tg));
 	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
+	seq_printf(m, "trials %lu\n",
+		   data_race(controller->knee.trials)); /* a look: it may change meanwhile */
+	seq_printf(m, "taken %lu\n",
+		   data_race(controller->knee.taken)); /* ditto */
 }
 
-/* Show, for reads and writes, the cost of each request and of each KiB, in ns. */
+/* Show, by what a request does, the cost of each one and of each KiB, in ns. */
 static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 {
 	const struct tg_cost *of = tg->costs.of;
 
-	seq_printf(m, "read %u %u\nwrite %u %u\n",
+	seq_printf(m, "read %u %u\nwrite %u %u\nother %u\n",
 		   READ_ONCE(of[TG_READ].base), READ_ONCE(of[TG_READ].per_kib),
-		   READ_ONCE(of[TG_WRITE].base), READ_ONCE(of[TG_WRITE].per_kib));
+		   READ_ONCE(of[TG_WRITE].base), READ_ONCE(of[TG_WRITE].per_kib),
+		   READ_ONCE(of[TG_OTHER].base));
 }
 
 /* Show how many submitters are known, hold many tags, and had no memory for an entry. */

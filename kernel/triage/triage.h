@@ -19,7 +19,7 @@
  *	main.c		the elevator's operations
  *
  * Each has a header with its structure, the lock that guards it, and its interface.
- * Free of kernel calls, and tested in user space, are cost.h, depth.h, detector.h,
+ * Free of kernel calls, and tested in user space, are cost.h, depth.h, detector.h, knee.h,
  * limit.h and share.h.
  *
  * Locks, outermost first:
@@ -197,7 +197,9 @@ static inline bool tg_moves_data(const struct request *rq)
 
 static inline enum tg_op tg_op(const struct request *rq)
 {
-	return req_op(rq) == REQ_OP_READ ? TG_READ : TG_WRITE;
+	if (req_op(rq) == REQ_OP_READ)
+		return TG_READ;
+	return tg_moves_data(rq) ? TG_WRITE : TG_OTHER;
 }
 
 static inline enum prio_class tg_class_of(const struct tg_data *tg,

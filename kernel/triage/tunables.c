@@ -14,7 +14,6 @@
 
 const struct tg_tunables tg_defaults_flash = {
 	.bounds = PRIO_BOUNDS_DEFAULT,
-	.latency_factor = 200,		/* a reader hardly notices twice as long */
 	.quantum = 50,			/* a request or two: nothing is won by more */
 	.share_normal = 10,
 	.share_low = 5,
@@ -90,6 +89,7 @@ static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 	return sysfs_emit(page, "%u\n", tg->tunables.field);	\
 }
 
+TG_SHOW(exchange, exchange);
 TG_SHOW(latency_factor, latency_factor);
 TG_SHOW(latency_target_us, latency_target_us);
 TG_SHOW(budget_fixed, budget_fixed);
@@ -121,7 +121,7 @@ static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
 	return tg_store(&tg->tunables.name, other, &bounds, page, count); \
 }
 
-TG_STORE(latency_factor, 110, 10000, NULL);
+TG_STORE(exchange, 0, 1000, NULL);
 TG_STORE(latency_target_us, 0, 10000000, NULL);
 TG_STORE(budget_fixed, 0, 1000000, NULL);
 TG_STORE(quantum, 10, 1000000, NULL);
@@ -133,6 +133,17 @@ TG_STORE(fifo_expire, 1, 60000, NULL);
 TG_STORE(anticipation, 0, 100000, NULL);
 TG_STORE(merge, 0, 1, NULL);
 #undef TG_STORE
+
+/* Set a multiple of what urgent requests take alone; 0: none. One below cannot be kept. */
+static ssize_t tg_latency_factor_store(struct elevator_queue *eq, const char *page, size_t count)
+{
+	static const struct tg_bounds bounds = { 110, 10000 }, none = { 0, 0 };
+	struct tg_data *tg = eq->elevator_data;
+	ssize_t ret;
+
+	ret = tg_store(&tg->tunables.latency_factor, NULL, &bounds, page, count);
+	return ret < 0 ? tg_store(&tg->tunables.latency_factor, NULL, &none, page, count) : ret;
+}
 
 #define TG_THRESHOLD(name)						\
 static ssize_t tg_##name##_store(struct elevator_queue *eq,		\
@@ -190,6 +201,7 @@ TG_LIMIT(kib, low, PRIO_CLASS_LOW);
 struct elv_fs_entry tg_attrs[] = {
 	TG_ATTR(be_high_max),
 	TG_ATTR(be_low_min),
+	TG_ATTR(exchange),
 	TG_ATTR(latency_factor),
 	TG_ATTR(latency_target_us),
 	TG_ATTR(budget_fixed),

@@ -18,8 +18,9 @@ struct tg_tunables {
 	bool limited;				/* any limit is set */
 	unsigned int limit_iops[PRIO_CLASS_COUNT];	/* 0: none */
 	unsigned int limit_kib[PRIO_CLASS_COUNT];	/* KiB/s; 0: none */
-	unsigned int latency_factor;		/* hundredths */
-	unsigned int latency_target_us;		/* 0: by factor */
+	unsigned int exchange;			/* %; 0: by a target */
+	unsigned int latency_factor;		/* hundredths; 0: by exchange */
+	unsigned int latency_target_us;		/* 0: by factor or exchange */
 	unsigned int budget_fixed;		/* us of cost; 0: by the controller */
 	unsigned int quantum;			/* us of cost */
 	unsigned int share_normal;		/* % */

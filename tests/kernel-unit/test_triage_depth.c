@@ -48,10 +48,10 @@ static void test_spacing(void)
 	struct tg_depth depth = begun();
 	u32 wanted;
 
-	for (wanted = TG_DEPTH_SPACING_FIRST; wanted < TG_DEPTH_SPACING_LAST; wanted *= 2)
-		expect("spacing", tg_depth_spacing(&depth), wanted);
-	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
-	expect("last spacing", tg_depth_spacing(&depth), TG_DEPTH_SPACING_LAST);
+	for (wanted = 8; wanted < TG_DEPTH_SPACING_LAST; wanted *= 2)
+		expect("spacing", tg_depth_spacing(&depth, 8), wanted);
+	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
+	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
 }
 
 static void test_bounds(void)
@@ -347,6 +347,30 @@ static void test_gap(void)
 	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
 }
 
+/* Bulk that nobody had to make way for, however much, is paid with one request's grants. */
+static void test_debt(void)
+{
+	const u32 cost = 66000;
+	s64 granted = 0;
+	u32 i;
+
+	expect("all of the budget", tg_depth_grant(500, 100000, 0), 100000);
+	expect("what is left of it", tg_depth_grant(0, 100000, 66000), 34000);
+	expect("nothing is left", tg_depth_grant(0, 100000, 132000), 0);
+	expect("less what is owed", tg_depth_grant(-34000, 100000, 0), 66000);
+	expect("sent within a grant", tg_depth_charge(100000, true, cost), 34000);
+	expect("sent beyond it", tg_depth_charge(34000, true, cost), -32000);
+	for (i = 0; i < 10000; i++)
+		granted = tg_depth_charge(granted, true, cost);
+	expect("owed after much of it", granted, -(double)cost);
+	for (i = 0; granted <= 0; i++)
+		granted = tg_depth_grant(granted, cost / 4, 0);
+	expect("urgent requests until bulk goes on", i, 5);
+	for (i = 0; i < 10000; i++)
+		granted = tg_depth_charge(granted, false, cost);
+	expect("owed where there are no grants", granted, 0);
+}
+
 static void test_lingering(void)
 {
 	u64 last = 0;
@@ -375,6 +399,7 @@ int main(void)
 	test_larger_bulk();
 	test_at_once();
 	test_gap();
+	test_debt();
 	test_lingering();
 	if (!failed)
 		puts("triage depth: as few are late as is stated, from anywhere");

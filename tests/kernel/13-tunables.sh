@@ -43,9 +43,9 @@ done <<-END
 	anticipation	0	100000
 	batch_max	1	256
 	budget_fixed	0	1000000
+	exchange	0	1000
 	fifo_expire	1	60000
 	hdd_fifo_expire	1	60000
-	latency_factor	110	10000
 	latency_target_us	0	10000000
 	limit_iops_high	0	4294967295
 	limit_iops_low	0	4294967295
@@ -58,6 +58,16 @@ done <<-END
 	score_max	1	1024
 	seq_gap_sectors	0	2097152
 END
+# A factor below 110 is none: 0 says so.
+if [ -e "$(tunable latency_factor)" ]; then
+	for value in 110 10000 0; do
+		take "$(tunable latency_factor)" $value
+	done
+	for value in 1 109 10001; do
+		refuse "$(tunable latency_factor)" $value
+	done
+fi
+
 [ $known -gt 0 ] || skip "$SCHEDULER has no tunable whose bounds are known here"
 
 for file in /sys/block/$DEV/queue/iosched/*; do

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One reader that waits for each answer, bulk that wants everything, a modelled drive, and
+ * what triage's budget.c and controller.c do between them, in simulated time. No CPU takes
+ * any time, so latencies are those in the drive.
+ */
+#ifndef CLOSED_LOOP_H
+#define CLOSED_LOOP_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drive.h"
+#include "expect.h"
+#include "triage/knee.h"
+
+#define MS 1000000ull
+#define NEVER U64_MAX
+#define MOST_REQUESTS 1024
+#define MOST_LATENCIES 2000000
+
+/* What a run is of; zero: not. */
+struct scene {
+	const char *profile;
+	bool writes;		/* bulk writes */
+	bool turns;		/* it reads and writes in turn, a second each */
+	u32 kib;		/* of a request of bulk */
+	u32 depth;		/* of bulk */
+	u32 ms;			/* simulated */
+	u32 think_us;		/* between an answer and the next request */
+	u32 stall_permille;	/* so many of the reader's requests take longer, */
+	u32 stall_us;		/* by this */
+	double sigma;		/* all of them do, by a lognormal tail of the drive's own */
+	u64 cliff;		/* beyond so much of bulk in the drive, in ns of cost, */
+	u32 cliff_us;		/* each takes longer by this */
+	u32 pause_ms;		/* after as long a time the reader pauses for so long */
+	u64 fixed;		/* budget, in ns */
+	u32 exchange;		/* 0: by the target */
+	u32 factor;		/* of the target */
+};
+
+struct run {
+	double p50, p99;	/* of the reader, in us */
+	double slow;		/* of its slowest eighth, the mean, in us */
+	double bulk;		/* requests a second */
+	double budget;		/* the last, in us */
+	double alone;		/* a slow request of the reader's alone, in us */
+	unsigned long trials, taken;
+};
+
+struct loop {
+	const struct scene *scene;
+	struct drive *drive;
+	struct tg_depth depth;
+	struct tg_knee knee;
+	u64 now, inside, cost, served, granted_at, back_at, next_at, bulk_at, written_at;
+	u64 reader_sent, reader_next, reader_extra;
+	s64 granted;
+	bool limited, probing, clean, asked, writes;
+	u64 probe_began, probe_until, probe_next;
+	u32 idle[MOST_REQUESTS], nr_idle;
+	u32 *latencies, nr_latencies;
+	u32 bulk_done;
+};
+
+static double loop_normal(void)
+{
+	double sum = 0;
+	int i;
+
+	for (i = 0; i < 12; i++)
+		sum += any() / 18446744073709551616.;
+	return sum - 6;
+}
+
+static u64 loop_budget(const struct loop *l)
+{
+	if (l->scene->fixed)
+		return l->scene->fixed;
+	return l->scene->exchange && l->knee.budget ? tg_knee_budget(&l->knee) : l->depth.budget;
+}
+
+static bool loop_gated(const struct loop *l)
+{
+	return loop_budget(l) < 2 * l->cost;
+}
+
+static bool loop_paced(const struct loop *l)
+{
+	return loop_budget(l) < l->cost;
+}
+
+static u64 loop_gate_opens_at(const struct loop *l)
+{
+	return l->asked ? l->granted_at + 4 * l->depth.mean : l->back_at + l->depth.mean / 2;
+}
+
+static void loop_ask(struct loop *l)
+{
+	const struct scene *s = l->scene;
+	const u64 budget = loop_budget(l);
+
+	l->reader_sent = l->now;
+	l->reader_next = NEVER;
+	l->clean = !l->inside;
+	l->asked = true;
+	if (loop_gated(l)) {
+		l->granted = tg_depth_grant(l->granted, budget, l->inside);
+		l->granted_at = l->now;
+	}
+	l->reader_extra = any() % 1000 < s->stall_permille ? s->stall_us * 1000ull : 0;
+	if (s->sigma > 0)
+		l->reader_extra += 40000 * exp(s->sigma * loop_normal());
+	if (s->cliff && l->inside > s->cliff)
+		l->reader_extra += s->cliff_us * 1000ull;
+	drive_submit(l->drive, s->depth, false, any() % (drive_sectors(l->drive) / 8) * 8, 8,
+		     l->now);
+}
+
+static bool loop_probe_holds(const struct loop *l)
+{
+	return l->probing && l->now < l->probe_until &&
+	       (l->asked || l->now < l->back_at + 32 * MS);
+}
+
+static bool loop_fits(const struct loop *l)
+{
+	if (loop_probe_holds(l))
+		return false;
+	if (l->now > l->bulk_at + 100 * MS)
+		return true;
+	if (loop_gated(l)) {
+		if (l->granted > 0)
+			return true;
+		if (l->now < loop_gate_opens_at(l))
+			return false;
+	}
+	if (!l->inside)
+		return !loop_paced(l) || l->now >= l->next_at;
+	return l->inside + l->cost <= loop_budget(l);
+}
+
+static void loop_send_bulk(struct loop *l)
+{
+	const struct scene *s = l->scene;
+	const u32 sectors = s->kib * 2;
+
+	while (l->nr_idle && loop_fits(l)) {
+		const u64 places = drive_sectors(l->drive) / sectors;
+
+		l->granted = tg_depth_charge(l->granted, loop_gated(l), l->cost);
+		if (loop_paced(l))
+			l->next_at = l->now + tg_depth_gap(loop_budget(l), l->cost, l->cost);
+		l->bulk_at = l->now;
+		if (l->writes)
+			l->written_at = l->now;
+		l->inside += l->cost;
+		drive_submit(l->drive, l->idle[--l->nr_idle], l->writes,
+			     any() % places * sectors, sectors, l->now);
+	}
+	l->limited |= l->nr_idle;
+}
+
+static bool loop_has_written(const struct loop *l)
+{
+	return l->written_at && l->now < l->written_at + 32 * MS;
+}
+
+static void loop_probe_begin(struct loop *l)
+{
+	l->probing = true;
+	l->probe_began = l->now + (loop_has_written(l) ? 32 * MS : 0);
+	l->probe_until = l->probe_began + 100 * MS;
+}
+
+static void loop_learn(struct loop *l, u64 latency)
+{
+	const struct scene *s = l->scene;
+	const u64 alone = tg_depth_target(&l->depth, 100);
+	const u64 least = l->cost * 5 / 100;
+
+	if (l->probing || l->now > l->bulk_at + 100 * MS) {
+		const bool whole = l->clean && !l->inside && l->now >= l->probe_began &&
+				   tg_depth_alone(&l->depth, latency);
+
+		l->knee.last_at = 0;
+		if (l->probing && (whole || l->now > l->probe_until)) {
+			l->probing = false;
+			l->probe_next = l->now + (l->now - l->probe_began + 4 * MS) *
+						 tg_depth_spacing(&l->depth, s->exchange &&
+								  l->depth.known ?
+								  TG_DEPTH_SPACING_PRICE :
+								  TG_DEPTH_SPACING_TARGET);
+		}
+		return;
+	}
+	if (!alone) {
+		if (l->now > l->probe_next)
+			loop_probe_begin(l);
+		return;
+	}
+	if (!s->exchange) {
+		tg_depth_judge(&l->depth, latency > alone * s->factor / 100, l->limited, least);
+	} else {
+		const struct tg_knee_sample sample = {
+			.latency = latency,
+			.alone = alone,
+			.limited = l->limited,
+			.now = l->now,
+			.work = l->served,
+			.enough = 8 * l->cost,
+			.least = least,
+			.settle = loop_has_written(l) ? 32 * MS : 4 * alone,
+			.exchange = s->exchange,
+		};
+
+		if (!l->knee.budget)
+			l->knee.budget = 2 * l->depth.mean;
+		tg_knee_see(&l->knee, &sample);
+	}
+	l->limited = l->nr_idle;
+	if (l->now > l->probe_next && l->knee.at == TG_KNEE_HERE)
+		loop_probe_begin(l);
+}
+
+static void loop_done(struct loop *l, u32 tag)
+{
+	const struct scene *s = l->scene;
+	u64 latency;
+
+	if (tag != s->depth) {
+		l->inside -= l->cost;
+		l->served += l->cost;
+		l->bulk_done++;
+		l->idle[l->nr_idle++] = tag;
+		return;
+	}
+	latency = l->now - l->reader_sent + l->reader_extra;
+	l->asked = false;
+	l->back_at = l->now;
+	l->reader_next = l->now + s->think_us * 1000ull + l->reader_extra;
+	if (s->pause_ms && l->reader_next / (s->pause_ms * MS) % 2)
+		l->reader_next += s->pause_ms * MS;
+	if (l->nr_latencies < MOST_LATENCIES)
+		l->latencies[l->nr_latencies++] = latency;
+	loop_learn(l, latency);
+}
+
+/* Return when bulk that waits may go by itself. */
+static u64 loop_opens_at(const struct loop *l)
+{
+	u64 at = 0;
+
+	if (!l->nr_idle)
+		return NEVER;
+	if (loop_probe_holds(l))
+		return l->asked ? l->probe_until : min_t(u64, l->probe_until, l->back_at + 32 * MS);
+	if (loop_gated(l) && l->granted <= 0)
+		at = loop_gate_opens_at(l);
+	if (!l->inside && loop_paced(l) && !(loop_gated(l) && l->granted > 0))
+		at = max_t(u64, at, l->next_at);
+	return at > l->now ? at : NEVER;
+}
+
+static void loop_step(struct loop *l)
+{
+	const struct scene *s = l->scene;
+	const u64 drive = drive_next(l->drive), opens = loop_opens_at(l);
+	u64 next = min_t(u64, drive, l->reader_next);
+	int tag;
+
+	if (s->turns)
+		l->writes = l->now / (1000 * MS) % 2;
+	l->now = max_t(u64, l->now, min_t(u64, next, opens));
+	while ((tag = drive_done(l->drive, l->now)) >= 0)
+		loop_done(l, tag);
+	if (l->now >= l->reader_next)
+		loop_ask(l);
+	loop_send_bulk(l);
+}
+
+static int loop_compare(const void *a, const void *b)
+{
+	const u32 x = *(const u32 *)a, y = *(const u32 *)b;
+
+	return (x > y) - (x < y);
+}
+
+static struct run loop_sum(struct loop *l, double seconds)
+{
+	const u32 n = l->nr_latencies;
+	struct run run = {
+		.bulk = l->bulk_done / seconds,
+		.budget = loop_budget(l) / 1000.,
+		.alone = tg_depth_target(&l->depth, 100) / 1000.,
+		.trials = l->knee.trials,
+		.taken = l->knee.taken,
+	};
+	u32 i;
+
+	qsort(l->latencies, n, sizeof(*l->latencies), loop_compare);
+	run.p50 = l->latencies[n / 2] / 1000.;
+	run.p99 = l->latencies[n / 100 * 99] / 1000.;
+	for (i = n - n / TG_KNEE_SLOWEST; i < n; i++)
+		run.slow += l->latencies[i] / 1000. / (n / TG_KNEE_SLOWEST);
+	return run;
+}
+
+static struct run loop_run(const struct scene *s)
+{
+	struct loop l = {
+		.scene = s,
+		.drive = drive_new(s->profile, s->depth + 1),
+		.cost = 2000 + 1000 * s->kib,
+		.writes = s->writes,
+		.latencies = malloc(MOST_LATENCIES * sizeof(u32)),
+		.depth.budget = TG_DEPTH_FIRST,
+	};
+	struct run run;
+	u32 i;
+
+	for (i = 0; i < s->depth; i++)
+		l.idle[l.nr_idle++] = i;
+	while (l.now < s->ms * MS)
+		loop_step(&l);
+	run = loop_sum(&l, s->ms / 1000.);
+	free(l.latencies);
+	drive_free(l.drive);
+	return run;
+}
+
+#endif

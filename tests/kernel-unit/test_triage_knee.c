@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: that triage's trials find the budget that is worth most, beside reads and writes
+ * of any size, on a modelled drive and on ones that are slow at times by themselves; that
+ * what is found is at the frontier of fixed budgets; and the arithmetic. Run with:
+ * make -C kernel unit
+ */
+#include "closed_loop.h"
+
+#define EXCHANGE 4		/* the default */
+#define SECONDS 3
+
+static struct scene beside(u32 kib, u32 depth)
+{
+	return (struct scene){
+		.profile = "flash",
+		.kib = kib,
+		.depth = depth,
+		.ms = SECONDS * 1000,
+		.think_us = 14,
+		.exchange = EXCHANGE,
+		.factor = 200,
+	};
+}
+
+static void test_log2(void)
+{
+	u32 i;
+
+	expect("log2 of nothing", tg_knee_log2(0), 0);
+	for (i = 0; i < 64; i++)
+		expect("log2 of a power", tg_knee_log2(1ull << i), i * TG_KNEE_ONE);
+	for (i = 0; i < 100000; i++) {
+		const u64 x = (any() | 1) >> any_between(0, 60);
+
+		expect_between("log2", tg_knee_log2(x | 1), 1024 * log2(x | 1) - 11,
+			       1024 * log2(x | 1) + 11);
+	}
+}
+
+/* What the slowest eighth takes, to a sixteenth of an octave. */
+static void test_slow(void)
+{
+	const u64 alone = 63000;
+	u32 times;
+
+	for (times = 1; times < 16; times++) {
+		struct tg_knee_sample sample = { .alone = alone };
+		struct tg_knee_seen seen = {};
+		u32 i;
+
+		for (i = 0; i < 160; i++) {
+			sample.latency = i % 8 ? alone / 2 : alone * times;
+			tg_knee_count(&seen, &sample, 100000, 66000);
+		}
+		expect_near("the slowest", tg_knee_slow(&seen), times * 1024., .045);
+		expect_near("worth", -tg_knee_worth(&seen, EXCHANGE),
+			    1024 * (times * EXCHANGE * .01443 - log2(.66)), .05);
+	}
+}
+
+/* With any fixed budget that protects as well, bulk has hardly more. */
+static void expect_frontier(const char *what, struct scene scene)
+{
+	const u64 budgets[] = { 33000, 66000, 100000, 133000, 177000, 200000, 300000, 400000,
+				600000, 1200000 };
+	const struct run found = loop_run(&scene);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct run fixed;
+
+		scene.fixed = budgets[i];
+		fixed = loop_run(&scene);
+		if (fixed.p99 <= found.p99)
+			expect_between(what, found.bulk, .95 * fixed.bulk, 1e9);
+	}
+}
+
+static void expect_run(const char *what, const struct scene *scene, double most_p99,
+		       double least_bulk)
+{
+	const struct run run = loop_run(scene);
+
+	expect_between(what, run.p99, 0, most_p99);
+	expect_between(what, run.bulk, least_bulk, 1e9);
+}
+
+/* A slow read alone takes 63 us; the drive serves 20 200 reads of 64 KiB, 11 400 writes. */
+static void test_drive(void)
+{
+	struct scene scene = beside(64, 128);
+
+	expect_run("beside reads", &scene, 200, .96 * 20200);
+	expect_frontier("beside reads", scene);
+	scene.exchange = 10;
+	expect_run("beside reads, dearer", &scene, 160, .87 * 20200);
+	scene.exchange = EXCHANGE;
+	scene.writes = true;
+	expect_run("beside writes", &scene, 3.9 * 63, .93 * 11400);
+	expect_frontier("beside writes", scene);
+
+	scene = beside(128, 32);
+	expect_run("beside a backup", &scene, 3 * 63, .96 * 10100);
+	expect_frontier("beside a backup", scene);
+	scene = beside(512, 32);
+	expect_run("beside large reads", &scene, 450, .9 * 2200);
+	scene = beside(4, 128);
+	expect_frontier("beside small reads", scene);
+}
+
+/* What is slow by itself is not blamed on bulk. */
+static void test_tails(void)
+{
+	struct scene scene = beside(64, 128);
+	const double reads = .9 * loop_run(&scene).bulk;
+	double writes;
+
+	scene.writes = true;
+	writes = .9 * loop_run(&scene).bulk;
+	scene.writes = false;
+	scene.stall_permille = 10;
+	scene.stall_us = 3000;
+	expect_run("one in a hundred takes 3 ms", &scene, 1e9, reads);
+	scene.writes = true;
+	expect_run("the same beside writes", &scene, 1e9, writes);
+	scene.writes = false;
+	scene.stall_permille = 20;
+	scene.stall_us = 500;
+	expect_run("one in fifty takes 0.5 ms", &scene, 1e9, reads);
+	scene.stall_permille = 0;
+	scene.sigma = 1;
+	expect_run("lognormal", &scene, 1e9, reads);
+	scene.sigma = 1.5;
+	expect_run("lognormal, heavy", &scene, 1e9, reads);
+	scene.writes = true;
+	expect_run("the same beside writes", &scene, 1e9, writes);
+}
+
+/* More than a little bulk, and everybody waits: there is no more. */
+static void test_cliff(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.cliff = 150000;
+	scene.cliff_us = 2000;
+	expect_run("below a cliff", &scene, 250, .85 * 18000);
+}
+
+/* Bulk that changes is followed. */
+static void test_turns(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.ms = 6000;
+	scene.turns = true;
+	expect_run("reads and writes in turn", &scene, 300, .93 * (20200 + 11400) / 2);
+}
+
+/* Who asks a hundred times a second is protected, and bulk goes on. */
+static void test_slow_reader(void)
+{
+	struct scene scene = beside(64, 128);
+	struct run run;
+
+	scene.think_us = 10000;
+	scene.ms = 10000;
+	run = loop_run(&scene);
+	expect_near("alone", run.alone, 63, .01);
+	expect_between("bulk beside a slow reader", run.bulk, .75 * 20200, 20200);
+	expect_between("its median", run.p50, 63, 150);
+}
+
+/* With a target trials are none, and one in 150 is late. */
+static void test_target(void)
+{
+	struct scene scene = beside(64, 128);
+	struct run run;
+
+	scene.exchange = 0;
+	scene.ms = 10000;
+	run = loop_run(&scene);
+	expect("trials", run.trials, 0);
+	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.05);
+}
+
+/* What bulk sent while the reader paused is not paid for when it comes back. */
+static void test_pauses(void)
+{
+	struct scene scene = beside(64, 128);
+	double without;
+
+	scene.fixed = 100000;
+	without = loop_run(&scene).bulk;
+	scene.pause_ms = 300;
+	scene.ms = 6000;
+	expect_run("a reader that pauses", &scene, 150, .9 * without);
+}
+
+int main(void)
+{
+	test_log2();
+	test_slow();
+	test_drive();
+	test_tails();
+	test_cliff();
+	test_turns();
+	test_slow_reader();
+	test_target();
+	test_pauses();
+	if (!failed)
+		puts("triage knee: what is worth most is found, and tails are not bulk's fault");
+	return failed;
+}

@@ -97,6 +97,7 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	if (likely(held != TG_TAGS_FEW))
 		return false;
 	atomic_dec(&submitters->nr_greedy);
+	/* Pairs with tg_set_held(), as in tg_back(). */
 	smp_mb__after_atomic();
 	return true;
 }

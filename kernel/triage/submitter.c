@@ -218,15 +218,17 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
+	const struct blk_mq_tags *tags;
 	unsigned int part;
 
 	if (likely(!atomic_read(&tg->submitters.nr_several)))
 		return;
 	part = tg_tags_of_current(tg);
 	/* All hardware queues have the same number of tags, or share them. */
-	if (part < 64)
-		data->shallow_depth = iosched_shallow_depth(READ_ONCE(tg->shards[0]->hctx)->sched_tags,
-							    part, tg->whole_depth);
+	if (part < 64) {
+		tags = READ_ONCE(tg->shards[0]->hctx)->sched_tags;
+		data->shallow_depth = iosched_shallow_depth(tags, part, tg->whole_depth);
+	}
 }
 
 /* Called when the number of a hardware queue's tags was set, with the queue frozen. */

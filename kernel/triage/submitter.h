@@ -97,6 +97,7 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	if (likely(held != TG_TAGS_FEW))
 		return false;
 	atomic_dec(&submitters->nr_greedy);
+	/* Pairs with tg_set_held(): the dispatcher sets nr_held, then looks at nr_greedy. */
 	smp_mb__after_atomic();
 	return true;
 }

@@ -33,11 +33,12 @@ UNIT = """\
 [Unit]
 Description=Tell what this boot is like
 After=multi-user.target systemd-udev-settle.service
+SuccessAction=poweroff
+FailureAction=poweroff
 
 [Service]
 Type=oneshot
 ExecStart=/bin/sh /root/look
-ExecStopPost=/bin/systemctl --no-block poweroff
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/ttyS1
@@ -83,7 +84,7 @@ state changed
 RULES = {
     "59-triage.rules": 'SUBSYSTEM=="block", KERNEL=="sda|nvme0n1", ENV{TRIAGE}="1"\n',
     "61-triage-tunables.rules": 'SUBSYSTEM=="block", KERNEL=="sda", ENV{DEVTYPE}=="disk", '
-    'ATTR{queue/scheduler}=="*\\[triage\\]*", ATTR{queue/iosched/latency_factor}="300"\n',
+    'ATTR{queue/iosched/latency_factor}="300"\n',
 }
 
 

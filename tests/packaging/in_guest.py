@@ -33,11 +33,12 @@ UNIT = """\
 [Unit]
 Description=Tell what this boot is like
 After=multi-user.target systemd-udev-settle.service
+SuccessAction=poweroff
+FailureAction=poweroff
 
 [Service]
 Type=oneshot
 ExecStart=/bin/sh /root/look
-ExecStopPost=/bin/systemctl --no-block poweroff
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/ttyS1
@@ -73,7 +74,7 @@ journalctl -k -p warning --no-pager | grep -i 'triage\|BUG:\|WARNING:' | grep -v
 SECOND = (
     STATE
     + r"""
-dpkg -r triage-dkms > /dev/null
+dpkg -r triage-dkms > /dev/null 2>&1
 state removed
 find /lib/modules /usr/src /var/lib/dkms /usr/lib -name '*triage*' | sed 's/^/left /'
 udevadm trigger --settle --subsystem-match=block --action=change
@@ -83,7 +84,7 @@ state changed
 RULES = {
     "59-triage.rules": 'SUBSYSTEM=="block", KERNEL=="sda|nvme0n1", ENV{TRIAGE}="1"\n',
     "61-triage-tunables.rules": 'SUBSYSTEM=="block", KERNEL=="sda", ENV{DEVTYPE}=="disk", '
-    'ATTR{queue/scheduler}=="*\\[triage\\]*", ATTR{queue/iosched/latency_factor}="300"\n',
+    'ATTR{queue/iosched/latency_factor}="300"\n',
 }
 
 
@@ -159,7 +160,7 @@ def boot(root: Path, folder: Path, look: str | None) -> list[str]:
         *("-append", "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no"),
         *("-serial", f"file:{folder}/console.log", "-serial", f"file:{told}"),
         *("-drive", f"file={image},format=raw,if=virtio"),
-        *("-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=s"),
+        *("-device", "virtio-scsi-pci,num_queues=1", "-device", "scsi-hd,drive=s"),
         *("-drive", f"file={folder}/sda.img,format=raw,if=none,id=s"),
         *("-device", "nvme,drive=n,serial=1"),
         *("-drive", f"file={folder}/nvme.img,format=raw,if=none,id=n"),

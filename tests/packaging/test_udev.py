@@ -101,7 +101,7 @@ def test_a_file_in_etc_replaces_ours(tmp_path: Path) -> None:
 
 def test_the_examples_choose_a_disk_and_set_a_tunable(tmp_path: Path) -> None:
     system = System.make(tmp_path)
-    system.add_disk("vda", "none [triage]")
+    system.add_disk("vda", "[none] triage")
     factor = tmp_path / "sys/block/vda/queue/iosched/latency_factor"
     factor.parent.mkdir()
     factor.write_text("200\n")

@@ -7,7 +7,7 @@
  */
 #include "closed_loop.h"
 
-#define EXCHANGE 4		/* the default */
+#define EXCHANGE 6
 #define SECONDS 3
 
 static struct scene beside(u32 kib, u32 depth)

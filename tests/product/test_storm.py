@@ -70,6 +70,21 @@ def test_a_bug_is_found_and_its_replay_shrunk(name: str, tmp_path: Path) -> None
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    # By chance a seed finds the first in 1 of 3, the second in 1 of 8 (60 seeds each).
+    [("triage-foreign-class", 10), ("triage-drain-unseen", 40)],
+)
+def test_a_hang_that_a_review_found_is_found(name: str, seeds: int, tmp_path: Path) -> None:
+    (bug,) = (bug for bug in bugs.seeded() if bug.patch.stem == name)
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    module = test_seeded.build(kernel, [bug], tmp_path / "built", storm=True)[bug]
+    out = tmp_path / "out"
+    done = triage("storm", bug.scheduler, "--module", module, "--seeds", seeds, "--out", out)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert any(storm["reason"] for storm in record(out)["failed"])
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for words in (
         ["storm", "nothing"],

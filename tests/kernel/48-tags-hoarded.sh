@@ -24,6 +24,8 @@ reader() {
 	awk -F ';' '$3 == "reader" { print int($40) }' "$TEST_TMP/report"
 }
 
+# With a target, bulk has little of the device: a reader that waits then waits for a tag.
+echo 200 > "$(tunable latency_factor)"
 alone=$(reader)
 beside=$(reader --name=hoarder --new_group --bs=64k --prioclass=3 --ioengine=io_uring \
 	--iodepth=$DEPTH --numjobs=$PROCESSES)

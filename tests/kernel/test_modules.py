@@ -48,7 +48,10 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
     assert places > 5
     module = "triage-iosched.ko"
     product = (modules.build(kernel) / module).read_bytes()
-    assert (modules.build(kernel, without, tmp_path / "out") / module).read_bytes() == product
+    stripped = (modules.build(kernel, without, tmp_path / "out") / module).read_bytes()
+    # A module with a version also has a hash over its sources, which differ.
+    of_sources = re.compile(rb"srcversion=[0-9A-F]+")
+    assert of_sources.sub(b"", stripped) == of_sources.sub(b"", product)
     assert b"storm_yield" not in product
     assert b"storm_yield" in (modules.build(kernel, storm=True) / module).read_bytes()
 

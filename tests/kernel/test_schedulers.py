@@ -34,6 +34,8 @@ FAULTS = "15"
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 #: On other series, where our schedulers use other interfaces: the way in and back from a device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
+#: The same in real time.
+OTHER_SERIES_IN_REAL_TIME = ("47",)
 #: On the debug kernel, by whom: in real time, and one on sim, which saves what it boots there.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
@@ -42,7 +44,7 @@ DEBUGGED_ON_SIM = ("triage",)
 #: The kernel's own that show what is general; `./triage verify` takes every one.
 OTHERS = ("none", "mq-deadline")
 #: The longest of all, of accounts and budgets that one scheduler has.
-BY_TRIAGE = ("36", "40")
+BY_TRIAGE = ("36", "40", "48")
 #: Left to real time.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
@@ -61,6 +63,8 @@ def cases() -> Iterator[Case]:
                     wanted += [(series, ours) for series in kernels.SERIES if series != default]
             if place.machine == "vm" and number in IN_REAL_TIME:
                 wanted.append((default, ours))
+            if place.machine == "vm" and number in OTHER_SERIES_IN_REAL_TIME:
+                wanted += [(series, ours) for series in kernels.SERIES if series != default]
             if place.machine == "vm" and number in UNDER_DEBUG:
                 wanted.append((default + kernels.DEBUG, DEBUGGED))
             if place.machine == "sim" and number in UNDER_DEBUG_ON_SIM:

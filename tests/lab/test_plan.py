@@ -226,7 +226,8 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
 
 
 def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:
-    runs = plan.runs(matrix(setup, {"own": listed("../4k", of="own")}))
+    vary = {"own": listed("../4k", of="own"), "apps": listed(1, of="apps")}
+    runs = plan.runs(matrix(setup, vary))
     assert all("/" not in run.id for run in runs)
 
 

@@ -130,7 +130,7 @@ def test_what_is_written_again_is_there_whole_until_the_new_is(tmp_path: Path) -
     assert {name for name in after if after[name] == before[name]} == {"environment.json"}
 
 
-@pytest.mark.parametrize("name", ["samples", "summary", "report"])
+@pytest.mark.parametrize("name", ["samples.parquet", "summary.json", "report.html"])
 def test_a_full_disk_is_told_with_what_could_not_be_written(tmp_path: Path, name: str) -> None:
     out = rundirs.make(tmp_path / "out", USERS)
     (out / f"{name}.part").symlink_to("/dev/full")

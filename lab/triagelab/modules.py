@@ -3,6 +3,7 @@
 
 import dataclasses
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -109,6 +110,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
             raise LabError(f"{path}: make cannot build modules in a folder whose path has a space")
     command = [
         tools.path(tools.MAKE),
+        f"-j{len(os.sched_getaffinity(0))}",
         "-C",
         str(source),
         f"KDIR={headers}",

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bugs in seeded/: patches of our schedulers, each with the check that must catch it."""
+"""The bugs in seeded/: patches of our schedulers, each with what must catch it.
+
+That is a check, or for a bug that only some interleavings show, a number of storms: a seed
+finds it or not on every computer alike, while a check in real time may be lucky.
+"""
 
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from triagelab import kernels, modules, tools, verify
+from triagelab import kernels, machines, modules, tools, verify
+
+#: A kind of bug: what is built of one is returned for the same.
+Kind = TypeVar("Kind", bound="Bug")
 
 SEEDED = Path(__file__).parent / "seeded"
 PATCH = tools.Tool("patch", "patch")
@@ -16,39 +25,99 @@ PATCH = tools.Tool("patch", "patch")
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug as a patch of a scheduler, the check that must catch it, and its message's pattern."""
+    """A bug as a patch of one file of a scheduler, and a pattern of what finds it says."""
 
     patch: Path
     scheduler: str
-    check: str
+    file: str
     says: str
-    series: str
-    place: verify.Place
 
     def __str__(self) -> str:
         return f"{self.scheduler}-{self.patch.stem}"
 
 
+@dataclass(frozen=True)
+class Checked(Bug):
+    """A bug that a check must catch, on a kernel of a series, in a place."""
+
+    check: str
+    series: str
+    place: verify.Place
+
+
+@dataclass(frozen=True)
+class Stormed(Bug):
+    """A bug that one of the first `seeds` storms must catch."""
+
+    seeds: int
+
+
 def seeded() -> Iterable[Bug]:
+    """Read every bug."""
     for patch in sorted(SEEDED.glob("*.patch")):
         text = patch.read_text()
-        caught = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan|6\.1) )?(sim|vm)(\d)$", text, re.M)
         says = re.search(r"^Says: (.+)$", text, re.M)
-        touched = set(re.findall(r"^\+\+\+ b/kernel/([^/]+)/", text, re.M))
-        assert caught and says and len(touched) == 1, patch
-        check, variant, machine, cpus = caught.groups()
+        (touched,) = re.findall(r"^\+\+\+ b/kernel/(([^/]+)/\S+)", text, re.M)
+        assert says, patch
+        file, scheduler = touched
+        if found := re.search(r"^Caught-by: storm (\d+)$", text, re.M):
+            yield Stormed(patch, scheduler, file, says[1], int(found[1]))
+            continue
+        found = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan|6\.1) )?(sim|vm)(\d)$", text, re.M)
+        assert found, patch
+        check, variant, machine, cpus = found.groups()
+        series = kernels.DEFAULT_SERIES + (f"-{variant}" if variant else "")
         if variant in kernels.SERIES:
             series = variant
-        else:
-            series = kernels.DEFAULT_SERIES + (f"-{variant}" if variant else "")
         place = verify.Place(machine, int(cpus))
-        yield Bug(patch, touched.pop(), check, says[1], series, place)
+        yield Checked(patch, scheduler, file, says[1], check, series, place)
 
 
-def put(bug: Bug, stage: Path) -> Path:
-    """Copy a scheduler's source with a bug into the new folder `stage`."""
-    shutil.copytree(modules.SOURCE / bug.scheduler, stage / "kernel" / bug.scheduler)
-    command = [tools.path(PATCH), "-s", "-f", "-p1", "-d", str(stage), "-i", str(bug.patch)]
+def put(bug: Bug, sources: Path) -> None:
+    """Put a bug into the file that it changes, in a copy of the modules' sources."""
+    command = [tools.path(PATCH), "-s", "-f", str(sources / bug.file), str(bug.patch)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{bug.patch.name} does not apply:\n{done.stdout}"
-    return stage / "kernel" / bug.scheduler
+
+
+def build(
+    kernel: kernels.Kernel, wanted: Sequence[Kind], folder: Path, storm: bool = False
+) -> dict[Kind, Path]:
+    """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
+
+    Bugs are built one after another where the last one was, as one file differs. A folder a
+    core does that side by side.
+    """
+    ordered = sorted(wanted, key=lambda bug: bug.file)
+    lanes = min(machines.cores(), len(ordered))
+    each = -(-len(ordered) // lanes)
+    parts = [ordered[begin : begin + each] for begin in range(0, len(ordered), each)]
+    with ThreadPoolExecutor(lanes) as pool:
+        made = [
+            pool.submit(_build_in_turn, kernel, part, folder / str(lane), storm)
+            for lane, part in enumerate(parts)
+        ]
+        return {bug: module for lane in made for bug, module in lane.result().items()}
+
+
+def _build_in_turn(
+    kernel: kernels.Kernel, wanted: Sequence[Kind], folder: Path, storm: bool
+) -> dict[Kind, Path]:
+    source = folder / "kernel"
+    names = {"Kbuild", "Makefile", "compat", "include", *(bug.scheduler for bug in wanted)}
+    if storm:  # the yield points that they have are its
+        names.add("storm")
+    source.mkdir(parents=True)
+    for name in names:
+        origin = modules.SOURCE / name
+        (shutil.copytree if origin.is_dir() else shutil.copyfile)(origin, source / name)
+    found = {}
+    for bug in wanted:
+        put(bug, source)
+        built = modules.build(kernel, source, folder / "out", storm)
+        name = f"{bug.scheduler}-iosched.ko"
+        found[bug] = folder / bug.patch.stem / name
+        found[bug].parent.mkdir()
+        shutil.copyfile(built / name, found[bug])
+        shutil.copyfile(modules.SOURCE / bug.file, source / bug.file)
+    return found

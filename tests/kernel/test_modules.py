@@ -28,8 +28,10 @@ def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
 
 def test_each_seeded_bug_applies(tmp_path: Path) -> None:
     tools.require([bugs.PATCH])
+    shutil.copytree(modules.SOURCE, tmp_path / "kernel")
     for bug in bugs.seeded():
-        bugs.put(bug, tmp_path / str(bug))
+        bugs.put(bug, tmp_path / "kernel")
+        shutil.copyfile(modules.SOURCE / bug.file, tmp_path / "kernel" / bug.file)
 
 
 def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@
  *                                \-> programs on the dies, later
  *
  * The controller fetches commands in order of arrival while one of a limited
- * number of slots is free. A command holds its slot until it completes. So a
- * device serves no reads while writes that wait for room hold all its slots.
+ * number of slots is free. A command holds its slot until it completes. So the device
+ * serves no reads while waiting writes hold all its slots.
  *
  * The bus serves transfers in the order in which their data is ready, so the
- * end of a transfer is known when it is queued. The bus is cheap to simulate:
- * it has no events of its own but completions of commands.
+ * end of a transfer is known when it is queued. The bus is cheap to simulate: its only
+ * events are completions of commands.
  *
  * Writes are programmed on the dies in turn, whatever their address, as by a
  * translation layer. Reads find their data by address.
@@ -638,8 +638,8 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 
 /*
  * All commands leave over the bus, in order, so the first one on the bus is the
- * next to complete. While the bus is idle, the next may be data from a die, a
- * command that needs no die, or a command that waits for programs.
+ * next to complete. While the bus is idle, the next may be data from a die, a command
+ * without a die, or a command that waits for programs.
  */
 static u64 flash_next(const void *model)
 {
@@ -710,7 +710,7 @@ static const char *flash_check(const struct model_params *p)
 
 static u32 flash_parts(const struct model_params *p)
 {
-	/* One page more for a request that is not aligned to pages. */
+	/* A request that is not aligned to pages touches one page more. */
 	return MODEL_MAX_BYTES / 1024 / p->page_kib + 1;
 }
 

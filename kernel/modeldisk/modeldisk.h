@@ -21,7 +21,7 @@
  * The numbers' bounds are in settings.h and model-params.h.
  */
 struct mdk_settings {
-	/* the source of the values that the user has not written */
+	/* the profile: the source of values that the user has not written */
 	const struct model_profile *profile;
 	struct model_params model;
 	/* MiB; 64 TiB at most */
@@ -69,7 +69,7 @@ void mdk_debugfs_exit(void);
 /**
  * struct mdk_store - the data of a memory-backed device
  * @pages: the written ones; all others read as zeros
- * @sem: read to use pages, write to free them
+ * @sem: taken for reading to use pages, for writing to free them
  */
 struct mdk_store {
 	struct xarray pages;

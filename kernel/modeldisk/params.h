@@ -22,8 +22,8 @@ struct model_params {
 	/* the controller's time for a command, one at a time, ns */
 	u32 ctrl_ns;
 	/*
-	 * It takes this much longer, percent, in the first ctrl_slow_ms of each
-	 * ctrl_slow_every_ms; 0: never.
+	 * how much longer it takes, percent, in the first ctrl_slow_ms of each
+	 * ctrl_slow_every_ms; 0: never
 	 */
 	u32 ctrl_slow_pct;
 	u32 ctrl_slow_ms;
@@ -38,7 +38,7 @@ struct model_params {
 	u32 read_full_ns;
 	/* its bandwidth to the host, MB/s; 0: bus_mbps */
 	u32 full_mbps;
-	/* a third of the pages is read this much faster, a third slower, percent */
+	/* reads of a third of the pages are this much faster, of a third slower, percent */
 	u32 read_spread_pct;
 	/* so many pages in a thousand take read_slow_ns longer */
 	u32 read_slow_permille;
@@ -66,8 +66,8 @@ struct model_params {
 	/* copies are saved up and made so many at a time; 0: at once */
 	u32 gc_burst;
 	/*
-	 * When writes have waited for room for this long without a break, ms,
-	 * they hold no slot and no copies are saved up; 0: never.
+	 * once writes have waited for room for this long without a break, ms, they hold no
+	 * slot and no copies are saved up; 0: never
 	 */
 	u32 protect_after_ms;
 	/* revolutions a minute */

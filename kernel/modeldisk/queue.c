@@ -3,8 +3,8 @@
  * The block driver around a model: it submits requests as commands, and one
  * timer a device completes them when the model says so.
  *
- * Each device is one state machine under one lock. It is not made to measure
- * lock contention; null_blk is.
+ * Each device is one state machine under one lock. To measure lock contention, use
+ * null_blk.
  */
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>
@@ -260,7 +260,7 @@ static const struct blk_mq_ops mdk_mq_ops = {
 /* --- figures --- */
 
 /*
- * One "name value" a line. Times are sums in ns since power-on, over all parts
+ * Show one "name value" a line. Times are sums in ns since power-on, over all parts
  * of the device that do this kind of work.
  */
 static int mdk_stats_show(struct seq_file *m, void *unused)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk in memory that a seed makes slow, busy and faulty: how long each request
- * takes, which is refused, given back, fails or stalls. So requests come back in any
- * order, on any CPU, and before the submitter has left the submission.
+ * A disk in memory that a seed makes slow, busy and faulty: the seed decides how long each
+ * request takes, and which one is refused, requeued, fails or stalls. So requests complete
+ * in any order, on any CPU, and even before their submission returns.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -16,7 +16,7 @@
 #include "storm.h"
 
 #define STORM_BYTES	SZ_8M
-/* A request that stalls takes so much longer. */
+/* A request that stalls takes this much longer. */
 #define STORM_STALL	200
 
 /* The driver's part of a request. */
@@ -26,7 +26,7 @@ struct storm_cmd {
 	unsigned long state;
 };
 
-/* In storm_cmd's state: the device has it. */
+/* In storm_cmd's state: the command is in the device. */
 #define STORM_INSIDE 0
 
 /* Requests in a million; set in debugfs at any time. */
@@ -46,7 +46,7 @@ static struct storm_disk {
 	atomic64_t random;
 	atomic_t inside;
 	atomic64_t served;
-	u64 idle_since_ns;	/* of who let the last request out; read by anybody */
+	u64 idle_since_ns;	/* when the device last became idle */
 } disk;
 
 static u64 storm_random(void)
@@ -175,7 +175,7 @@ static const struct block_device_operations storm_fops = {
 
 /* --- disturbances --- */
 
-/* Freeze the queue as a change of its settings does, for a while. */
+/* Freeze the queue for a while, as a change of its settings does. */
 void storm_disk_freeze(unsigned int us)
 {
 	const unsigned int flags = blkdrv_freeze(disk.gendisk->queue);
@@ -184,7 +184,7 @@ void storm_disk_freeze(unsigned int us)
 	blkdrv_unfreeze(disk.gendisk->queue, flags);
 }
 
-/* Keep the queue from the device, as a driver does that resets it. */
+/* Stop the queue for a while, as a driver does during a reset. */
 void storm_disk_quiesce(unsigned int us)
 {
 	blk_mq_quiesce_queue(disk.gendisk->queue);
@@ -192,7 +192,7 @@ void storm_disk_quiesce(unsigned int us)
 	blk_mq_unquiesce_queue(disk.gendisk->queue);
 }
 
-/* Send the device a command that is no read or write, and wait for its end. */
+/* Send the device a command that is neither read nor write, and wait for its end. */
 int storm_disk_passthrough(bool at_head)
 {
 	struct request *rq = blk_mq_alloc_request(disk.gendisk->queue, REQ_OP_DRV_IN, 0);
@@ -205,7 +205,7 @@ int storm_disk_passthrough(bool at_head)
 	return blk_status_to_errno(status);
 }
 
-/* One "name value" a line; how long the device has had nothing to do. */
+/* Show one "name value" a line, among them how long the device has been idle. */
 void storm_disk_show(struct seq_file *m)
 {
 	const u64 since = READ_ONCE(disk.idle_since_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * storm: what its parts share.
+ * storm: the interfaces between its parts.
  *
  *	main.c		parameters and control files
  *	disk.c		a disk that a seed makes slow, busy and faulty
- *	yield.c		where a seed delays CPUs
+ *	yield.c delays of CPUs that a seed decides
  */
 #ifndef STORM_H
 #define STORM_H
@@ -14,7 +14,7 @@
 struct dentry;
 struct seq_file;
 
-/* splitmix64 (Steele, Lea, Flood, 2014): the number behind @state. */
+/* Return the next number of splitmix64 (Steele, Lea, Flood, 2014) after @state. */
 static inline u64 storm_mix(u64 state)
 {
 	state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9ULL;

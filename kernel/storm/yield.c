@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where a seed delays CPUs: at yield points that a scheduler was built with
- * (kernel/include/yield.h), and at any function that a kprobe can be put on.
+ * Delays of CPUs that a seed decides: at the yield points in a scheduler's build
+ * (kernel/include/yield.h), and at any function that accepts a kprobe.
  *
  * A delay is a number of cpu_relax(). QEMU with one thread for all virtual CPUs lets
- * another CPU go on at each of these; else a CPU runs until the next timer is due. So
- * which CPU passes a yield point first is decided by random numbers, and these by the
- * seed.
+ * another CPU run at each of these; otherwise a CPU runs until the next timer is due. So
+ * the seed decides which CPU passes a yield point first.
  */
 #include <linux/kprobes.h>
 #include <linux/list.h>
@@ -19,9 +18,9 @@
 
 #include "storm.h"
 
-/* How many of its last points are known of a CPU; a power of two. */
+/* The number of last points that are kept for each CPU; a power of two. */
 #define STORM_POINTS 64
-/* How many of all CPUs are printed when the kernel panics. */
+/* The number of points of all CPUs that a panic prints. */
 #define STORM_POINTS_TOLD 48
 
 struct storm_point {
@@ -30,7 +29,7 @@ struct storm_point {
 	unsigned int pauses;
 };
 
-/* Changed by its CPU, in any context; an interrupt in between changes only the numbers. */
+/* Its CPU changes it, in any context; an interrupt in between changes only the numbers. */
 struct storm_cpu {
 	u64 random;
 	u64 fingerprint;	/* of all points so far and when they were passed */
@@ -50,7 +49,7 @@ static unsigned int storm_draw(struct storm_cpu *cpu)
 	random = storm_mix(cpu->random);
 	if ((random & 1023) >= storm_chance)
 		return 0;
-	/* Short delays are as frequent as long ones: the scale is drawn first. */
+	/* Draw the scale first, so that short delays are as frequent as long ones. */
 	return 1 + (random >> 32) % max(storm_longest >> (random >> 10 & 7), 1U);
 }
 
@@ -70,14 +69,14 @@ static void storm_pass(unsigned long ip)
 		cpu_relax();
 }
 
-/* Called in any context: where a scheduler's CPUs may meet. */
+/* Delay the CPU, perhaps. Schedulers call this in any context, where CPUs may meet. */
 void storm_yield(void)
 {
 	storm_pass(_RET_IP_);
 }
 EXPORT_SYMBOL_GPL(storm_yield);
 
-/* What all CPUs passed until now, and when. */
+/* Return a fingerprint of the points that all CPUs passed, and when. */
 u64 storm_fingerprint(void)
 {
 	u64 all = 0;
@@ -88,7 +87,7 @@ u64 storm_fingerprint(void)
 	return all;
 }
 
-/* The latest point of any CPU before the first @told[] of each; NULL: there is none. */
+/* Return the latest point of any CPU, less the @told[] latest of each; NULL: none is left. */
 static const struct storm_point *storm_point_before(unsigned int told[], int *at)
 {
 	const struct storm_point *found = NULL;
@@ -111,11 +110,14 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 	return found;
 }
 
-/* Not on a stack, and of one reader at a time: the control files' or a panic's. */
+/*
+ * Static, because a stack is too small. There is one reader at a time: a control file or a
+ * panic.
+ */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);
 
-/* One a line, the latest first: time in ns, CPU, pauses, place. */
+/* Print one point a line, the latest first: time in ns, CPU, pauses, place. */
 void storm_points_show(struct seq_file *m)
 {
 	const struct storm_point *point;
@@ -165,7 +167,7 @@ static int storm_probed(struct kprobe *kprobe, struct pt_regs *regs)
 	return 0;
 }
 
-/* Have CPUs pass a yield point wherever a function begins. */
+/* Put a yield point at the begin of a function. */
 int storm_probe(const char *symbol)
 {
 	struct storm_kprobe *probe;

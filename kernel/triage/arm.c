@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The turns of a disk's arm, while somebody waits on latency.
+ * Bulk's turns of a disk's arm while urgent requests come.
  *
- * A submitter that waits for each answer asks again as soon as it has one, and would pay
- * for two seeks, there and back, between any two of its requests. So bulk has turns of the
- * arm, which end by the cost of what was sent or by time. In bulk's turn urgent requests
- * are held: a stream asks for more before they would be served, and the arm should be
- * there.
+ * A submitter that waits for each answer asks again as soon as it has one. Without turns it
+ * would pay for two seeks, there and back, between any two of its requests. Bulk's turn
+ * ends after a cost or a time. In bulk's turn urgent requests are held: a stream asks for
+ * more before they would be served, and the arm should be there.
  */
 #include <linux/ktime.h>
 
 #include "triage.h"
 
 /*
- * Between two turns HIGH has so many times what it takes alone, or what a seek takes if that
- * is more; other urgent requests have so many times what they take alone.
+ * How long urgent requests have the arm between two turns, as a multiple of their service
+ * time without bulk. HIGH has a multiple of a seek if that is longer.
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
-/* The others wait for so many times the target, unless it was set in us: seeks cost. */
+/* Other urgent requests: twice the target, unless the user set it in us: seeks cost. */
 #define TG_ARM_PATIENT 2
 
-/* Return how long the arm takes to where bulk wants it: a request's cost without its data. */
+/* Return the arm's time to bulk's place: a request's cost without its data; ns. */
 static u64 tg_arm_way(const struct tg_data *tg)
 {
 	return tg_costs_base(&tg->costs, TG_READ);
 }
 
-/* Return how long a turn is: what the target leaves beside what requests take alone; ns. */
+/* Return the length of a turn: the target less the service time without bulk; ns. */
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
 	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
@@ -41,8 +40,8 @@ static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return how long urgent requests have the arm between two turns; ns. HIGH may read on:
- * that takes next to nothing, and a turn costs it two seeks all the same.
+ * Return how long urgent requests have the arm between two turns; ns. HIGH may continue a
+ * sequential read: that takes next to nothing, and a turn always costs it two seeks.
  */
 static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
 {
@@ -59,8 +58,8 @@ static bool tg_arm_has_bulk(const struct tg_data *tg)
 }
 
 /*
- * Return whether urgent requests are held: in bulk's turn, and from when it is due until it
- * begins. Only while bulk is queued.
+ * Return whether urgent requests are held: bulk's turn is due or goes on. Call this only
+ * while bulk is queued.
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {
@@ -70,7 +69,7 @@ bool tg_arm_is_held(const struct tg_data *tg)
 
 /*
  * Return when the next turn may begin; ns. It is due, or no urgent request has come for a
- * while; and the disk is done with urgent requests, which it might serve last.
+ * while; and the disk has served all urgent requests, because it might serve them last.
  */
 static u64 tg_arm_opens_at(const struct tg_data *tg)
 {
@@ -87,7 +86,7 @@ bool tg_arm_is_free(const struct tg_data *tg)
 	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
 }
 
-/* Return when that changes by itself; ns. */
+/* Return when tg_arm_is_free() or tg_arm_is_held() changes by time alone; ns. */
 u64 tg_arm_changes_at(const struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) ? READ_ONCE(tg->arm.until) : tg_arm_opens_at(tg);
@@ -98,15 +97,15 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	const bool high = now < READ_ONCE(tg->budget.high_back_at) + NSEC_PER_SEC;
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
-	/* A turn that holds one request only takes a seek all the same. */
+	/* A turn of one request takes a seek too. */
 	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
 	WRITE_ONCE(tg->arm.until, now + turn);
 	WRITE_ONCE(tg->arm.next_at, now + turn + tg_arm_pause(tg, high, turn));
 }
 
 /*
- * Charge a request of bulk. If it goes out of turn, as it has aged or lacks its share, a
- * turn begins: the arm has to go there anyway.
+ * Charge a request of bulk. If it goes out of turn, because it has aged or its class lacks
+ * its share, a turn begins: the arm has to go there anyway.
  */
 void tg_arm_charge(struct tg_data *tg, u32 cost)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The turns of a disk's arm, while somebody waits on latency. */
+/* Bulk's turns of a disk's arm while urgent requests come. */
 #ifndef TG_ARM_H
 #define TG_ARM_H
 

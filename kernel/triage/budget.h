@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How much bulk may be in the device. */
+/* The limit on bulk in the device. */
 #ifndef TG_BUDGET_H
 #define TG_BUDGET_H
 
@@ -10,20 +10,20 @@ struct tg_shard;
 struct tg_tag;
 
 /**
- * struct tg_budget - how bulk uses the device while somebody waits on latency
- * @urgent_at: jiffies when somebody last waited on latency
+ * struct tg_budget - bulk's use of the device while urgent requests come
+ * @urgent_at: jiffies when a latency-sensitive request last came
  * @pressed: @urgent_at has a meaning
  * @bulk_at: jiffies when bulk was last dispatched
  * @bulk_seen: @bulk_at has a meaning
  * @written_at: jiffies when bulk was last written
- * @shared_at: jiffies when bulk that several submitters share room with was last let in
- * @limited: bulk would have used more than it may; until the controller has read it
- * @bulk_cost: of a request, a moving average, in ns
- * @next_at: at a pace, no bulk before this time; ns
+ * @shared_at: jiffies when bulk of several submitters was last let in
+ * @limited: bulk would have used more than its budget; until the controller has read it
+ * @bulk_cost: cost of a request of bulk, a moving average, in ns
+ * @next_at: the budget is a pace: no bulk before this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, in ns
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @high_back_at: the same, of class HIGH
+ * @high_back_at: when a request of HIGH last came back; ns
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write that is lost makes the budget wrong

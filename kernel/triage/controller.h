@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Learns bulk's budget from the latency of urgent requests; the arithmetic is depth.h's. */
+/* Learns bulk's budget from the latency of urgent requests, with depth.h and knee.h. */
 #ifndef TG_CONTROLLER_H
 #define TG_CONTROLLER_H
 
@@ -12,26 +12,26 @@
 struct tg_data;
 
 /**
- * struct tg_controller - what is learnt of urgent requests, and of bulk among itself
- * @budget: what bulk may have in the device, in ns of cost
- * @alone: what urgent requests take without bulk, a mean, in ns
- * @tail: the 99th percentile of the same
+ * struct tg_controller - what triage has learnt about urgent requests, and about bulk
+ * @budget: limit on bulk in the device, in ns of cost
+ * @alone: service time of urgent requests without bulk, a mean, in ns
+ * @tail: the 99th percentile of that time
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
- * @probing: bulk is kept out
- * @probe_until: jiffies when a probe ends that is not answered
- * @room: what bulk of several submitters may have in the device, in ns of cost
- * @lock: guards all below, and writes of all above, which anybody reads. Taken with a try
- *	only, also in interrupts: whoever finds it taken leaves a sample out.
- * @depth: what is learnt by probes, and the budget by a target
- * @knee: the budget by what it is worth
+ * @probing: a probe keeps bulk out
+ * @probe_until: jiffies when a probe without samples ends
+ * @room: limit on bulk of several submitters in the device, in ns of cost
+ * @lock: guards all below, and writes of all above; readers take no lock. Taken with
+ *	trylock only, also in interrupts: if that fails, a sample is left out.
+ * @depth: the estimates of probes, and the budget for a target
+ * @knee: the budget for an exchange rate
  * @probe_began: jiffies; samples count from then on
  * @probe_next: jiffies when the next is due
- * @probes: how many there were
+ * @probes: number of probes
  * @judged: urgent requests that taught the controller
- * @late: those of them that took longer than the target
+ * @late: number of @judged that took longer than the target
  * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
- * @least_now: the same, since @least_until was set
- * @drain_until: jiffies; until then there is less room, so that @least can be seen
+ * @least_now: the shortest since @least_until was set
+ * @drain_until: jiffies; until then @room is smaller, to measure @least
  * @least_until: jiffies when @least is measured anew
  */
 struct tg_controller {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The core: takes requests in, hands them out, holds them, and wakes whoever has to run.
- * Its rules are core.c's; the rest of triage is called by it and answers one question.
+ * The core: inserts, dispatches and holds requests, and runs the hardware queues. Its rules
+ * stand in core.c. It calls each other part of triage for one decision.
  */
 #ifndef TG_CORE_H
 #define TG_CORE_H

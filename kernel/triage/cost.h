@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cost of a request: the time by which it keeps a busy device from others, in ns.
+ * The cost of a request: how long it occupies a busy device, in ns.
  *
- * That is not its latency: of 16 requests that a device serves side by side, each in
- * 80 us, each keeps it from others for 5 us. A cost is a base for each request and a slope
- * for its length, reads and writes apart. Both are learnt while the device is busy: then
- * the costs of requests must add up to the time that they took.
+ * The cost is not the latency: if a device serves 16 requests side by side, each in 80 us,
+ * each of them costs 5 us. A cost is a base for each request and a slope for its length,
+ * reads and writes apart. Triage learns both while the device is busy: then the costs of
+ * all requests must add up to the elapsed time.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -36,16 +36,16 @@ struct tg_cost {
 #define TG_COST_MAX 100000000u
 
 /*
- * First guesses. The sum is soon learnt. The part that is base is learnt only when the mix
- * of sizes changes, so the guesses have the proportion that devices have: a request takes
- * flash as long as 2 to 3 KiB (98 thousand of 4 KiB and 560 MB/s over SATA, a million and
- * 7 GB/s over PCIe), a disk as long as a MiB.
+ * First guesses. The sum of base and slope is soon learnt, but their ratio only when the
+ * mix of sizes changes. So the guesses have the ratio of real devices. On flash the base
+ * equals 2 to 3 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560 MB/s;
+ * PCIe: a million and 7 GB/s). On a disk it equals a MiB.
  */
 #define TG_COST_GUESS_FLASH { .base = 2000, .per_kib = 1000 }
 #define TG_COST_GUESS_DISK { .base = 8000000, .per_kib = 6000 }
 
 /**
- * struct tg_work - the requests of one kind that a device was given over some time
+ * struct tg_work - the requests of one kind dispatched to a device over some time
  * @requests: number of those that pay the base
  * @kib: length of all
  */
@@ -58,7 +58,7 @@ struct tg_work {
  * tg_cost_of() - the cost of one request
  * @cost: of its kind
  * @bytes: its length; 0 if it moves no data
- * @pays_base: the device has to turn to it; a disk need not for the next sector
+ * @pays_base: the base counts too; on a disk it does not for the sector after the last
  *
  * Return: ns, never 0, so that no request is free.
  */
@@ -80,16 +80,16 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
 }
 
 /**
- * tg_cost_learn() - learn from a time through which the device was busy
- * @costs: estimates by enum tg_op, which are changed
- * @work: requests that the device was given, by enum tg_op
+ * tg_cost_learn() - learn from a time in which the device was always busy
+ * @costs: estimates by enum tg_op; updated
+ * @work: requests dispatched to the device, by enum tg_op
  * @elapsed: the time it took, in ns
  *
- * Each of the four numbers moves in proportion to itself and to its part in the sum
- * (exponentiated gradient descent). So a disk's numbers are learnt as soon as those of
- * flash, and the cost of an operation that did not occur stays as it was. A number next to
- * nothing would stay so for ever. So a base moves at least like 4 KiB, and a slope like one
- * by which 1 MiB takes as long as the base.
+ * Each number moves in proportion to itself and to its part in the sum (exponentiated
+ * gradient descent). So a disk's numbers converge as fast as those of flash, and the cost
+ * of an operation that did not occur stays. A number near zero would stay there for ever:
+ * so a base moves at least like 4 KiB, and a slope at least like one by which 1 MiB takes
+ * as long as the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Charges requests, and learns from a busy device what they cost. */
+/* Learns the cost of requests from a busy device. */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -8,7 +8,7 @@
 
 /* Costs are learnt over windows of this length, */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
-/* in which the device always had so much to do: a disk has one arm, flash many dies. */
+/* in which the device never had fewer requests: a disk has one arm, flash many dies. */
 #define TG_BUSY_FLASH 8
 #define TG_BUSY_DISK 1
 
@@ -25,7 +25,7 @@ void tg_costs_init(struct tg_data *tg)
 	costs->window_began = ktime_get_ns();
 }
 
-/* Sum up what shards were given. Return the fewest requests that the device had. */
+/* Sum up what all shards dispatched. Return the fewest requests that were in the device. */
 static u64 tg_costs_sum(struct tg_data *tg, struct tg_work sum[TG_OPS])
 {
 	u64 fewest = 0;
@@ -41,7 +41,7 @@ static u64 tg_costs_sum(struct tg_data *tg, struct tg_work sum[TG_OPS])
 		}
 		if (READ_ONCE(device->fewest) != U32_MAX)
 			fewest += READ_ONCE(device->fewest);
-		/* A shard may be lowering it: then its window begins a request later. */
+		/* A shard may lower it now: then its window begins a request later. */
 		WRITE_ONCE(device->fewest, U32_MAX);
 	}
 	return fewest;
@@ -59,7 +59,7 @@ static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt
 	}
 }
 
-/* Learn what requests cost, if a window is over and the device was busy throughout. */
+/* Update the costs if a window is over and the device was busy throughout. */
 noinline void tg_costs_learn(struct tg_data *tg)
 {
 	struct tg_work work[TG_OPS], now[TG_OPS] = {};
@@ -70,7 +70,7 @@ noinline void tg_costs_learn(struct tg_data *tg)
 
 	if (!spin_trylock(&costs->lock))
 		return;
-	/* Another shard may have been quicker. */
+	/* Another shard may have done it already. */
 	if (!time_after(jiffies, costs->window_until))
 		goto unlock;
 	time = ktime_get_ns();

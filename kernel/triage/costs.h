@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The cost of requests on one device, and how it is learnt. */
+/* The learnt cost of requests on one device. */
 #ifndef TG_COSTS_H
 #define TG_COSTS_H
 
@@ -11,11 +11,11 @@ struct tg_data;
 
 /**
  * struct tg_costs - estimates for one device
- * @of: by enum tg_op; written under @lock, read by anybody, each field by itself
- * @lock: guards all below; taken with a try by whoever sends the first request of a tick
+ * @of: by enum tg_op; written under @lock, each field read without it
+ * @lock: guards all below; the dispatcher of a tick's first request takes it with trylock
  * @window_until: jiffies; also read without the lock
  * @window_began: ns
- * @window_work: what shards had been given when the window began
+ * @window_work: what all shards had dispatched when the window began
  */
 struct tg_costs {
 	struct tg_cost of[TG_OPS];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much bulk may be in the device while somebody waits on latency.
+ * The limit on bulk in the device while urgent requests come.
  *
- * A request in the device can no longer be overtaken. So bulk in the device is limited by
- * a budget of cost. The budget is found by trying: it is right when hardly any urgent
- * request takes longer than the target.
+ * No request can overtake one that is in the device already. So a budget of cost limits
+ * bulk in the device. The controller finds the budget by trial: it is right when hardly any
+ * urgent request takes longer than the target.
  *
- * The target is a multiple of what urgent requests take when no bulk is in the device.
- * That depends on the device, and on how many urgent requests meet there. So it is
- * measured: now and then a probe keeps bulk out for a moment. Bulk is so never blamed for
+ * The target is a multiple of the service time of urgent requests without bulk. This time
+ * depends on the device, and on how many urgent requests meet there. So the controller
+ * measures it: now and then a probe keeps bulk out for a moment. Thus bulk does not pay for
  * a job that queues behind itself.
  *
  * Pure functions that also compile in user space, where they are tested against a model of
@@ -20,14 +20,15 @@
 #include "pure.h"
 
 /*
- * One urgent request in so many may take longer than the target: fewer than one in a
- * hundred, so that the 99th percentile stays below it though the budget is never at rest.
+ * One urgent request in this many may take longer than the target. One in a hundred would
+ * put the 99th percentile at the target, and the budget always moves a little.
  */
 #define TG_DEPTH_RARE 150
 
 /*
  * A late request takes 1/16 of the budget away, the others give it back. So some 50 late
- * requests lead from far too much to enough, and at rest the budget moves by 6 %.
+ * requests bring a budget that is far too large to the right one, and a settled budget
+ * moves by 6 %.
  */
 #define TG_DEPTH_CUT_SHIFT 4
 
@@ -36,9 +37,9 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * The time between probes, as a multiple of what the last one took. It is doubled each
- * time. For a target it begins with few, as the first probe may have come while jobs only
- * began. A price needs it less exactly, and a probe beside writers takes 36 ms.
+ * The time between probes, as a multiple of the last probe's time. It doubles each time.
+ * For a target it begins small, because jobs may still have been starting during the first
+ * probe. An exchange rate needs less precision, and a probe beside writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_TARGET 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -46,9 +47,9 @@
 
 /*
  * A device that answers a quarter of its requests sooner than this, in ns, has no queue
- * inside: the CPU that asks does all the work, and a late request has waited for a CPU.
- * Not all of them, as others wait for a CPU too; not a few, as a device refuses a request
- * as soon.
+ * inside: the CPU that asks does all the work, and a late request has waited for a CPU. A
+ * quarter, because others wait for a CPU too, and because a device refuses a few requests
+ * as quickly.
  */
 #define TG_DEPTH_AT_ONCE 5000
 
@@ -59,13 +60,14 @@
 /**
  * struct tg_depth - the controller's state; all zero to begin with
  * @budget: cost that bulk may have in the device, in ns; 0 before the first use
- * @rest: the remainder of what requests in time give back, in ns / (TG_DEPTH_RARE - 1)
+ * @rest: remainder of the budget that requests in time give back, in ns / (TG_DEPTH_RARE -
+ * 1)
  * @missed: a request was late once
  * @known: @mean and @spread have values
- * @mean: what urgent requests take without bulk in the device, in ns
+ * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
- * @spacing: from the last probe to the next, as a multiple of what the last one took
+ * @spacing: time from the last probe to the next, as a multiple of the last probe's
  * @sampled: number of @samples
  * @samples: of this probe, in ns
  */
@@ -94,10 +96,10 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * @depth: the controller
  * @latency: from dispatch to completion, in ns
  *
- * Estimates follow quicker samples soon and slower ones slowly: a device that still writes
- * what it said was written (a write buffer) must not pass for a slow one.
+ * Estimates follow quicker samples soon and slower ones slowly: a device that is still
+ * emptying its write buffer must not pass for a slow one.
  *
- * Return: true if that was the last of a probe
+ * Return: true if this was the last sample of a probe
  */
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 {
@@ -127,8 +129,8 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 }
 
 /*
- * Return how many times as long as the probe that just ended took the next has to wait;
- * @first: after the first one.
+ * Return the time until the next probe, as a multiple of the one that just ended; @first:
+ * the multiple after the first probe.
  */
 static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 {
@@ -138,8 +140,8 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 
 /**
  * tg_depth_target() - the latency that few urgent requests may exceed
- * @depth: the controller, which knows what they take without bulk
- * @factor_pct: how many times as long they may take, in hundredths
+ * @depth: the controller, which knows their latency without bulk
+ * @factor_pct: the multiple of that latency that they may take, in hundredths
  *
  * The 99th percentile without bulk is put at three mean distances above the mean:
  * two would do for a uniform distribution, five for an exponential one.
@@ -158,10 +160,10 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
  * @limited: bulk would have used more than the budget
  * @least: the budget at which bulk just goes on, in ns
  *
- * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic approximation of
- * a quantile). At a pace too, where one request gives back less than 1 ns. Until the first
- * request is late, each gives as much as a late one takes. A device without a queue has no
- * limit.
+ * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
+ * quantile). @rest keeps this true for a pace, where one request gives back less than 1 ns.
+ * Until the first request is late, each gives as much as a late one takes. A device without
+ * a queue has no limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -186,14 +188,14 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 }
 
 /**
- * tg_depth_gap() - how long bulk has to pause after a request
+ * tg_depth_gap() - the pause of bulk after a request
  * @budget: in ns
  * @floor: the cost of one request of bulk, in ns
  * @cost: of the request, in ns
  *
- * A write buffer completes early, and its programs are in the way of reads later: a limit
- * for the device's queue does not reach them. So a budget below one request is a pace: the
- * part of the time that bulk may use.
+ * A write buffer completes writes early, and its programs delay reads later: a limit on the
+ * device's queue does not reach them. So a budget below one request is a pace: the part of
+ * the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */
@@ -203,15 +205,15 @@ static inline u64 tg_depth_gap(u64 budget, u64 floor, u64 cost)
 }
 
 /**
- * tg_depth_grant() - what bulk may send behind an urgent request
- * @granted: what is left of the grant before, or owed for it, in ns of cost
+ * tg_depth_grant() - the cost that bulk may send behind an urgent request
+ * @granted: the rest of the last grant, or the debt (below 0), in ns of cost
  * @budget: in ns
  * @inside: of bulk in the device, in ns of cost
  *
- * Bulk gets as much as its budget has room for, less what it sent beyond the last grant: so
- * a budget below one request means one now and then.
+ * Bulk gets the room in its budget, less its debt: so a budget below one request lets one
+ * go now and then.
  *
- * Return: ns of cost; what is not above 0 lets nothing in
+ * Return: ns of cost; 0 or less lets nothing in
  */
 static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
 {
@@ -220,13 +222,13 @@ static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
 
 /**
  * tg_depth_charge() - charge bulk that was let in
- * @granted: what it may send, or owes, in ns of cost
+ * @granted: the rest of the grant, or the debt (below 0), in ns of cost
  * @gated: it waits for grants
  * @cost: of the request, in ns
  *
- * No more is owed than one request went beyond its grant. Bulk that needs no grant, as the
- * budget has room, owes nothing; nor does bulk that went while nobody was there to make
- * way for it. Debts would else grow without end, and keep bulk out later.
+ * The debt is at most one request's cost. Bulk makes no debt while the budget has room, so
+ * that it needs no grant, or while no urgent request is there to grant. Otherwise debts
+ * would grow without end, and keep bulk out later.
  *
  * Return: the new @granted
  */
@@ -236,12 +238,12 @@ static inline s64 tg_depth_charge(s64 granted, bool gated, u32 cost)
 }
 
 /**
- * tg_depth_lingering() - the budget when no urgent request was seen for a while
+ * tg_depth_lingering() - the budget when no urgent request has come for a while
  * @budget: in ns
  * @quiet_ms: for how long, in ms
  *
- * The next one must not meet a device full of bulk, so the limit goes slowly: it doubles
- * every 16 ms.
+ * The next urgent request must not meet a device full of bulk, so the limit rises slowly:
+ * it doubles every 16 ms.
  *
  * Return: ns
  */

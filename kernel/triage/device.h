@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The part of each path that every request takes, on its way to the device and back.
- * What concerns only some requests is in device.c and in the parts.
+ * The code on every request's path to the device and back. device.c and the other parts
+ * have the code that only some requests need.
  */
 #ifndef TG_DEVICE_H
 #define TG_DEVICE_H
@@ -11,7 +11,7 @@
 
 #include "triage.h"
 
-/* Urgent requests that are timed in a tick while there is no bulk: they are alike. */
+/* Urgent requests that are timed in a tick without bulk: their times are alike. */
 #define TG_SAMPLES_ALONE 4
 
 /* Bulk waits for a gap behind an urgent request if the budget holds fewer than this. */
@@ -65,7 +65,7 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 		tg_back_noticed(shard, rq, done);
 }
 
-/* Call when a request has come, before the flow's detector has seen it. */
+/* Call this when a request has come, before the flow's detector has seen it. */
 static inline void tg_media_came(struct tg_shard *shard, struct tg_flow *flow,
 				 struct request *rq)
 {
@@ -87,7 +87,7 @@ static inline u64 tg_media_take(struct tg_shard *shard, struct tg_flow *flow,
 	return shard->tg->rotational ? tg_disk_take(shard, flow, rq) : 0;
 }
 
-/* Return the next request of a flow that has some. */
+/* Return the next request of a flow that is not empty. */
 static inline struct request *tg_media_next(struct tg_shard *shard, struct tg_flow *flow,
 					    enum tg_reason *reason)
 {
@@ -96,14 +96,14 @@ static inline struct request *tg_media_next(struct tg_shard *shard, struct tg_fl
 	return tg_first(&flow->fifo);
 }
 
-/* Call when a flow's last request has been taken. */
+/* Call this when a flow's last request has been taken. */
 static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (shard->tg->rotational)
 		tg_disk_emptied(shard, flow);
 }
 
-/* Return whether a new request is one that the disk stays where it is for. */
+/* Return whether the disk waits for this new request. */
 static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
 				    const struct request *rq)
 {
@@ -117,13 +117,13 @@ static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
 	return shard->tg->rotational && tg_disk_stays(shard, flow);
 }
 
-/* Return how long the device should wait for a flow's next request, in ns; 0: not. */
+/* Return how long the disk should wait for a flow's next request, in ns; 0: not at all. */
 static inline u64 tg_media_wait(struct tg_shard *shard)
 {
 	return shard->head.awaited ? tg_disk_wait(shard) : 0;
 }
 
-/* Return what bulk may have in the device now, in ns of cost. */
+/* Return the present limit on bulk in the device, in ns of cost. */
 static inline u64 tg_budget_now(const struct tg_data *tg)
 {
 	const unsigned int fixed = READ_ONCE(tg->tunables.budget_fixed);
@@ -136,8 +136,8 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk has to wait until an urgent request makes way for it. Where there is
- * room for several requests of bulk that would only keep the device idle. A disk chooses
+ * Return whether bulk has to wait until an urgent request makes way for it. If the budget
+ * has room for several requests, this wait would only leave the device idle. A disk chooses
  * by itself which request it serves first.
  */
 static inline bool tg_gated(const struct tg_data *tg, u64 budget)
@@ -146,7 +146,7 @@ static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 	       budget < TG_GATED_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost);
 }
 
-/* Note that somebody waits on latency now. Written once a tick: many CPUs read it. */
+/* Note that an urgent request has come. Write once a tick: many CPUs read it. */
 static inline void tg_urgent_seen(struct tg_data *tg)
 {
 	const unsigned long now = jiffies;
@@ -167,8 +167,8 @@ static inline bool tg_bulk_may_go(struct tg_data *tg)
 }
 
 /*
- * Charge a request that is taken from @flow, NULL: from none, and note what the device is
- * given. Return its cost, in ns.
+ * Charge a request that is taken from @flow (NULL: from none), and add it to the device's
+ * work. Return its cost, in ns.
  */
 static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *flow,
 				  const struct request *rq)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Seeing inside: debugfs in /sys/kernel/debug/block/DEV/sched/, and tracepoints. */
+/* debugfs files in /sys/kernel/debug/block/DEV/sched/, and tracepoints. */
 #include <linux/kmemleak.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -83,7 +83,7 @@ static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows
 	return true;
 }
 
-/* Return the number of requests of a class that are in its lists; -1: a list is wrong. */
+/* Return the number of requests in a class's lists; -1: a list is wrong. */
 static int tg_count_class(struct tg_shard *shard, int class)
 {
 	const struct tg_class *c = &shard->classes[class];
@@ -101,10 +101,10 @@ static int tg_count_class(struct tg_shard *shard, int class)
 }
 
 /**
- * tg_audit() - hold a shard's counts against its lists
+ * tg_audit() - compare a shard's counts with its lists
  * @shard: its lock is held, its inbox drained
  *
- * Return: what differs, or NULL
+ * Return: the name of a difference, or NULL
  */
 const char *tg_audit(struct tg_shard *shard)
 {
@@ -137,7 +137,9 @@ const char *tg_audit(struct tg_shard *shard)
 	return queued == shard->queued ? NULL : "the count of the shard";
 }
 
-/* Schedulers that debugfs may show. A mutex, as to show one takes a while. */
+/*
+ * Schedulers that debugfs may show. The lock is a mutex, because showing one takes a while.
+ */
 static LIST_HEAD(tg_alive);
 static DEFINE_MUTEX(tg_alive_lock);
 
@@ -148,7 +150,10 @@ void tg_inspect_init(struct tg_data *tg)
 	mutex_unlock(&tg_alive_lock);
 }
 
-/* From the return on debugfs shows nothing of it, even if its files are still there. */
+/*
+ * After this call debugfs shows nothing of the scheduler, even if its files are still
+ * there.
+ */
 void tg_inspect_exit(struct tg_data *tg)
 {
 	mutex_lock(&tg_alive_lock);
@@ -225,7 +230,9 @@ static void tg_show_aged(struct tg_data *tg, struct seq_file *m)
 	tg_show_counts(tg, m, tg_aged);
 }
 
-/* Show whether counts are those of the lists, of each shard at one moment. */
+/*
+ * Show whether each shard's counts match its lists; a shard is locked while it is checked.
+ */
 static void tg_show_audit(struct tg_data *tg, struct seq_file *m)
 {
 	const char *differs = NULL;
@@ -269,13 +276,13 @@ struct tg_in_flight {
 };
 
 /*
- * A request may change meanwhile, or be another queue's: tags are shared, and some requests
- * never come to a scheduler. This is a look, not an account.
+ * A request may change meanwhile. It may belong to another queue, because queues share
+ * tags, or bypass the scheduler. So the counts are only approximate.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
 	struct tg_in_flight *found = data;
-	/* A tag that changes meanwhile may count wrongly here, and does no harm. */
+	/* A tag that changes meanwhile may be counted wrongly, which does no harm. */
 	const struct tg_tag tag = data_race(*tg_tag(rq));
 
 	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.in_flight &&
@@ -284,7 +291,7 @@ static bool tg_count_in_flight(struct request *rq, void *data)
 	return true;
 }
 
-/* Show what the device has of each class. */
+/* Show the number of requests in the device, by class. */
 static void tg_show_in_flight(struct tg_data *tg, struct seq_file *m)
 {
 	struct tg_in_flight found = { .queue = tg->queue };
@@ -294,7 +301,10 @@ static void tg_show_in_flight(struct tg_data *tg, struct seq_file *m)
 		   found.counts[PRIO_CLASS_NORMAL], found.counts[PRIO_CLASS_LOW]);
 }
 
-/* Show a line for each bucket that has any: its lower bound, in us, and a count a class. */
+/*
+ * Show a line for each bucket that is not empty: its lower bound, in us, and a count a
+ * class.
+ */
 static void tg_show_histograms(struct seq_file *m, const struct tg_histogram *classes)
 {
 	unsigned int counts[PRIO_CLASS_COUNT];
@@ -355,12 +365,12 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   READ_ONCE(controller->at_once), tg_target(tg));
 	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
 	seq_printf(m, "trials %lu\n",
-		   data_race(controller->knee.trials)); /* a look: it may change meanwhile */
+		   data_race(controller->knee.trials)); /* may change meanwhile */
 	seq_printf(m, "taken %lu\n",
 		   data_race(controller->knee.taken)); /* ditto */
 }
 
-/* Show, by what a request does, the cost of each one and of each KiB, in ns. */
+/* Show, for each operation, the cost of a request and of a KiB, in ns. */
 static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 {
 	const struct tg_cost *of = tg->costs.of;
@@ -428,9 +438,9 @@ static const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 /*
  * Return the table of debugfs files for the elevator's type; NULL: no memory, no files.
  *
- * The core looks into it when a file is closed, even after the module was unloaded
- * (blk_mq_debugfs_release() of any kernel so far). So the table is no part of the module,
- * and stays: a kilobyte for each time that the module is loaded.
+ * The block layer reads the table when a file is closed, even after the module was unloaded
+ * (blk_mq_debugfs_release() of any kernel so far). So the table is outside the module and
+ * is never freed: a kilobyte for each time that the module is loaded.
  */
 const struct blk_mq_debugfs_attr *tg_debugfs_table(void)
 {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The knee: the budget from which on more protection stops being worth what it costs.
+ * The knee: the budget below which more protection costs more than it is worth.
  *
- * A target says what is wanted, not what it costs. Where one read in fifteen meets a
- * program of the die that it wants, say, a smaller budget changes next to nothing, and a
- * controller that knows only the target cuts it for ever. So this one asks what a budget
- * is worth:
+ * A target ignores the cost of protection. For example, if one read in fifteen meets a
+ * program on its die, a smaller budget changes next to nothing, and a controller that knows
+ * only the target cuts it for ever. So this controller compares the worth of budgets:
  *
  *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
  * which is throughput less delay at a price, as in the theory of congestion control. Now
- * and then the budget is tried half an octave larger and smaller, for as long as it takes
- * to tell, and what is worth more is kept. Only differences decide, and both sides of one
- * are measured beside bulk. So what bulk has no part in (slow reads of the device's own,
- * flushes, garbage collection, requests that never come to a scheduler) is on both and
- * cancels.
+ * and then the controller tries a budget half an octave larger or smaller, until it can
+ * tell which is worth more, and keeps that one. Only differences decide, and both sides are
+ * measured beside bulk. So delays that bulk does not cause (the device's own slow reads,
+ * flushes, garbage collection, requests that bypass the scheduler) are on both sides and
+ * cancel.
  *
  * Pure functions that also compile in user space, where they are tested with models.
  */
@@ -24,51 +23,51 @@
 #include "depth.h"
 #include "pure.h"
 
-/* log2, and what a budget is worth, are in 1/1024 of an octave. */
+/* The unit of log2 and of a budget's worth: 1/1024 of an octave. */
 #define TG_KNEE_ONE 1024
 #define TG_KNEE_HALF_OCTAVE_UP 1448	/* sqrt(2) * 1024 */
 #define TG_KNEE_HALF_OCTAVE_DOWN 724
 
 /*
- * What requests take is counted in eighths of an octave above what a slow one takes alone.
- * 16 times that and more count as 16 times: a few that take long would hide the others.
+ * Bins of latencies: eighths of an octave above a slow request's latency without bulk. The
+ * last bin begins at 16 times that: otherwise a few long requests would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 32
 
-/* So many requests are a trial: of the slowest eighth these are 20; */
+/* Requests of one trial; its slowest eighth is 20 requests. */
 #define TG_KNEE_DWELL 160
-/* one of so many is slow; */
+/* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
-/* and what was seen before weighs no more than so many. */
+/* Earlier requests weigh no more than this many. */
 #define TG_KNEE_KEPT 1024
-/* A trial is given up that meets so many times as many requests without bulk that waits. */
+/* A trial ends early if this many times as many requests come while no bulk waits. */
 #define TG_KNEE_PATIENCE 4
-/* After so many a trial ends that is worse, or a smaller budget is kept that is better, by: */
+/* A trial may end early, after each GLANCE requests, if the worth differs by PLAINLY. */
 #define TG_KNEE_GLANCE 32
 #define TG_KNEE_PLAINLY 256
-/* More budget has to be worth so much more. */
+/* A larger budget has to be worth this much more. */
 #define TG_KNEE_MARGIN 32
 /*
- * From a trial that failed to the next of its kind, in times that it took: trials that fail
- * are 3 % of the time at first, then 1 in 500 or less.
+ * The time from a failed trial to the next of its kind, as a multiple of its own: failed
+ * trials take 3 % of the time at first, then 1 in 500 or less.
  */
 #define TG_KNEE_SPACING_FIRST 32
 #define TG_KNEE_SPACING_GROWTH 4
 #define TG_KNEE_SPACING_LAST 512
-/* What is worth so much more or less than when the last trial ended is something else. */
+/* The load has changed if the worth differs by this much from the last trial's. */
 #define TG_KNEE_CHANGED 768
-/* After a pause of this nothing is as it was; ns. */
+/* After a longer pause the load has changed; ns. */
 #define TG_KNEE_FORGET 1000000000ull
-/* A longer pause between two requests says nothing of what bulk had meanwhile; ns. */
+/* A longer pause between two requests tells nothing about bulk's throughput; ns. */
 #define TG_KNEE_PAUSE 32000000ull
 
 /**
- * struct tg_knee_seen - what was seen with one budget
- * @n: urgent requests, beside bulk that would have used more
- * @time: from each to the one before, in ns
- * @work: of bulk that was served in that time, in ns of cost
- * @bins: how many took how much
+ * struct tg_knee_seen - the requests counted with one budget
+ * @n: number of urgent requests beside bulk that would have used more
+ * @time: sum of the times between them, in ns
+ * @work: cost of the bulk that was served in that time, in ns
+ * @bins: number of them by latency
  */
 struct tg_knee_seen {
 	u32 n;
@@ -85,20 +84,20 @@ enum tg_knee_place {
 };
 
 /**
- * struct tg_knee - what is known of the knee; all zero to begin with
- * @budget: the best that is known, in ns; 0 before the first use
- * @at: HERE, or which other budget is tried
+ * struct tg_knee - the search for the knee; all zero to begin with
+ * @budget: the best known budget, in ns; 0 before the first use
+ * @at: HERE, or the neighbour that is on trial
  * @seen: with this budget and its two neighbours
  * @wait: requests until the next trial of a neighbour
- * @spacing: from its last to its next one, in times that it takes
+ * @spacing: time from its last trial to the next, as a multiple of the trial's
  * @took: requests since the trial began
- * @counted: those of them that count
- * @worth: of the budget when it was last judged
- * @last_at: when a request was last seen, in ns; 0: there was something in between
- * @last_work: what bulk had been served by then
- * @settled_at: what is seen before is not counted; ns
- * @trials: how many there were
- * @taken: those of them that found something better
+ * @counted: number of them that count
+ * @worth: worth of the budget when it was last judged
+ * @last_at: when the last request came, in ns; 0: the time since then does not count
+ * @last_work: cost of the bulk served by then, in ns
+ * @settled_at: requests before this time do not count; ns
+ * @trials: number of trials
+ * @taken: number of trials that found a better budget
  */
 struct tg_knee {
 	u64 budget;
@@ -119,14 +118,14 @@ struct tg_knee {
 /**
  * struct tg_knee_sample - one urgent request beside bulk
  * @latency: ns
- * @alone: what a slow one takes alone, in ns
+ * @alone: latency of a slow one without bulk, in ns
  * @limited: bulk would have used more than the budget
  * @now: ns
- * @work: what bulk has been served so far, in ns of cost
- * @enough: so much of it tells how fast it is served
+ * @work: cost of the bulk served so far, in ns
+ * @enough: the @work that suffices to measure bulk's throughput
  * @least: the budget at which bulk just goes on, in ns
- * @settle: for how long the device feels what it was given before, in ns
- * @exchange: how many per cent more of bulk once more @alone has to give
+ * @settle: how long earlier requests may still affect the device, in ns
+ * @exchange: gain of bulk, in %, that outweighs a delay of @alone
  */
 struct tg_knee_sample {
 	u64 latency;
@@ -179,7 +178,7 @@ static inline void tg_knee_count(struct tg_knee_seen *seen, const struct tg_knee
 		tg_knee_halve(seen);
 }
 
-/* Return what requests of a bin take, in 1024th of what a slow one takes alone. */
+/* Return a bin's latency, in 1/1024 of a slow request's latency without bulk. */
 static inline u32 tg_knee_ratio(u32 bin)
 {
 	/* 1024 * 2^((2 i + 1) / 16) */
@@ -189,9 +188,9 @@ static inline u32 tg_knee_ratio(u32 bin)
 }
 
 /*
- * Return what the slowest take on average, in 1024th of what a slow one takes alone: an
- * expected shortfall. It changes with all of them. A quantile jumps where latencies have
- * steps, and those of a device that serves one request at a time have.
+ * Return the mean latency of the slowest requests (an expected shortfall), in 1/1024 of a
+ * slow request's latency without bulk. It changes with each of their latencies. A quantile
+ * would jump where latencies have steps, as on a device that serves one request at a time.
  */
 static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 {
@@ -209,7 +208,7 @@ static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 
 static inline s32 tg_knee_worth(const struct tg_knee_seen *seen, u32 exchange)
 {
-	/* Per cent of throughput are of a natural logarithm: 1.443 of one to base 2. */
+	/* @exchange is in per cent of a natural logarithm: 1.443 of one to base 2. */
 	return tg_knee_log2(seen->work) - tg_knee_log2(seen->time) -
 	       (s32)div64_u64((u64)tg_knee_slow(seen) * exchange * 1443, 100000);
 }
@@ -227,7 +226,7 @@ static inline u64 tg_knee_budget(const struct tg_knee *knee)
 	}
 }
 
-/* Look for the knee anew, from where the budget is. */
+/* Restart the search at the present budget. */
 static inline void tg_knee_anew(struct tg_knee *knee)
 {
 	u32 i;
@@ -248,7 +247,7 @@ static inline void tg_knee_go(struct tg_knee *knee, enum tg_knee_place at, u64 n
 	knee->settled_at = now + settle;
 }
 
-/* A trial begins; what was seen there before counts half. */
+/* Begin a trial; earlier requests with that budget count half. */
 static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 			       const struct tg_knee_sample *sample)
 {
@@ -257,7 +256,7 @@ static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 	tg_knee_go(knee, at, sample->now, sample->settle);
 }
 
-/* The trial found nothing better, or nothing: the next one waits longer. */
+/* End a trial that found no better budget: the next one waits longer. */
 static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
@@ -268,7 +267,7 @@ static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sampl
 	tg_knee_go(knee, TG_KNEE_HERE, sample->now, sample->settle);
 }
 
-/* What was tried is kept: what was the best is its neighbour. */
+/* Keep the budget on trial: the former best becomes its neighbour. */
 static inline void tg_knee_keep(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
@@ -304,7 +303,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 
 	if (!done && (knee->counted % TG_KNEE_GLANCE || seen->work < sample->enough / 4))
 		return;
-	/* Where nothing is won by more, less is as good to bulk, and better to others. */
+	/* If a larger budget gains nothing, a smaller one is better for the others. */
 	better = won > (!done ? TG_KNEE_PLAINLY : knee->at == TG_KNEE_ABOVE ? TG_KNEE_MARGIN : 0);
 #ifdef TG_KNEE_TRACE
 	TG_KNEE_TRACE(knee, sample, won, done, better);
@@ -319,7 +318,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 	}
 }
 
-/* Which neighbour is due for a trial, if any. */
+/* Return the neighbour that is due for a trial; HERE: none is. */
 static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 least)
 {
 	if (!knee->wait[TG_KNEE_BELOW] && knee->budget * TG_KNEE_HALF_OCTAVE_DOWN / 1024 >= least)
@@ -354,7 +353,7 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		tg_knee_try(knee, due, sample);
 }
 
-/* There was something else than bulk with its budget: the time until now tells nothing. */
+/* Leave the time until now out: bulk did not use its whole budget. */
 static inline void tg_knee_interrupt(struct tg_knee *knee)
 {
 	knee->last_at = 0;
@@ -362,7 +361,7 @@ static inline void tg_knee_interrupt(struct tg_knee *knee)
 
 /**
  * tg_knee_see() - learn from an urgent request beside bulk
- * @knee: what is known; its budget is set
+ * @knee: the search; its budget is set
  * @sample: the request
  */
 static inline void tg_knee_see(struct tg_knee *knee, const struct tg_knee_sample *sample)

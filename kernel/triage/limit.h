@@ -10,12 +10,12 @@
 
 #include "pure.h"
 
-/* The bucket holds so many ns of its rate: two ticks of a slow timer. */
+/* The bucket holds this many ns of its rate: two ticks of a slow timer. */
 #define TG_LIMIT_BURST_NS 10000000ull
 
 /**
  * tg_limit_opens() - when the next request may go
- * @due: when all that was sent would have been sent at exactly the rate, in ns
+ * @due: when the requests so far would have been sent at exactly the rate, in ns
  *
  * Return: ns
  */
@@ -25,14 +25,14 @@ static inline u64 tg_limit_opens(u64 due)
 }
 
 /**
- * tg_limit_charged() - charge what was sent
+ * tg_limit_charged() - charge a request
  * @due: as above
  * @now: ns
  * @units: 1 request, or its KiB
  * @rate: units a second; above 0
  *
- * What was not used before is lost, but for a burst: else a class that was idle for an
- * hour might send an hour's worth at once.
+ * Unused time is lost, except for one burst: otherwise a class that was idle for an hour
+ * might send an hour's worth at once.
  *
  * Return: the new @due, in ns
  */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which request of a flow is next. On flash it is the oldest. On a disk it is the one that
- * the head comes to next, unless the oldest has waited for too long. For a moment the disk
- * stays with a sequential reader that is about to ask for more, or whose small request is
- * about to grow. Requests of others right there go meanwhile: several submitters may read
- * one thing together.
+ * The choice of a flow's next request. On flash it is the oldest. On a disk it is the first
+ * in the head's direction, unless the oldest has waited for too long. The disk stays for a
+ * moment with a sequential reader that is about to ask for more, or whose small request is
+ * about to grow. Others' requests near the head go meanwhile: several submitters may read
+ * one file together.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -14,26 +14,26 @@
 #include "device.h"
 #include "triage.h"
 
-/* A stream's request waits for bios to merge with until it is so long, in sectors, */
+/* A stream's request waits for bios to merge with until it has this length, in sectors, */
 #define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
-/* until the disk has fewer than these to go on with, */
+/* until the disk has fewer than these requests, */
 #define TG_GATHER_BEHIND 2
-/* or for so long, whatever the disk does. */
+/* or for this time, whatever the disk does. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* Right there: it is sooner to pass by so many sectors, or turn back, than to seek. */
+/* Near the head: passing by this many sectors, or a turn back, is quicker than a seek. */
 #define TG_NEAR_SECTORS 2048
-/* A request right there is looked for in so many flows. */
+/* tg_disk_near() looks for a near request in this many flows. */
 #define TG_NEAR_FLOWS 8
-/* A flow that owes so many turns waits for its turn. */
+/* A flow that owes this many turns waits for its turn. */
 #define TG_NEAR_DEBT 6
-/* A disk that has not answered for so long has other troubles than going to and fro. */
+/* A disk that has not answered for so long has other troubles than seeks. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
-/* No request is awaited for longer, whatever the disk does for others meanwhile. */
+/* The disk waits no longer than this for a request, whatever it serves meanwhile. */
 #define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
 /*
- * Note that a request has come. A submitter that had nothing with the kernel for a moment
- * did something else than read on.
+ * Note that a request has come. A submitter without requests for a moment has stopped
+ * reading in sequence.
  */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -62,8 +62,8 @@ void tg_disk_back(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Take a request out, to which the head goes. Return the time that this takes beyond the
- * request's cost, in ns: a stream does not pay for the way back to where it was.
+ * Take a request out; the head goes to it. Return the time that this takes beyond the
+ * request's cost, in ns: a stream does not pay for the seek back to its position.
  */
 u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -75,15 +75,15 @@ u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *r
 	return back ? tg_costs_base(&shard->tg->costs, tg_op(rq)) : 0;
 }
 
-/* Return whether a request is right where the head is. */
+/* Return whether a request is near the head. */
 bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 {
 	return blk_rq_pos(rq) + TG_NEAR_SECTORS - shard->head.position <= 2 * TG_NEAR_SECTORS;
 }
 
 /*
- * Return a flow of the backlog whose next request is right under the head; NULL: there is
- * none, or it owes too much while others wait.
+ * Return a flow of the backlog whose next request is near the head; NULL: there is none, or
+ * it owes too much while others wait.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -108,7 +108,7 @@ struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 	return indebted;
 }
 
-/* Return the first request at or after a sector, else the first of all. */
+/* Return the first request at or after a sector; if there is none, the first of all. */
 static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sector)
 {
 	struct rb_node *node = sorted->rb_node;
@@ -142,7 +142,7 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_disk_after(&flow->sorted, flow->position);
 }
 
-/* Stay with a flow that ran empty, if it reads in sequence and has some of its turn left. */
+/* Stay with a flow that ran empty if it reads in sequence and its turn is not over. */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))
@@ -153,9 +153,9 @@ void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 
 /*
  * Return whether a flow's only request waits for bios that merge with it. It begins where
- * the one before ended, and its submitter has several with the kernel, so more comes; and
- * the disk goes on meanwhile with what it has, so the wait costs nobody anything. Requests
- * of HIGH do not wait: the turns of the arm are measured by them.
+ * the one before ended, and its submitter has several requests queued, so more will come.
+ * The disk has other requests meanwhile, so the wait costs nothing. Requests of HIGH do not
+ * wait: their latency sets the turns of the arm.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
@@ -182,8 +182,8 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return for how long the disk should stay where it is for the awaited flow's next request,
- * in ns; 0: it should not. A reader has nothing to ask for before the disk has answered.
+ * Return how long the disk should wait for the awaited flow's next request, in ns; 0: not
+ * at all. A reader asks for nothing more before the disk has answered.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which request of a flow is next. On flash a flow is a queue; a disk has a head. */
+/* The choice of a flow's next request. On flash a flow is a queue; a disk has a head. */
 #ifndef TG_MEDIA_H
 #define TG_MEDIA_H
 

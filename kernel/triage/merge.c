@@ -4,7 +4,7 @@
  *
  * A submitter's plug has merged the bios that came at once. Here a sequential flow's bio
  * is tried on the requests of its flow that are queued. There are some only if the device
- * is busy, and then looking at them costs nobody's time.
+ * is busy, and then the search delays no request.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
@@ -13,7 +13,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Requests grow no longer while somebody waits on latency, in sectors. */
+/* The longest that requests grow while urgent requests come, in sectors. */
 #define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
 /* Return whether a bio might be merged with a queued request. */
@@ -51,8 +51,8 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 }
 
 /*
- * Return whether a queued request may be one that bios join: one was of late, or some are in
- * the inbox, where nobody has seen them. These are worth a look once a tick.
+ * Return whether bios may find a queued request to join: one could be joined of late, or
+ * the inbox holds requests. The inbox is worth a look once a tick.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {
@@ -78,8 +78,7 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 
 /*
  * On a disk requests are sorted by their first sector, so only their end may grow. On
- * flash length wins nothing while somebody waits on latency, and a long request is in the
- * way for long.
+ * flash, length gains nothing while urgent requests come, and a long request delays them.
  */
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {

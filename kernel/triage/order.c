@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which class is next. Classes go in strict order, but for two guarantees: no request
- * waits longer than its class may, and a class that waits gets its share. A class that has
- * reached its limit is passed over.
+ * The choice of the next class. Classes go in strict order, with two exceptions: a request
+ * that has waited as long as its class may goes first, and a waiting class gets its
+ * guaranteed share. A class that has reached its limit has to wait.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -39,7 +39,7 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 			found = rq;
 		}
 	}
-	/* None ages before the next tick. */
+	/* No request ages before the next tick. */
 	if (!found)
 		shard->young_until = jiffies + 1;
 	return found;
@@ -84,7 +84,7 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 	}
 }
 
-/* Return whether bulk is queued that limits let go. */
+/* Return whether bulk is queued in a class below its limit. */
 static bool tg_bulk_waits(const struct tg_shard *shard)
 {
 	int class;
@@ -96,7 +96,7 @@ static bool tg_bulk_waits(const struct tg_shard *shard)
 	return false;
 }
 
-/* Return a request of bulk, which has its turn of a disk's arm. */
+/* Return a request of bulk in its turn of a disk's arm. */
 static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
@@ -135,7 +135,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 	return NULL;
 }
 
-/* Return the next request by the whole policy; NULL: none may go. It stays queued. */
+/* Return the next request by the whole policy, still queued; NULL: none may go. */
 static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;

@@ -17,8 +17,8 @@
  * tg_share_charge() - charge a flow for a request
  * @deficit: what the flow has left of its turn, in ns of cost
  * @cost: of the request, in ns
- * @level: I/O priority level, 0 to 7. The weight is 8 - level, so level 4, which a process
- *	has that never asked for one, pays the cost itself
+ * @level: I/O priority level, 0 to 7. The weight is 8 - level, scaled so that level 4, the
+ *	default, pays the cost itself
  * @quantum: a turn, in ns
  *
  * Return: the new deficit
@@ -43,8 +43,8 @@ static inline s64 tg_share_turn(s64 deficit, u32 quantum)
 }
 
 /**
- * tg_share_rounds() - how many turns a flow has to get until it may send
- * @deficit: what it has left, or owes, in ns of cost
+ * tg_share_rounds() - the number of turns that a flow needs until it may send
+ * @deficit: the rest of its turn, or its debt, in ns of cost
  * @quantum: a turn, in ns
  */
 static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
@@ -53,7 +53,7 @@ static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
 }
 
 /**
- * tg_share_due() - the device time that a waiting class lacks after others were served
+ * tg_share_due() - the device time that a waiting class lacks after service of others
  * @time: device time that others had, in ns
  * @percent: the share of all device time that the class is guaranteed; below 100
  *

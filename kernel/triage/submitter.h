@@ -2,10 +2,10 @@
 /*
  * The processes that submit requests, and the scheduler tags that each of them holds.
  *
- * A submitter is a thread group, by its struct pid, to which its entry holds a reference:
- * no two processes share an entry, and a number that somebody chooses means nothing. A
- * kernel thread is a submitter too. Only the workers of workqueues, each of which works
- * for anybody, are one; flow.c tells their requests apart by cgroup.
+ * A submitter is a thread group, known by its struct pid. Its entry holds a reference to
+ * that pid, so no two processes share an entry, and a reused process id means nothing. A
+ * kernel thread is a submitter too. All workers of workqueues are one submitter, because
+ * each works for any process; flow.c tells their requests apart by cgroup.
  */
 #ifndef TG_SUBMITTER_H
 #define TG_SUBMITTER_H
@@ -32,7 +32,7 @@ struct tg_data;
  * @back_at: when a disk last answered it, in ns; ditto
  * @rcu: frees it
  *
- * Its own lines: processes run on CPUs of their own.
+ * Each entry has its own cache lines, because processes run on different CPUs.
  */
 struct tg_submitter {
 	struct hlist_node node;
@@ -70,9 +70,9 @@ struct tg_submitters {
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
 };
 
-/* Where two submitters hold more tags than this, turns decide (tg_bulk_may_share()). */
+/* If two submitters hold more tags than this, they take turns (tg_bulk_may_share()). */
 #define TG_TAGS_FEW 8
-/* One that holds no more than this, and has not for a while, waits for each answer. */
+/* A submitter that has held no more than this for a while waits for each answer. */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 
@@ -102,7 +102,7 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	return true;
 }
 
-/* Return whether a submitter, by all that it has with the kernel, asks for little. */
+/* Return whether a submitter asks for little, by all tags that it holds. */
 static inline bool tg_asks_little(const struct tg_submitter *submitter)
 {
 	return atomic_read(&submitter->held) <= TG_SPARSE_TAGS &&
@@ -110,9 +110,9 @@ static inline bool tg_asks_little(const struct tg_submitter *submitter)
 }
 
 /*
- * Return whether the flags of a request say that somebody waits for it, however much its
- * submitter has: metadata, swap, and writes of fsync() and of a journal. Direct writes are
- * REQ_SYNC too, but REQ_IDLE: their submitter goes on by itself.
+ * Return whether a request's flags say that a process waits for it, however many tags its
+ * submitter holds: metadata, swap, and writes of fsync() and of a journal. Direct writes
+ * are REQ_SYNC too, but also REQ_IDLE: their submitter does not wait for each.
  */
 static inline bool tg_flags_hint(blk_opf_t flags)
 {

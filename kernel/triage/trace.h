@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tracepoints: why a request was dispatched, and that none may be. */
+/* Tracepoints: the reason of each dispatch, and the begin of a hold. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM triage
 
@@ -17,7 +17,7 @@ TRACE_EVENT(triage_dispatch,
 		__field(sector_t, sector)
 		__field(unsigned int, bytes)
 		__field(u32, cost)
-		/* Not pointers: perf and trace-cmd could not follow them. */
+		/* Arrays, because perf and trace-cmd could not follow pointers. */
 		__array(char, class, 8)
 		__array(char, reason, 12)
 	),

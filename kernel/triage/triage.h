@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * triage: the structures that its parts are put together into.
+ * triage: the structures that hold its parts.
  *
  *	core.c		requests in, requests out, holding and waking: the state machine
  *	order.c		which class is next: returned, aged, reserved, strict
@@ -18,9 +18,9 @@
  *	inspect.c	debugfs and tracepoints
  *	main.c		the elevator's operations
  *
- * Each has a header with its structure, the lock that guards it, and its interface.
- * Free of kernel calls, and tested in user space, are cost.h, depth.h, detector.h, knee.h,
- * limit.h and share.h.
+ * Each has a header with its structure, the lock that guards it, and its interface. cost.h,
+ * depth.h, detector.h, knee.h, limit.h and share.h make no kernel calls: tests run them in
+ * user space.
  *
  * Locks, outermost first:
  *	tg_alive_lock		inspect.c: a scheduler does not exit while debugfs reads it
@@ -40,7 +40,7 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* Why a request was dispatched. inspect.c has the names. */
+/* The reason for a dispatch. inspect.c has the names. */
 enum tg_reason {
 	TG_RETURNED,	/* the driver had sent it back */
 	TG_AGED,	/* it has waited as long as its class may */
@@ -66,7 +66,7 @@ enum tg_reason {
 #include "tunables.h"
 
 /**
- * struct tg_tag - what triage keeps with a request, in its elv.priv
+ * struct tg_tag - triage's data of a request, in its elv.priv
  * @submitter: the process that took the request's tag
  * @cost: what the request was charged, in ns; from dispatch on
  * @flow: index of its flow (tg_flow_of()); while it is queued
@@ -81,8 +81,8 @@ enum tg_reason {
  * @measured: its service time goes into a histogram; while it is in the device
  *
  * One owner at a time changes it: the submitter, the holder of the shard's lock, the
- * driver. Of requests that are @timed or @measured rq->io_start_time_ns is the time of
- * dispatch. rq->fifo_time is not: Linux 6.1 uses its place when another CPU completes.
+ * driver. If @timed or @measured is set, rq->io_start_time_ns holds the time of dispatch.
+ * rq->fifo_time cannot: Linux 6.1 uses its place when another CPU completes the request.
  */
 struct tg_tag {
 	struct tg_submitter *submitter;
@@ -101,7 +101,7 @@ struct tg_tag {
 
 static inline struct tg_tag *tg_tag(struct request *rq)
 {
-	/* Kernels of 32 bits have too little room in a request. */
+	/* 32-bit kernels have too little room in a request. */
 	static_assert(sizeof(struct tg_tag) <= sizeof(rq->elv.priv));
 	return (struct tg_tag *)rq->elv.priv;
 }
@@ -110,8 +110,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * struct tg_shard - the scheduler of one hardware queue, or of all (tg_data.nr_shards)
  * @inbox: requests that submitters have pushed, the newest first; without a lock
  * @state: bits TG_HELD and TG_LIMITED (core.c); atomic
- * @lock: guards what is below. Dispatchers, debugfs and sysfs wait for it, bio merging
- *	only tries. Never taken in an interrupt.
+ * @lock: guards all below. Dispatchers, debugfs and sysfs wait for it; bio merging uses
+ *	trylock. Never taken in an interrupt.
  * @tg: set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: a drain ended a hold: the lock holder dispatches, or runs the hardware queue
@@ -122,7 +122,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: the flows that requests are queued in
  * @young_until: jiffies; no request in @classes ages before
  * @head: of a disk
- * @device: what the device has of this shard
+ * @device: the requests of this shard in the device
  * @merges_until: jiffies; after it no request is queued that bios could join; also read
  *	without the lock
  * @tried_at: jiffies when a bio was last tried on queued requests; ditto
@@ -151,7 +151,7 @@ struct tg_shard {
 };
 
 /**
- * struct tg_data - what the scheduler knows of one device
+ * struct tg_data - the scheduler of one device
  * @queue: set once, like the three below
  * @rotational: the device is a disk, with one arm
  * @whole_depth: limit_depth() limits all tags of a hardware queue, not each word of them
@@ -172,7 +172,7 @@ struct tg_data {
 	struct tg_costs costs;
 	struct tg_limits limits;
 	struct tg_histogram waits[PRIO_CLASS_COUNT];	/* from allocation to dispatch */
-	struct tg_histogram services[PRIO_CLASS_COUNT];	/* from there to completion */
+	struct tg_histogram services[PRIO_CLASS_COUNT];	/* from dispatch to completion */
 
 	atomic_t nr_held ____cacheline_aligned_in_smp;
 	unsigned int wake_from;
@@ -188,7 +188,7 @@ static inline struct tg_data *tg_of(const struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* Return whether a request's length is data: a discard has a range and moves nothing. */
+/* Return whether a request moves data: a discard has a range and moves nothing. */
 static inline bool tg_moves_data(const struct request *rq)
 {
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ||

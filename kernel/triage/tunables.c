@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to requests that come after
- * it. One that is out of bounds is refused.
+ * it. A store returns an error for a value that is out of bounds.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>
@@ -9,13 +9,13 @@
 #include "core.h"
 #include "triage.h"
 
-/* Some tunables bound another: guaranteed shares leave the rest to HIGH. */
+/* The largest sum of the guaranteed shares: HIGH gets the rest. */
 #define TG_SHARES_MAX 90
 
 const struct tg_tunables tg_defaults_flash = {
 	.bounds = PRIO_BOUNDS_DEFAULT,
 	.exchange = 6,			/* docs/triage.md, The knee */
-	.quantum = 50,			/* a request or two: nothing is won by more */
+	.quantum = 50,			/* a request or two: more gains nothing */
 	.share_normal = 10,
 	.share_low = 5,
 	.aging_expire_normal = 1000,	/* a user's patience */
@@ -56,7 +56,7 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 	return count;
 }
 
-/* Sort all requests that have come so far by the thresholds as they are. */
+/* Sort all requests that have come so far by the present thresholds. */
 static void tg_drain_all(struct tg_data *tg)
 {
 	unsigned int i;
@@ -135,7 +135,10 @@ TG_STORE(anticipation, 0, 100000, NULL);
 TG_STORE(merge, 0, 1, NULL);
 #undef TG_STORE
 
-/* Set a multiple of what urgent requests take alone; 0: none. One below cannot be kept. */
+/*
+ * Set the target as a multiple of the latency without bulk; 0: none. Below 1 it is
+ * impossible.
+ */
 static ssize_t tg_latency_factor_store(struct elevator_queue *eq, const char *page, size_t count)
 {
 	static const struct tg_bounds bounds = { 110, 10000 }, none = { 0, 0 };
@@ -162,7 +165,7 @@ TG_THRESHOLD(be_high_max);
 TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
-/* Set a class's limit. Requests ask for one word whether there is any limit at all. */
+/* Set a class's limit. Requests read one word to see whether any limit is set. */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)
 {

@@ -9,9 +9,9 @@
 #include "prio-class.h"
 
 /*
- * Written by sysfs, one store at a time for a device (elevator_queue.sysfs_lock), with
- * WRITE_ONCE(); read by anybody, without a lock. Each is one word, and any combination of
- * values is safe.
+ * sysfs writes them with WRITE_ONCE(), one store at a time for a device
+ * (elevator_queue.sysfs_lock). Readers take no lock: each is one word, and any combination
+ * of values is safe.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`python -m triagelab`, what the `triage` launcher starts."""
+"""`python -m triagelab`: the `triage` launcher starts it."""
 
 import signal
 import sys
 
 
 def main() -> int:
-    """The command line. It takes a second to import, during which Ctrl-C ends it without a word."""
+    """Run the command line. Its import takes a second; Ctrl-C during it ends it silently."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -32,7 +32,7 @@ _MAKE_MEMORY_MB = 1536
 
 @dataclass(frozen=True)
 class Application:
-    """An application whose users wait for it.
+    """An application with latency-sensitive operations, the protected job of an experiment.
 
     packages   distribution packages that contain it
     files      needed files, or folders with everything in them

@@ -25,7 +25,7 @@ def named(view: View, scheduler: str) -> str:
 
 
 def sentences(view: View, machine: str) -> list[str]:
-    """Return sentences that name the bottleneck and say what it means for the figures."""
+    """Return sentences that name the bottleneck and its effect on the figures."""
     processor = "CPU" if machine == "host" else "virtual CPU"
     groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:
@@ -90,7 +90,7 @@ def saturation(view: View) -> str:
 
 
 def everyone(names: list[str], view: View) -> str:
-    """Return the schedulers' names, or one word that stands for all of them."""
+    """Return the schedulers' names, or one word for all of them."""
     return "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
 
 

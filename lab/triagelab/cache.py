@@ -60,7 +60,7 @@ def _try_lock(handle: TextIO) -> bool:
 
 @contextlib.contextmanager
 def handed_over(folder: Path) -> Iterator[None]:
-    """What is made in `folder` is in the end that user's who has called sudo."""
+    """Give what the block makes in `folder` to the user who called sudo."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield

@@ -20,7 +20,7 @@ from triagelab.summary import Values, alone_key
 
 @dataclass(frozen=True)
 class Place:
-    """A scheduler's place in the chart: its protection, and what the background keeps."""
+    """A scheduler's place in the chart: its protection, and the background's throughput."""
 
     scheduler: str
     protection: Ratio  # longest latencies of the protected job, relative to that job alone

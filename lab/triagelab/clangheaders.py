@@ -2,15 +2,15 @@
 """A kernel's headers as they would be if it had been configured for clang.
 
 A kernel that gcc has built says so in its configuration, and with it which options its compiler
-has. Debian has no kernel built by clang. So modules that clang builds here are compiled and
-linked, and not loaded.
+has. Debian has no kernel built by clang. So the lab only compiles and links modules that clang
+builds here; it does not load them.
 """
 
 import re
 import shutil
 from pathlib import Path
 
-#: What clang's configuration has in place of gcc's; empty: it is not set.
+#: clang's values in place of gcc's in the kernel's configuration; empty: unset.
 CONFIG = {
     "CC_IS_GCC": "",
     "GCC_VERSION": "0",

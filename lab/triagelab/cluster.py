@@ -3,9 +3,9 @@
 
 The lab ships all inputs of a run to the workers as bytes, each file once: the kernel, the
 guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. It needs this package and QEMU, both of the same version as here. A run's results
-come back as bytes too. If a worker dies, another one gets its run; only complete results
-are written down.
+hash. A worker needs this package and QEMU, both of the same version as here. A run's results come
+back as bytes too. If a worker dies, another one gets its run; only complete results are written
+down.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _File:
 class _Order:
     """A run for a worker, without the paths of this computer.
 
-    determines   what the run's name says of the machine
+    determines   the machine's part of the run's name
     environment  QEMU's variables: the value, or the file that was shipped
     files        path under /job -> the text, or the file that was shipped
     """
@@ -93,7 +93,7 @@ class _Shipment(WorkerPlugin):
 
 
 def executor(address: str) -> execute.Executor:
-    """Return the executor for the Dask cluster whose scheduler answers at `address`."""
+    """Return the executor for the Dask cluster with its scheduler at `address`."""
 
     @contextlib.asynccontextmanager
     async def there(runs: Sequence[Run]) -> AsyncIterator[execute.CarryOut]:

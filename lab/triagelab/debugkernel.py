@@ -11,17 +11,17 @@ from pathlib import Path
 from triagelab import cache, tools
 from triagelab.errors import LabError
 
-#: What follows a series to name a debug kernel, and what that kernel looks for.
+#: The suffix of each debug kernel's name, and the bugs that this kernel finds.
 VARIANTS = {
     "debug": "KASAN, lockdep, fault injection",
     "kcsan": "KCSAN: data races",
 }
 
 _FOLDER = Path(__file__).parent
-#: By variant, the file of options beside debug.config, which all variants have.
+#: For each variant, its file of options in addition to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: Of a series' source, what no kernel for these guests is built from: most of it.
+#: The parts of a kernel's source that no kernel for these guests needs: most of it.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",
@@ -32,7 +32,7 @@ _UNUSED = (
     "*/Documentation/*.rst",
     "*/tools/testing/*",
 )
-#: What it says of who built it when, so that the same source gives the same bytes.
+#: The builder and time that the kernel names: fixed, so that the same source gives the same bytes.
 _BUILDER = {
     "KBUILD_BUILD_TIMESTAMP": "@0",
     "KBUILD_BUILD_USER": "triage",
@@ -49,8 +49,8 @@ def config(variant: str) -> str:
 def built(source: Path, variant: str) -> Path:
     """The folder of the debug kernel from the tarball `source`: boot/, lib/modules/, build/.
 
-    `source` is named by its version. What determines the kernel is in the folder's name and
-    in the kernel's release: source, configuration, compiler.
+    `source` is named by its version. The folder's name and the kernel's release depend on all that
+    determines the kernel: source, configuration, compiler.
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
     compiler = tools.version(tools.GCC)
@@ -99,7 +99,7 @@ def _make(tree: Path, *arguments: str) -> None:
 
 
 def _call(command: list[str]) -> None:
-    # Else the next to build would do so beside it. Told so, make ends what it has started.
+    # Otherwise the next build would run beside it. On this signal make ends its own processes.
     done = subprocess.run(
         tools.with_us("TERM", command),
         env=os.environ | _BUILDER,

@@ -18,14 +18,14 @@ from triagelab.settings import is_number
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a setting may be."""
+    """The values that a setting may have."""
 
     lowest: int
     highest: int
     power_of_2: bool = False
 
     def allow(self, text: str) -> bool:
-        """Whether `text` is such a number."""
+        """Return whether `text` is such a number."""
         if not is_number(text) or not self.lowest <= int(text) <= self.highest:
             return False
         return not self.power_of_2 or int(text).bit_count() == 1
@@ -37,7 +37,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a device that can be busy: by which counters, and how many places it has.
+    """A part of a device that can be busy, with its counters and its number of places.
 
     busy    counters of ns, which add up
     places  the counter that says how many of it there are; None: one
@@ -74,7 +74,7 @@ class Device:
 
     @property
     def device_up(self) -> str:
-        """The shell function `device_up`, which sets all up and keeps what the first was set to."""
+        """The shell function `device_up`: sets up all devices, records the first's settings."""
         if self.module is None:
             return "device_up() { :; }"
         folders = [f"/sys/kernel/config/{self.group}/{block}" for block in self.blocks]
@@ -115,12 +115,12 @@ _NULL_BOUNDS = {
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
 }
-# How many there are, all alike, each with the scheduler under test.
+# The number of devices, all alike, each with the scheduler under test.
 _COUNT = "device.count"
 _COUNT_BOUNDS = Bounds(1, 8)
 # A parameter of the last of them alone.
 _SLOW = "slow."
-# Not the device's own: nr_requests, for all schedulers but `none`.
+# nr_requests, for all schedulers but `none`; it is no setting of the device itself.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
 # Linux would give a scheduler twice the depth, and a queue of 8 holds nothing to decide on.
@@ -147,7 +147,7 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> str:
-    """One line on a device."""
+    """One line that describes a device."""
     if name in _DESCRIPTIONS:
         return _DESCRIPTIONS[name]
     drive = drives.find(name)
@@ -220,7 +220,7 @@ def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -
         module="modeldisk",
         group="modeldisk",
         settings=settings,
-        # Of several the guest keeps no counters of their own.
+        # The guest keeps no separate counters for several devices.
         parts={} if count > 1 else _HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
         slow=slow,
     )
@@ -261,7 +261,7 @@ def _number(text: str) -> int:
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
-    """What a run's device says it was set to, of the settings that have a meaning for it."""
+    """Return the settings that a run's device reports, as far as they apply to it."""
     if device.module is None:
         return dict(device.settings)
     if device.module == "modeldisk":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parts that all charts of the report share: style, axes, and embedding in the page.
 
-A chart's title states the result in figures. It is part of the page and not of the
-drawing, because text in the drawing does not wrap.  Schedulers differ by colour
-(Okabe and Ito, 2008, a palette for colour-blind people) and by marker, dashes or
-hatching, so the charts can also be read in grey.
+A chart's title states the result in figures. The caption belongs to the page and not to the
+drawing, because text in a drawing does not wrap. Schedulers differ by colour (Okabe and Ito, 2008,
+a palette for colour-blind people) and by marker, dashes or hatching, so the charts can also be read
+in grey.
 """
 
 import html

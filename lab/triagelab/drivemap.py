@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The map of an experiment on several drives: a row a drive, a column a scheduler.
 
-A cell is the worst of the drive's points: the protected job's longest latencies over those of it
-alone, and the least that the background keeps of its bandwidth under the baseline.
+A cell shows the worst of the drive's points: the protected job's longest latencies over its
+latencies alone, and the smallest share of its baseline bandwidth that the background keeps.
 """
 
 import html
@@ -49,8 +49,8 @@ class Map:
 
     drives      first the one on which the best scheduler protects least
     schedulers  in the experiment's order
-    behind      scheduler -> how many points its longest latencies are above the baseline's
-    beaten      scheduler -> how many points another gives the background more there, with longest
+    behind      scheduler -> number of points where its longest latencies are above the baseline's
+    beaten      scheduler -> number of points where another gives the background more, at longest
                 latencies that are no longer
     points      how many there are
     """
@@ -70,13 +70,13 @@ class Map:
         return max(seen, key=lambda each: each[1].level)
 
     def text(self, drive: str, scheduler: str) -> str:
-        """What a cell shows."""
+        """The two figures of a cell."""
         cell = self.cells.get((drive, scheduler))
         return cell.text if cell else "–"
 
     @property
     def sentence(self) -> str:
-        """Each scheduler with its worst drive, the scheduler whose worst is least bad first."""
+        """Each scheduler with its worst drive, ordered by that drive's level, the lowest first."""
         ranked = sorted(self.schedulers, key=lambda name: self.worst(name)[1].level)
         told = []
         for name in ranked:
@@ -86,7 +86,7 @@ class Map:
 
     @property
     def losses(self) -> str:
-        """How often each scheduler is behind the baseline, and how often behind any other."""
+        """How often each scheduler is worse than the baseline, and worse than any other."""
         behind, beaten = (
             figures.listed(f"{number} under {name}" for name, number in of.items())
             for of in (self.behind, self.beaten)
@@ -99,7 +99,7 @@ class Map:
 
 
 def made(views: Sequence[View]) -> Map | None:
-    """The map; None unless schedulers were measured on several devices, with a job to protect."""
+    """The map; None without several devices that were measured, and a job to protect."""
     groups: dict[str, list[View]] = {}
     for view in views:
         name = json.loads(view.point).get(settings.DEVICE)

@@ -23,7 +23,7 @@ ROLES = ("fit", "held", "seen", "scaled", "state", "info")
 #: The roles that errors are stated for, the best evidence first.
 PREDICTED = ("held", "scaled", "seen")
 
-#: What is judged of a point: by which kind of error, and how far off it may be, percent.
+#: The judged figures of a point: the kind of error, and the largest error allowed, percent.
 JUDGED: Mapping[str, tuple[str, float]] = {
     "iops": ("rate", 20),
     "mean_us": ("mean", 20),
@@ -90,7 +90,7 @@ class Drive:
 
     @property
     def error_text(self) -> str:
-        """Its errors in a line."""
+        """The drive's errors in one line."""
         if not self.errors:
             return "not judged"
         role, errors = next(iter(self.errors.items()))
@@ -189,7 +189,7 @@ def _given(point: Point) -> dict[str, Any]:
 
 
 _LOAD = ("op", "pattern", "bytes", "depth", "jobs", "after_s", "writes_per_s")
-_NOTED = ("p50_us",)  # kept beside what is judged
+_NOTED = ("p50_us",)  # kept beside the judged figures
 
 
 def _number(where: str, value: Any) -> None:

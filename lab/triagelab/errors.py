@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors a person should read: what is wrong, and what to do next.
+"""Errors for a user: the fault, and the next step.
 
 The exit status is part of the command line's contract: 1 when something
 failed while running, 2 when the request itself made no sense.

@@ -145,7 +145,7 @@ async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
 
 
 def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
-    """Write run.json. It comes last: its presence says that the results are complete."""
+    """Write run.json. It is written last: its presence shows that the results are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
     write_json(folder / "run.json", _about(run) | ended)
@@ -200,7 +200,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to write what becomes the file `path` if all goes well, and nothing of it else."""
+    """Yield a temporary path that becomes the file `path` on success and is deleted on failure."""
     scratch = path.with_name(path.name + PART)
     try:
         yield scratch

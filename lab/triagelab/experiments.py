@@ -24,14 +24,14 @@ Point = Mapping[str, Value]
 class Experiment:
     """A question with its matrix.
 
-    protected   the job that somebody waits for, if it is known which
+    protected   the latency-sensitive job, if it is known which
     background  the jobs it is protected from
     application what runs beside the job file's jobs, is protected, and ends them when it ends
     deadlines   job -> µs that none of its requests should take
     judged_by   the metrics of whole runs that answer the question, where a job's do not
     fixed       what is set at every point: settings by name
-    vary        the matrix: what is varied -> each of its values -> what is set then,
-                settings and what ${name} stands for in the job file
+    vary        the matrix: a varied name -> each of its values -> the settings then, and the
+                values of ${name} in the job file
     """
 
     name: str
@@ -57,7 +57,7 @@ class Experiment:
         return [dict(zip(self.vary, values, strict=True)) for values in combinations]
 
     def set_by(self, name: str) -> set[str]:
-        """What a varied name sets at any of its values."""
+        """The names that a varied name sets at any of its values."""
         return {key for case in self.vary[name].values() for key in case}
 
     def values_at(self, point: Point) -> dict[str, Value]:
@@ -68,9 +68,9 @@ class Experiment:
         return values
 
     def on_hardware(self) -> tuple[Self, list[str]]:
-        """It without what only a modelled device or a virtual machine is set to; and that.
+        """Return the experiment without modelled devices' and machines' settings, and those.
 
-        What is varied of such alone is not varied.
+        A variation of such settings alone is dropped.
         """
         names = set(self.fixed).union(*map(self.set_by, self.vary))
         left_out = sorted(filter(settings.is_virtual, names))
@@ -82,7 +82,7 @@ class Experiment:
         return replace(self, fixed=_real(self.fixed), vary=vary), left_out
 
     def on(self, device: str) -> Self:
-        """It on one device, in place of its own or of those it varies."""
+        """Return the experiment on one device, in place of its own or of those that it varies."""
         if settings.DEVICE not in self.vary:
             return replace(self, device=device)
         case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
@@ -102,7 +102,7 @@ class Experiment:
         return (*own, *dict.fromkeys(job.name for job in self.workload_at(point).jobs))
 
     def application_at(self, point: Point) -> dict[str, str]:
-        """What the application's script is told at a point of the matrix."""
+        """The variables of the application's script at a point of the matrix."""
         if self.application is None:
             return {}
         values = _texts(self.values_at(point))
@@ -135,8 +135,8 @@ def find(
 ) -> Experiment:
     """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` has values to take in place of the experiment's, and more to vary. `quick` takes what
-    the experiment's file has under [quick].
+    `vary` has values to take in place of the experiment's, and more to vary. `quick` applies the
+    values under [quick] in the experiment's file.
     """
     if name.endswith(".fio") or "/" in name:
         if quick:
@@ -155,7 +155,7 @@ def title(name: str) -> str:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """What an experiment's own file says."""
+    """The content of an experiment's own file."""
     required = {"title": tomlfile.text, "question": tomlfile.text}
     optional = {
         "protected": tomlfile.text,
@@ -175,7 +175,7 @@ def _described(path: Path) -> dict[str, Any]:
 
 
 def _quick(where: str, given: Any) -> None:
-    """What [quick] must be: what it has in place of the experiment's own."""
+    """Check [quick], and return its values in place of the experiment's own."""
     wanted = {
         "schedulers": tomlfile.list_of(tomlfile.text),
         "repeats": tomlfile.count,
@@ -189,7 +189,7 @@ def _quick(where: str, given: Any) -> None:
 
 
 def _values_or_cases(where: str, given: Any) -> None:
-    """What something varied must be: a list of values, or a table of cases; of one at least."""
+    """Check a varied name: a list of values, or a table of cases; at least one."""
     if given in ([], {}):
         raise RequestError(f"{where} has no value; give it some, or remove it")
     if isinstance(given, dict):
@@ -230,7 +230,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
     for metric in experiment.judged_by:
         if metric not in (known := [of.name for of in metrics.of(Of.RUN, Of.JOBS)]):
             raise unknown(f"metric of whole runs in {path}: judged_by,", metric, known)
-    # Not only those that take part at these points.
+    # All jobs of the file, whether they take part at these points or not.
     jobs = [section.name for section in workload.sections if section.name != fiofile.GLOBAL]
     jobs += [application.name] if application else []
     for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
@@ -267,8 +267,8 @@ def _cases(
 ) -> dict[Value, Case]:
     """The values of something varied: a list of them, or a table of cases that have names.
 
-    A name in the job file that one case sets, and neither another nor `fixed`, stands for nothing
-    there. A case of devices is called by the device's name.
+    A name in the job file that only some cases set, and `fixed` does not, is unset in the other
+    cases. A case of devices is called by the device's name.
     """
     if isinstance(given, list):
         return {value: {settings.plain(name): value} for value in given}
@@ -293,7 +293,7 @@ def _varied(
     workload: fiofile.FioFile,
     application: Application | None = None,
 ) -> dict[str, Mapping[Value, Case]]:
-    """The matrix with a user's values in place of its own, and with what a user adds."""
+    """Return the matrix with a user's values in place of its own, and with the user's additions."""
     varied = dict(own)
     for name, values in changes.items():
         cases = own.get(name, {})
@@ -324,7 +324,7 @@ def _checked_jobs(experiment: Experiment) -> list[str]:
 
 
 def _most_urgent(workload: fiofile.FioFile) -> str | None:
-    """The one job whose I/O priority is above every other's, if there is one."""
+    """Return the job with the highest I/O priority, if it is the only one."""
     ranked = sorted(workload.jobs, key=lambda job: job.urgency)
     if len(ranked) > 1 and ranked[0].urgency < ranked[1].urgency:
         return ranked[0].name

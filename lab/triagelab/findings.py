@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sentences about a summary: the answer and the titles of charts.
 
-Every sentence is built from the figures.  It claims a difference only where the
-verdict does, and never compares jobs with each other.
+Every sentence is built from the figures. A sentence claims a difference only if the verdict does,
+and never compares jobs with each other.
 """
 
 import math

@@ -20,7 +20,7 @@ LOG_WINDOW_MS = 50
 #: called by its section's name.
 _REFUSED = ("directory", "include", "opendir", "name")
 
-#: Options that would take a job off the device or hide what is measured; ours take their place.
+#: Options that would take a job off the device or hide measurements; the lab's own replace them.
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
@@ -32,7 +32,7 @@ _REPLACED = (
 )  # fmt: skip
 
 
-#: What else could have fio touch more of this computer than the device under test.
+#: Other options by which fio could touch more of this computer than the device under test.
 _REFUSED_ON_HOST = (
     "filename", "filename_format", "read_iolog", "write_iolog", "merge_blktrace_file",
     "exec_prerun", "exec_postrun", "ioscheduler", "cgroup", "cgroup_weight",
@@ -46,7 +46,7 @@ _ENGINES_ON_HOST = (
 
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
-#: What a section of options for all that follow is called.
+#: The name of a section with options for all jobs after it.
 GLOBAL = "global"
 
 
@@ -55,7 +55,7 @@ class Section:
     """A job of a fio file.
 
     lines    its own lines, without the [name]
-    options  what it ends up with, [global] sections before it included
+    options  its effective options, with those of the [global] sections before it
     """
 
     name: str
@@ -71,7 +71,7 @@ class Section:
 
     @property
     def processes(self) -> int:
-        """How many run it."""
+        """The number of processes that run the job."""
         return self._number("numjobs", 1)
 
     @property
@@ -83,7 +83,7 @@ class Section:
 
     @property
     def writes(self) -> bool:
-        """Whether it might write to the device: whatever is not known to read alone does."""
+        """Whether the job might write to the device: true unless it is known to read only."""
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
@@ -106,7 +106,7 @@ class FioFile:
     """A fio job file.
 
     text    as it was read
-    values  what ${NAME} stands for in it, where that is not this environment's
+    values  the values of ${NAME} in it that differ from this environment's
     """
 
     path: Path
@@ -117,7 +117,7 @@ class FioFile:
     def expanded(self) -> str:
         """The text with fio's ${NAME} filled in here, because the guest's environment is another.
 
-        An option whose value is a NAME that stands for nothing at this point is not set at all.
+        An option whose value is an unset NAME is left out.
         """
         known = os.environ | self.values
         lines = [line for line in self.text.splitlines() if not self._stands_for_nothing(line)]
@@ -141,13 +141,13 @@ class FioFile:
         ]
 
     def uses(self, name: str) -> bool:
-        """Whether ${`name`} is in the file."""
+        """Return whether ${`name`} is in the file."""
         return name in _NAME.findall(self.text)
 
     def check(self) -> None:
         """Raise RequestError unless this is a job file; what fio itself says is the error's text.
 
-        Nothing is run.
+        fio runs no job for this.
         """
         tools.require([tools.FIO])
         done = subprocess.run(
@@ -185,7 +185,7 @@ class FioFile:
     def prepared(self, devices: tuple[str, ...], seed: int, jobs: tuple[str, ...]) -> str:
         """The file as a guest runs it: on `devices` of /dev in turn, with `seed`, and measured.
 
-        Only the jobs named in `jobs` are in it; logs are called by their place there.
+        It contains only the jobs named in `jobs`; the names of logs have the job's position in it.
         """
         text: list[str] = []
         for number, section in enumerate(self.sections):

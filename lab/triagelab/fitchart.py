@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A fitted drive drawn: at each depth what was measured, and what the model makes of it."""
+"""The chart of a fitted drive: at each depth the measured and the modelled figure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from triagelab import drawing, execute, figures
 from triagelab.fitting import Compared
 
-#: What is drawn: as a point has it, and as people read it.
+#: The figures in the chart: the name in a point, and the name for readers.
 _FIGURES = {"iops": "IOPS", "mean_us": "mean latency, µs", "p99_us": "P99 latency, µs"}
 
 

@@ -2,7 +2,7 @@
 """Drives beside their models: errors at measured points, and the search for parameters.
 
 The search is scipy's Nelder-Mead on the logarithms of the parameters, several times from where
-the last one ended. It is given the points with the role `fit`; the others are predicted.
+the last one ended. It gets the points with the role `fit` and predicts the others.
 """
 
 import math
@@ -43,7 +43,7 @@ class Compared:
 
 
 def compare(simulate: Simulator, drive: drives.Drive) -> list[Compared]:
-    """The model beside every point that was measured in the state it stands for."""
+    """The model's figures beside every point measured in the state that it models."""
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
     return [Compared(point, modelled(simulate, drive, point)) for point in points]
 
@@ -102,7 +102,7 @@ def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[st
 
 
 def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
-    """By role and kind of error: the median and the worst, percent."""
+    """Return the median and the worst error by role and kind, percent."""
     found: dict[str, dict[str, list[float]]] = {}
     for role in drives.PREDICTED:
         kinds: dict[str, list[float]] = {}
@@ -119,7 +119,7 @@ def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
 
 
 def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
-    """The kinds of errors whose median is too large, in the best evidence there is."""
+    """Return the kinds of errors with too large a median, by the best evidence there is."""
     first = next(iter(found.values()), {})
     return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
 
@@ -148,7 +148,7 @@ _SLOWEST_FLASH_US = 2000
 _SEARCH_COMMANDS = 6_000
 _SEARCH_STEPS = 120
 _CHOICE_STEPS = 30
-#: What counts how much: an error of the rate as much as one of the mean, of the P99 less.
+#: The weights of errors: the rate's and the mean's are equal, the P99's is smaller.
 _WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}
 #: Turns a minute that disks are made with.
 _RPMS = (5400, 7200, 10000, 15000)

@@ -69,7 +69,7 @@ class Host:
 
     @property
     def determines(self) -> Mapping[str, Any]:
-        """All of it that determines what a job measures, as far as it can be told."""
+        """Everything that determines a job's figures, as far as the computer reports it."""
         fio = Path(tools.path(tools.FIO)).resolve()
         sampler = programs.static(guest.FILES / "sampler.c")
         return {
@@ -157,7 +157,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
         assert process.stdout is not None
         try:
             said = b""
-            # Not by lines: one may be longer than any buffer.
+            # Copy blocks, because a line may be longer than any buffer.
             while chunk := await process.stdout.read(_CHUNK_BYTES):
                 log.write(chunk)
                 said = said[-len(FIO_STARTS) :] + chunk

@@ -2,8 +2,8 @@
 """Kernels to boot: installed here, given as files, the distribution's newest of a series,
 or built here to look for bugs.
 
-Nothing is installed on the computer: packages are unpacked into the cache folder,
-and once a series is there it is used from there, without asking the network.
+The lab installs nothing on the computer: it unpacks packages into the cache folder. Later uses of a
+series need no network.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from triagelab.packages import Apt, debian_backports, everywhere, unpack
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: How many series of Debian's backports have headers: only the newest are kept there.
+#: Number of series with headers in Debian's backports: only the newest are kept there.
 BACKPORTED = 2
 #: Suffix of a series that names the debug kernel for `--debug`.
 DEBUG = "-debug"
@@ -59,7 +59,7 @@ class Kernel:
 
     @cached_property
     def sha256(self) -> str:
-        """What identifies the kernel in a run's name."""
+        """The kernel's part of a run's name."""
         return tools.sha256(self.image)
 
     @cached_property
@@ -194,7 +194,7 @@ def _debug(series: str, variant: str) -> Kernel:
 
 
 def newest(packages: list[str], series: str) -> str | None:
-    """Return the newest release of `series` whose packages include both image and headers."""
+    """Return the newest release of `series` that has packages of both image and headers."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
     known = set(packages)
     releases = [
@@ -218,7 +218,7 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From 7.2 on the image's package is empty: its dependencies have the parts.
+    # From 7.2 on the image's package is empty: its dependencies contain the parts.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
     (folder / "packages").mkdir()

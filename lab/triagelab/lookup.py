@@ -106,7 +106,7 @@ class View:
         return None
 
     def kept(self, scheduler: str, job: str) -> float | None:
-        """Return the share of its baseline bandwidth that a job keeps; None if not known."""
+        """Return the share of its baseline bandwidth that a job keeps; None if it is unknown."""
         compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
         if compared is not None and compared.ratio is not None:
             return compared.ratio

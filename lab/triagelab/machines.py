@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back: the job's `out` as `folder`, and run's exit status."""
+    """A job's result: its `out` as `folder`, and its exit status."""
 
     status: int
     folder: Path
@@ -75,34 +75,34 @@ class Outcome:
 
 
 class Machine(Protocol):
-    """What a job is run on."""
+    """A machine that runs jobs."""
 
     @property
     def name(self) -> str:
-        """What --machine calls it."""
+        """The name for --machine."""
 
     @property
     def cpus(self) -> int:
-        """How many CPUs it has."""
+        """The number of its CPUs."""
 
     @property
     def description(self) -> str:
-        """What it is, for the report."""
+        """A description for the report."""
 
     @property
     def at_once(self) -> int:
-        """How many may run side by side without changing each other's figures."""
+        """The number of runs that fit side by side without changing each other's figures."""
 
     @property
     def counts_locks(self) -> bool:
-        """Whether it can count how often CPUs wait for each other."""
+        """Whether the machine can count how often CPUs wait for each other."""
 
     @property
     def determines(self) -> Mapping[str, Any]:
-        """All of it that determines what a job measures."""
+        """Everything about the machine that determines a job's figures."""
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job; its console log and what it leaves are in `folder` afterwards."""
+        """Run the job; write its console log and its output to `folder`."""
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,17 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Where CPUs run at the same time, and so wait for each other."""
+        """Whether CPUs run at the same time, and so wait for each other."""
         return self.name == "vm" and self.cpus > 1
 
     @property
     def in_real_time(self) -> bool:
-        """Whether the computer's own speed gets into its figures."""
+        """Whether the figures depend on the computer's own speed."""
         return "-icount" not in self.qemu
 
     @cached_property
     def determines(self) -> Mapping[str, Any]:
-        """All of it that determines what a job measures, but for the job's memory.
+        """Everything about the machine that determines a job's figures, except the job's memory.
 
         QEMU's command as it is run, with the content of each file in place of its path, and
         the files that QEMU opens without being told.
@@ -160,10 +160,10 @@ class Qemu:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Boot with `job`; what it leaves comes back in `folder`/out.
+        """Boot with `job`; its output comes back in `folder`/out.
 
-        `folder`/console.log is the guest's console. Whatever ends this, QEMU has ended too.
-        Raises BootError if the job was never started, GuestError if it did not end.
+        `folder`/console.log is the guest's console. QEMU has ended when this call returns or
+        raises. Raises BootError if the job was never started, GuestError if it did not end.
         """
         try:
             return await self._boot(job, folder)
@@ -220,7 +220,7 @@ class Qemu:
 
 
 def computer() -> list[str | int]:
-    """What the figures of a machine in real time depend on: this computer and its kernel."""
+    """This computer and its kernel, which determine the figures of a machine in real time."""
     system = os.uname()
     return [system.release, system.version, processor(), os.cpu_count() or 1]
 
@@ -275,7 +275,7 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
 
 
 def lockstep() -> dict[str, Path]:
-    """What makes QEMU's main loop wait for its virtual CPU: an environment variable."""
+    """The environment variable that makes QEMU's main loop wait for its virtual CPU."""
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
@@ -291,14 +291,14 @@ def _vm(base: guest.Base, cpus: int) -> Qemu:
 
 
 def _smp(cpus: int) -> str:
-    """QEMU's CPUs, each a package of its own: the MP table has no others, nor hence a kernel
-    without ACPI, as the debug kernel is.
+    """QEMU's option for CPUs, each in its own package: the MP table lists no others, and the debug
+    kernel, without ACPI, relies on it.
     """
     return f"{cpus},sockets={cpus}"
 
 
 def _kvm(base: guest.Base) -> tuple[bool, str]:
-    """Whether the base's kernel boots under KVM here, and why not; the verdict is remembered.
+    """Return whether the base's kernel boots under KVM here, and why not; remember the verdict.
 
     There are computers where /dev/kvm opens and creates a machine, and a kernel dies in it.
     """
@@ -339,7 +339,7 @@ def _command(
 ) -> list[str]:
     """QEMU's command for a job in `archive`, or for none; its output goes to `folder`.
 
-    named  what stands for a file that every run of the machine uses
+    named  the name for a file that every run of the machine uses
     """
     kernel = machine.base.kernel
     environment = {
@@ -349,7 +349,7 @@ def _command(
     # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
     command = [
-        # Of this computer's environment nothing gets in.
+        # This computer's environment has no influence.
         "env", "-i", *(f"{name}={value}" for name, value in environment.items()),
         named(Path(tools.path(tools.QEMU))), *machine.qemu,
         "-m", str(memory_mb),
@@ -378,7 +378,7 @@ async def _run(
 ) -> tuple[float | None, str]:
     """Run QEMU to its end or the job's time limit; a kernel has a shorter one to boot in.
 
-    It goes on from `state`, if there is one. Returns the seconds to fio's start (None if it
+    Continue from `state`, if there is one. Returns the seconds to fio's start (None if it
     never did) and what QEMU complained of.
     """
     begin = time.monotonic()
@@ -418,7 +418,7 @@ async def _run(
 
 
 async def _talk(process: Process, state: Path | None) -> bytes:
-    """Have QEMU go on from `state`, and wait for its end; returns what it complained of."""
+    """Have QEMU continue from `state`, and wait for its end; return its error output."""
     if state:
         with contextlib.suppress(EOFError):
             await saved.go_on(process, state)
@@ -431,7 +431,7 @@ def _text(path: Path) -> str:
 
 
 def _unpack(results: Path, out: Path) -> int | None:
-    """Unpack what the guest sent; None if it did not send everything."""
+    """Unpack what the guest sent; None if the archive is incomplete."""
     if not results.exists() or not results.stat().st_size:
         return None
     out.mkdir()

@@ -149,7 +149,7 @@ class Metric:
     label       its name for people
     measure     its value from Done (JOB), Whole (RUN) or Together (JOBS); None: it has none
     compared    schedulers are compared by it, so it is one of the report's comparisons
-    resolution  how far apart two values are at least, as a share, if they are two
+    resolution  the smallest difference between two distinct values, as a share
     counted     it counts requests: one more or less is no difference
     rests_on    the number of requests that a value rests on
     needs       the fewest requests that it can be read from
@@ -179,15 +179,15 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Whether it has no end where the job completed nothing."""
+        """Whether the metric is infinite where the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     def step(self, requests: float) -> float:
-        """How far apart two values are at least, as a share, where so many requests were made."""
+        """Return the smallest difference between two distinct values, as a share of one."""
         return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
 
 
-#: What fio's bins tell apart: they are 1/128 to 1/64 of a value wide.
+#: The resolution of fio's bins: they are 1/128 to 1/64 of a value wide.
 _A_BIN = 1 / 64
 #: The metric that takes the place of a percentile that too few requests support.
 MAXIMUM = "max_us"
@@ -196,7 +196,7 @@ TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value whose cumulative count reaches the share; fio's rule."""
+    """Return the smallest bin value at which the cumulative count reaches the share: fio's rule."""
     total = bins.total()
     seen = 0
     for value in sorted(bins):
@@ -342,7 +342,7 @@ def find(name: str) -> Metric:
 
 
 def known(name: str) -> bool:
-    """Whether METRICS has a metric of this name."""
+    """Return whether METRICS has a metric of this name."""
     return name in _BY_NAME
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from triagelab import cache, tools
 from triagelab.errors import LabError
 
-#: Where packages have their libraries.
+#: The folders of libraries in packages.
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
 #: Libraries that must be those of the loader that is there: this computer's.
@@ -62,7 +62,7 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Whether its programs may need other libraries than this computer's."""
+        """Whether the release's programs may need other libraries than this computer's."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
@@ -138,7 +138,7 @@ def unpack(packages: Path, folder: Path) -> None:
 def fetched(name: str, wanted: Sequence[str]) -> Path:
     """The cache's folder `name` with these packages and the libraries they need, unpacked.
 
-    They are the distribution's newest when they are first asked for.
+    They are the distribution's newest at the first request.
     """
 
     def fetch(folder: Path) -> None:
@@ -148,7 +148,7 @@ def fetched(name: str, wanted: Sequence[str]) -> Path:
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    # Of another list, or another release, they are others.
+    # Another list or another release gives other packages.
     key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
     return cache.fetched(f"packages/{name}-{key}", fetch)
 

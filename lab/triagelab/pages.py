@@ -27,7 +27,7 @@ from triagelab.settings import Value
 
 @dataclass(frozen=True)
 class Part:
-    """One measure's part of a page."""
+    """One measure's section of a page."""
 
     name: str
     title: str
@@ -124,7 +124,7 @@ class _Asked:
 def _chart(
     identity: str, chart: study.Chart, there: Measured, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw a chart; None if nothing was measured for it."""
+    """Draw a chart; None if there is no measurement for it."""
     views = at(there.views, chart.at)
     return _KINDS[chart.kind](_Asked(identity, chart, there, views, looks)) if views else None
 

@@ -18,7 +18,7 @@ from triagelab.fiofile import FioFile
 from triagelab.guest import FILES
 from triagelab.machines import Job, Machine
 
-#: What the point has of a protected job with nothing beside it, on `none`: what it is compared to.
+#: Marks the point of the protected job alone, on `none`: the base of comparison.
 ALONE: Mapping[str, Any] = {"alone": True}
 
 #: A repeat's jobs start up to this much later, in µs: longer than a turn of a disk, a tick of the
@@ -130,9 +130,9 @@ def _alone(setup: Setup) -> list[_Entry]:
 def _alike(
     setup: Setup, scheduler: str, wanted: list[tuple[Point, tuple[str, ...]]]
 ) -> list[_Entry]:
-    """What is to be run, once for all points that do not differ in what is run there.
+    """Return the jobs to run, one for all points with the same run.
 
-    They may differ in another scheduler's tunables, or in what a job does that takes no part.
+    Such points may differ in another scheduler's tunables, or in a job that takes no part.
     """
     groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
     for point, sections in wanted:
@@ -170,7 +170,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
         "machine": dict(point.machine.determines),
-        # The image's folder is called by what it was made of.
+        # The name of the image's folder has a digest of its sources.
         "files": {
             name: content if isinstance(content, str) else content.parent.name
             for name, content in files.items()
@@ -198,7 +198,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
 
 
 def _job_file(workload: FioFile, device: Device, seed: int, sections: tuple[str, ...]) -> str:
-    """What fio is given; nothing where only the application takes part."""
+    """The job file for fio; empty where only the application takes part."""
     if not any(job.name in sections for job in workload.jobs):
         return ""
     return workload.prepared(device.blocks, seed, sections)
@@ -209,7 +209,7 @@ def _digest(of: Mapping[str, Any]) -> str:
 
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
-    """What a guest needs to run the application, if there is one."""
+    """The files that a guest needs to run the application, if there is one."""
     if setup.image is None or setup.experiment.application is None:
         return {}
     told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
@@ -222,7 +222,7 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
     }
 
 
-#: What a process of fio's needs of a guest's memory, in MiB, where there are hundreds.
+#: The guest memory that one fio process needs, in MiB, if there are hundreds of them.
 _PROCESS_MB = 4
 
 
@@ -242,7 +242,7 @@ def _words(named: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(point: Point, scheduler: str) -> str:
-    """What the guest's `measure` is told: shell assignments and two functions."""
+    """The input of the guest's `measure`: shell assignments and two functions."""
     tunables = [
         f'\techo {_quoted(value)} > "$1/{name}" || return 1'
         for name, value in point.tunables.get(scheduler, {}).items()

@@ -43,7 +43,7 @@ def _compiled(source: Path, *options: str) -> Path:
 
 
 def _call(command: list[str], source: Path) -> str:
-    """What the compiler prints; an error in its words if it does not accept `source`."""
+    """Return the compiler's output; raise an error with its message if it rejects `source`."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")

@@ -4,9 +4,9 @@
 A finding expects one scheduler's figure to be lower (<) or higher (>) than another's,
 not higher (<=), not lower (>=), or about the same (=), which means within a tenth.
 A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
-interval of the ratio that ends within a tenth. It disagrees if a verdict contradicts it.
-If the repeats decide neither, it is not comparable: no visible difference does not prove
-that there is none.
+interval of the ratio that ends within a tenth. A result disagrees if a verdict contradicts the
+expectation. If the repeats decide neither, it is not comparable: no visible difference does not
+prove that there is none.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ def _lower(seen: Comparison) -> bool:
     return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
 
 
-#: By relation, the comparisons that confirm an expectation; below, those that contradict it.
+#: The comparisons that confirm an expectation, by relation; below, those that contradict it.
 _AGREES: Mapping[str, Callable[[Comparison], bool]] = {
     "<": lambda seen: seen.verdict == LOWER,
     ">": lambda seen: seen.verdict == HIGHER,
@@ -75,7 +75,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A publication, and what it measured."""
+    """A publication and its measurements."""
 
     title: str
     short: str

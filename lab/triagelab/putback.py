@@ -54,7 +54,7 @@ def noted(disk: Disk) -> Iterator[Before]:
 
     A setting that an earlier run could not restore keeps that run's recorded value.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever can open a lock can hold it
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not hold locks
     record = _record(disk.name, disk.about("diskseq"))
     with cache.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -150,7 +150,7 @@ def _remove(modules: list[str]) -> Iterator[str]:
     for name in reversed(modules):
         if (_MODULES / name).exists():
             command = [tools.path(tools.RMMOD), name]
-            # In a session of its own: otherwise Ctrl-C on the terminal would end it.
+            # It runs in a session of its own: otherwise Ctrl-C on the terminal would end it.
             done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
             if done.returncode:
                 yield f"the module {name} stays loaded: {done.stderr.strip()}"
@@ -165,7 +165,7 @@ def _recorded(record: Path) -> Before:
 
 
 def _record(disk: str, sequence: str) -> Path:
-    """Return the record's path. It has the sequence: a disk that is gone may have left modules."""
+    """Return the record's path, with the sequence: a removed disk may have left modules."""
     return RECORDS / f"{disk}-{sequence}.json"
 
 

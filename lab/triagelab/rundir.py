@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run directories: who may write there, what is planned, and what remains to be run."""
+"""Run directories: their owner, the planned runs, and the remaining runs."""
 
 import contextlib
 import fcntl
@@ -42,7 +42,7 @@ def owned(out: Path) -> Iterator[None]:
         with exclusive(
             out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
         ):
-            # What somebody left who was killed in writing a file.
+            # Temporary files of a process that was killed while it wrote.
             for left in out.rglob(f"*{execute.PART}"):
                 left.unlink(missing_ok=True)
             yield
@@ -57,10 +57,9 @@ def exclusive(
     If `waiting` is given, call it and wait for the lock instead.
 
     The file may belong to another user, so it is opened for reading, which suffices for a lock.
-    It is not opened with O_CREAT: in /tmp the kernel refuses that for other users' files, even
-    to root.
+    Open it without O_CREAT: in /tmp the kernel refuses that for other users' files, even to root.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # where somebody has put a FIFO
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # the path may be a FIFO
     with contextlib.suppress(FileExistsError):
         made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
         os.fchmod(made, 0o644)  # whatever the umask

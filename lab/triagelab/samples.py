@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One tidy table from the results of all runs.
+"""Build one tidy table from the results of all runs.
 
 A row holds one value of one metric. It belongs to a job, or to the whole run if job is
 null. It covers the whole run if time_s is null, else it is at this time since the job's
@@ -252,7 +252,7 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
         )
     return Done(
         requests=sum(part["total_ios"] for part in (*parts, *syncs)),
-        # As fio's group_reporting: the sum of the work over the longest time, in ms.
+        # Like fio's group_reporting: the sum of the work over the longest time, in ms.
         seconds=max(part["runtime"] for part in parts) / 1000,
         bytes=sum(part["io_bytes"] for part in parts),
         cpu_s=sum(_cpu_seconds(thread) for thread in threads),
@@ -356,7 +356,7 @@ def _bins(done: list[tuple[float, float]]) -> Bins:
 def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
     """Yield metrics between the first and the last sample in which the device does I/O.
 
-    This leaves out fio's start and end.  A run too short for two such samples has none of
+    This window excludes fio's start and end.  A run too short for two such samples has none of
     these metrics.
     """
     rows = _counters(folder / "samples.csv")

@@ -23,7 +23,7 @@ OPTIONS = ("-device", "pvpanic", "-action", "panic=pause")
 #: A monitor on standard input and output; as one of many (mux), or it gets a thread of its own,
 #: which every timer of the machine wakes.
 _MONITORED = ("-chardev", "stdio,id=monitor,mux=on", "-mon", "chardev=monitor,mode=control")
-#: So that it starts when it is told to, with what is saved or from its first instruction.
+#: QEMU starts stopped, and continues on a command, from the saved state or its first instruction.
 _WAITING = ("-S", *_MONITORED)
 INCOMING = ("-incoming", "defer", *_MONITORED)
 
@@ -35,7 +35,7 @@ _PARAMETERS = {
 }
 
 
-#: What a state depends on, beside the machine's own command.
+#: Everything that a state depends on, beside the machine's own command.
 DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 
 
@@ -80,7 +80,7 @@ async def go_on(process: Process, state: Path) -> None:
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        # Its folder is an entry of the cache: without the file alone it is taken for whole.
+        # Remove the whole folder: the cache would take one without the file for complete.
         raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs can be set to, under the names that --set, --vary and experiments have for it.
+"""The settings of runs, by their names in --set, --vary and experiments.
 
 device.SETTING, model.PARAMETER   the device
 slow.PARAMETER                    the last of several devices, by which it differs from the others
@@ -44,12 +44,12 @@ def plain(name: str) -> str:
 
 
 def is_setting(name: str) -> bool:
-    """Whether `name` is a setting, not a name in the job file."""
+    """Return whether `name` is a setting, not a name in the job file."""
     return name in (CPUS, DEVICE) or "." in name
 
 
 def is_virtual(name: str) -> bool:
-    """Whether `name` is a setting of a modelled device or a virtual machine."""
+    """Return whether `name` is a setting of a modelled device or a virtual machine."""
     return name == CPUS or name.partition(".")[0] in _OF_DEVICES
 
 
@@ -60,15 +60,15 @@ def scheduler(name: str) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether `text` is a whole number that any setting could be: of 64 bits.
+    """Return whether `text` is a whole number that fits a setting: of 64 bits.
 
-    One that begins with 0 is none: a kernel takes it for octal, and fio for decimal.
+    Reject a leading 0: a kernel reads such a number as octal, and fio as decimal.
     """
     return re.fullmatch(r"0|[1-9][0-9]*", text) is not None and len(text) <= len(str(2**64))
 
 
 def split(values: Mapping[str, Value]) -> Settings:
-    """Settings, by short names, by what they are for; what is for the job file is left out.
+    """Return settings by target and short name, without those for the job file.
 
     A device's value `cpus` is the number of virtual CPUs.
     """

@@ -47,7 +47,7 @@ _SAME = 1e-9  # a spread below this share of a value is rounding
 class Estimate:
     """A mean over `n` repeats.
 
-    ci95  its 95 % interval; None for a single repeat, and where all repeats are the same
+    ci95  its 95 % interval; None for a single repeat, and if all repeats are the same
     """
 
     mean: float
@@ -118,7 +118,7 @@ def compare(
 ) -> Ratio | None:
     """`a` over `b`, each a value by repeat number.
 
-    Only repeats that both sides finished count; None when there is no such repeat. Values no
+    Only repeats that both sides finished count; None without such a repeat. Values no
     further apart than `resolution`, a share, may be the same.
     """
     shared = sorted(a.keys() & b.keys())
@@ -165,7 +165,7 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
 def judged(family: Sequence[Ratio]) -> list[Comparison]:
     """The verdicts on all comparisons of a report, corrected for their number by Holm's method.
 
-    Those with too few repeats for a verdict are not of the number.
+    Comparisons with too few repeats for a verdict do not count.
     """
     enough = [ratio for ratio in family if ratio.n >= REPEATS_FOR_VERDICT]
     limit = 0.0

@@ -55,7 +55,7 @@ DISTURBANCES = {
     "sysfs": 3000,
     "allocations": 30000,
 }
-#: Those that only a debug kernel can do.
+#: The disturbances that need a debug kernel.
 _DEBUG_ONLY = {"allocations"}
 
 
@@ -102,7 +102,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Storm:
-    """A plan, and how much of it is carried out: the parts whose bit is in `mask`, for `ms`."""
+    """A plan, and the part of it to carry out: the parts with a bit in `mask`, for `ms`."""
 
     plan: Plan
     mask: int
@@ -131,12 +131,12 @@ class Storm:
 def make(seed: int, debug: bool = False) -> Plan:
     """Return the plan of a seed.
 
-    Not every plan has everything: a disturbance that is always there hides what only happens
-    without it.
+    A plan omits some disturbances: one that is always present hides bugs that occur only without
+    it.
     """
     dice = _Dice(seed)
-    # A request that nobody dispatches is seen where no other one comes to its rescue, and what
-    # goes wrong in a crowd where the disk lets it queue.
+    # A request that no CPU dispatches shows only if no other request causes a dispatch. A fault
+    # under load shows only if the disk lets requests queue.
     theme = dice.among(_THEMES)
     groups = theme.groups or [dice.among(_GROUPS) for _ in range(1 + dice.below(4))]
     each = _REQUESTS // len(groups)
@@ -330,7 +330,7 @@ class Runner:
     out: Path
 
     async def run(self, storm: Storm) -> Result:
-        """Carry out a storm; what a failing one left stays in the folder of its name."""
+        """Carry out a storm; keep a failing one's output in the folder of its name."""
         folder = self.out / storm.replay.replace(":", "-")
         shutil.rmtree(folder, ignore_errors=True)
         job = Job(
@@ -386,7 +386,7 @@ def _ended(storm: Storm, outcome: machines.Outcome, folder: Path, seconds: float
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """Return the result from the console of a guest whose kernel panicked."""
+    """Return the result from the console after a panic of the guest's kernel."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)

@@ -14,7 +14,7 @@ from triagelab.tomlfile import count, keys, list_of, setting, some_of, table_of,
 
 FILE = experiments.FOLDER / "study.toml"
 
-#: What each kind of chart needs to be told besides its measure.
+#: The fields that each kind of chart needs besides its measure.
 KINDS: Mapping[str, frozenset[str]] = {
     "protection": frozenset(),
     "bars": frozenset({"metric"}),
@@ -33,7 +33,7 @@ _OF_A_MEASURE = {
 
 
 def _quick(where: str, given: Any) -> None:
-    """What the quick study has in place of the measure's own; false where it leaves it out."""
+    """The quick study's values in place of the measure's own; false: it omits the measure."""
     if given is not False:
         keys({}, _OF_A_MEASURE)(where, given)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the tidy table to the summary that other programs read (summary.json).
+"""Build the summary for other programs (summary.json) from the tidy table.
 
 Rows and verdicts come in a fixed order (point, job, metric, scheduler), so that
 two summaries of the same measurements are the same text.
@@ -22,7 +22,7 @@ Requests = dict[Key, dict[int, int]]  # that a value rests on, where they are co
 
 
 def is_alone(point: Record) -> bool:
-    """Whether this is the baseline, in which the protected job runs alone."""
+    """Return whether this is the baseline, in which the protected job runs alone."""
     return bool(point.get("alone"))
 
 
@@ -151,13 +151,13 @@ def _rows(values: Values, requests: Requests, environment: Record) -> list[Recor
 
 
 def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
-    """How far apart two values are at least, as a share, by the fewest requests of any repeat."""
+    """Return the metric's smallest difference, as a share, for the fewest requests of a repeat."""
     counts = [count for of in rest_on for count in of.values() if count]
     return metric.step(min(counts, default=0))
 
 
 def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
-    """All pairs of schedulers: they are one family, whose verdicts hold together."""
+    """Compare all pairs of schedulers: they are one family, and their verdicts hold together."""
     wanted: list[tuple[str | None, Metric]] = [
         *itertools.product(
             jobs(values, environment), [of for of in metrics.of(Of.JOB) if of.compared]

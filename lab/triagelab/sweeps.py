@@ -109,7 +109,7 @@ def lines(
     values: Values,
     looks: dict[str, Style],
 ) -> Chart | None:
-    """Draw one metric over the steps of a sweep; None if nothing was measured.
+    """Draw one metric over the steps of a sweep; None without a measurement.
 
     Latency has a log axis: it varies by orders of magnitude. The maximum replaces a
     percentile that too few requests support at some step.

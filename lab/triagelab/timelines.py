@@ -35,7 +35,7 @@ class Line:
 def latency(
     identity: str, view: View, job: str, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw the completion latency of one job since its start; None if it left no log."""
+    """Draw the completion latency of one job since its start; None if there is no log."""
     here = _over_time(samples, view).filter(pl.col("job") == job)
     width = _window(here, FIO_WINDOW)
     completion = _lines(here, view.schedulers, "clat_us", FIO_WINDOW, width)
@@ -92,7 +92,7 @@ def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
 def utilisation(
     identity: str, view: View, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw the device's utilisation since the first I/O; None if it is not known."""
+    """Draw the device's utilisation since the first I/O; None if it is unknown."""
     here = _over_time(samples, view).filter(pl.col("job").is_null())
     width = _window(here, SAMPLE_WINDOW)
     used = _lines(here, view.schedulers, "device_utilisation", SAMPLE_WINDOW, width)

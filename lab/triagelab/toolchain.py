@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Programs of a newer Debian release, to build modules for that release's kernels here.
 
-They are unpacked, not installed, and need a newer C library than this computer's. So each is
-called with the loader and the libraries of its own release.
+The lab unpacks them and does not install them. They need a newer C library than this computer's. So
+the lab calls each with the loader and the libraries of its own release.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that the lab calls: find them, and install what is missing if root allows it."""
+"""Programs that the lab calls: find them, and install missing ones if root allows it."""
 
 import functools
 import hashlib
@@ -159,7 +159,7 @@ def qemu_version() -> str:
 def qemu_files() -> list[str]:
     """The files that QEMU uses without being told, each by its name and a hash of its content.
 
-    They are its program, the libraries and accelerators that it loads, and its firmware.
+    QEMU's files are its program, the libraries and accelerators that it loads, and its firmware.
     """
     program = Path(path(QEMU)).resolve()
     prefix = program.parents[1]
@@ -176,7 +176,7 @@ def contents(files: Iterable[Path]) -> list[str]:
 
 
 def sha256(path: Path) -> str:
-    """What identifies a file by its content."""
+    """Return an identifier of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -192,7 +192,7 @@ def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
 
     The loader searches `folders` first.
     """
-    # What the user has set for the loader is for other programs.
+    # Drop the user's settings of the loader: they are for other programs.
     searched = os.environ.get("PATH", os.defpath)
     environment = {"PATH": searched, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)

@@ -21,7 +21,7 @@ OPTION = "read_iolog"
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
-#: Where a file of version 3 begins; all names in it stand for the device under test.
+#: The begin of a file of version 3; all names in it stand for the device under test.
 _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
 
 
@@ -92,7 +92,7 @@ def _found(workload: FioFile, name: str) -> Path:
 
 
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
-    """What each process replays: every so manyth request, inside the device."""
+    """The part of the trace for each process: every n-th request, inside the device."""
     end_us = _end_us(section)
     taken = [request for request in requests if end_us is None or request.time_us < end_us]
     for process in range(section.processes):
@@ -166,7 +166,7 @@ _BLKPARSE = re.compile(
 
 
 def _blkparse(lines: list[str]) -> Iterator[Request]:
-    """What was queued (action Q); a flush has no sectors, discards are left out."""
+    """Read queued requests (action Q); a flush has no sectors, and discards are left out."""
     for line in lines:
         match = _BLKPARSE.match(line)
         if match is None or match["action"] != "Q" or "D" in match["kind"]:

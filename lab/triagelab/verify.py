@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Verification of a scheduler: checks, each one a script, run in guests.
 
-The first lines of a check say what it guards and on which machines it runs. A guest runs
-checks one after another; after a failure, the remaining checks run in a fresh guest.
+The first lines of a check state its promise and its machines. A guest runs checks one after
+another; after a failure, the remaining checks run in a fresh guest.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ CHECKS = modules.SOURCE.parent / "tests/kernel"
 
 _SKIPPED = 77
 #: Seconds of the guest's time that one check may take; ours that a guest and its boot may, and
-#: what of that is not for its checks. It matters where a check's bug leaves preemption off for
-#: good: nothing runs that could tell, and what the kernel says of it keeps its watchdog quiet.
+#: what of that is not for its checks. The limit matters if a bug leaves preemption off for good: no
+#: program runs that could report it, and the kernel's own messages keep its watchdog quiet.
 _CHECK_LIMIT_S = 300
 _GUEST_LIMIT_S = 1800.0
 _GUEST_ALLOWANCE_S = 180.0
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Check:
-    """One property of a scheduler: a script, what it guards, and where it runs."""
+    """One property of a scheduler: a script, its promise, and its machines."""
 
     script: Path
     guards: str
@@ -249,7 +249,7 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
 
 
 def _script(scheduler: str, wanted: Iterable[Check]) -> str:
-    """Return a guest's job. Its console output survives if the guest dies."""
+    """Return a guest's job. The console output survives if the guest dies."""
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
         # With a lock never let go nothing might run that could tell.

@@ -61,7 +61,7 @@ def add(commands: options.Commands) -> None:
 
 
 def called(words: list[str]) -> int:
-    """Carry out `run` as the command line has it: for a command that is made of it."""
+    """Carry out `run` with the command line's arguments, also for commands built on it."""
     parser = argparse.ArgumentParser()
     add(parser.add_subparsers())
     return _run(parser.parse_args(words))

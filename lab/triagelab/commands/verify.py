@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`verify`: check that a scheduler does what it must."""
+"""`verify`: check a scheduler's promises."""
 
 import argparse
 import os

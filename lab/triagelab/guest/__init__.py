@@ -63,7 +63,7 @@ class Base:
 
     @cached_property
     def sha256(self) -> str:
-        """What identifies everything in it."""
+        """A digest of everything in the archive."""
         return tools.sha256(self.archive)
 
 
@@ -79,7 +79,7 @@ def base(kernel: Kernel) -> Base:
     libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
     contents: dict[str, Path] = {"init": FILES / "init"} | binaries
     contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
-    # By this file too, which says how it is packed.
+    # This file is part of the digest, because it packs the archive.
     key = hashlib.sha256(f"{kernel.sha256} {tools.sha256(Path(__file__))}\n".encode())
     contents_of_kernel = {f"modules/{name}": kernel.modules / name for name in _needed(kernel)}
     for name, path in (contents | contents_of_kernel).items():
@@ -125,9 +125,9 @@ def pack_job(
 
 
 def archive(stage: Path, output: Path) -> None:
-    """Pack `stage` as a newc archive that depends on names, contents and who may execute them.
+    """Pack `stage` as a newc archive that depends only on names, contents and execute bits.
 
-    So it does not depend on the umask.
+    So the archive does not depend on the umask.
     """
     names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
     for name in names:
@@ -174,7 +174,7 @@ def _normal(path: str) -> str:
     return Path(path).name.split(".ko")[0].replace("-", "_")
 
 
-#: What depmod reads, beside the modules.
+#: The files that depmod reads beside the modules.
 _LISTINGS = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 

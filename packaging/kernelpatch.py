@@ -47,7 +47,7 @@ Date: {date}
 Subject: [PATCH] block: add the triage I/O scheduler
 
 Triage {version}. On a disk that several processes share, a request that
-somebody waits for is served almost as on an idle device, no request
+a process waits for is served almost as on an idle device, no request
 starves, and the device stays busy. It knows all levels of I/O priority,
 and protects processes that ask for little without any. It works on flash
 and on hard disks.

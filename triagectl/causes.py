@@ -13,11 +13,11 @@ from triagectl.requests import SECTOR, Request
 STALL_NS = 50_000_000
 #: A device time this much over that of a request alone is slow.
 _SLOW = 2.0
-#: So many requests that were alone tell how long one takes; else it is what disks usually take.
+#: With this many lone requests their time is the estimate; with fewer, a usual disk's.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A class sends no more than this over its limit, while that is what holds it.
+#: A class sends no more than this over its limit while the limit holds it.
 _LIMIT_SLACK = 1.3
 #: With so many of the tags in use there are none for a submitter that has had its part.
 _TAGS_TAKEN = 0.9
@@ -61,7 +61,7 @@ class Seen:
         for request in self.requests:
             if request.issued:
                 steps.append((request.issued, 1))
-                # Of one that is not done, the end of the look is no answer: it only ends here.
+                # A request that is not done has no answer: only the observation ends here.
                 steps.append((request.completed or request.until or _NEVER, -1))
         found, inside, since = [], 0, 0
         for at, step in sorted(steps):
@@ -142,7 +142,7 @@ def _stall(seen: Seen, begin: int, end: int) -> int:
 
 
 def _inside(other: Request, time: int) -> bool:
-    """Whether the device had a request at a time."""
+    """Return whether the device had a request at a time."""
     return 0 < other.issued <= time and not 0 < other.completed <= time
 
 
@@ -179,7 +179,7 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 
 
 def _alone(request: Request, seen: Seen) -> float:
-    """Return what the device takes for such a request with nothing beside it, in ns.
+    """Return the device's time for such a request with no other beside it, in ns.
 
     With others beside it the time says nothing: a device that serves many at once and one that
     serves them in turn look the same.
@@ -206,7 +206,7 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         if other is not request and 0 < other.got <= time and not 0 < other.completed <= time
     )
     place = seen.place
-    # One hardware queue's tags are what counts, and which CPU used which is not told.
+    # Only one hardware queue's tags count, and no event tells which CPU used which queue.
     if taken.total() >= _TAGS_TAKEN * place.tags:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
@@ -271,7 +271,7 @@ def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
     if held and held >= len(ahead) / 2:
         return Cause(
             "budget",
-            f"triage held bulk back {held} times meanwhile, for requests that somebody waits for",
+            f"triage held bulk back {held} times meanwhile, for requests that a process waits for",
             "raise latency_factor where this process matters more, or give it a priority",
             Counter(other.tid for other in ahead),
         )
@@ -311,7 +311,7 @@ def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # One more may have gone at the begin, for what was left of the second before.
+        # One more may have gone at the begin, with the rest of the second before.
         if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
             return f"{name} {value}"
     return ""

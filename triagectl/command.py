@@ -196,7 +196,7 @@ def _doctor(system: System, given: argparse.Namespace) -> int:
 
 
 def _add_put_back(commands: _Commands) -> None:
-    # For `try` itself; no help, so that no list of commands shows it.
+    # `try` itself uses this command. It has no help, so that no list of commands shows it.
     command = commands.add_parser("put-back")
     command.add_argument("disk")
     command.set_defaults(run=lambda system, given: wayback.keep(system, given.disk))
@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None, system: System | None = None) -
         print("triagectl: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has enough. What is left in the buffer has nowhere to go.
+        # The reader has enough. Drop the rest of the buffer: its reader is gone.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two conditions on a live load: which figures differ, beyond what the load does by itself."""
+"""Two conditions on a live load: the figures that differ by more than the load's own variation."""
 
 import math
 import random
@@ -18,7 +18,7 @@ _MATTERS = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a figure changed: the ratio of the two conditions' medians, and its interval."""
+    """The change of a figure: the ratio of the two conditions' medians, and its interval."""
 
     name: str
     before: float

@@ -9,7 +9,7 @@ from triagectl.sysfs import Disk
 
 @dataclass(frozen=True)
 class Counts:
-    """What a disk has done since the machine started, or between two moments."""
+    """A disk's work since the machine started, or between two moments."""
 
     reads: int
     read_bytes: int
@@ -45,7 +45,7 @@ class Counts:
 
 
 def of(disk: Disk) -> Counts:
-    """Return a disk's counts. They are zero for a disk that is gone."""
+    """Return a disk's counts. All are zero for a disk that is gone."""
     words = [int(word) for word in (disk.attribute("stat") or "").split()] or [0] * 11
     return Counts(
         reads=words[0],

@@ -25,7 +25,7 @@ class Inside:
 
 
 def folder(system: System, disk: str) -> Path | None:
-    """Return where a disk's scheduler has its files; None where they cannot be seen."""
+    """Return where a disk's scheduler has its files; None where they are not visible."""
     top = system.debugfs()
     found = top / "block" / disk / "sched" if top else None
     return found if found and found.is_dir() else None
@@ -39,7 +39,7 @@ def files(system: System, disk: str) -> dict[str, str]:
 
 
 def inside(system: System, disk: str) -> Inside | None:
-    """Return what `triage` tells of itself; None where it cannot be seen."""
+    """Return what `triage` tells of itself; None where it is not visible."""
     found = folder(system, disk)
     if not found or read(found / "depth") is None:
         return None

@@ -32,7 +32,7 @@ _VM = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for; `file` None is a name with the time in this folder."""
+    """The user's request; `file` None is a name with the time in this folder."""
 
     file: Path | None = None
     json: bool = False
@@ -125,7 +125,7 @@ def _disks(system: System) -> dict[str, Any]:
 
 
 def _shown(disk: Disk) -> bool:
-    """Whether a disk is in use: loop devices and the like mostly are not."""
+    """Return whether a disk is in use: loop devices and the like mostly are not."""
     return bool(disk.number("size"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors that an operator reads: each says what is wrong and what to do about it."""
+"""Errors for an operator: each names the fault and the remedy."""
 
 import difflib
 from collections.abc import Iterable

@@ -24,16 +24,16 @@ EVENTS = (
 )
 _TRIAGE = ("triage/triage_dispatch", "triage/triage_hold")
 _BUFFER_KIB = 4096
-#: For some seconds only; in a pause it would miss the requests that one in the next window met.
+#: Record for some seconds only, without a pause: a request met others that a pause would miss.
 _CPU_LIMIT = 0.9
-#: What is kept takes 0.3 kB each.
+#: Each kept request takes 0.3 kB.
 _KEPT_MOST = 300_000
 _SLICE_S = 0.25
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for."""
+    """The user's request."""
 
     disks: Sequence[str]
     seconds: float = 10.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""I/O priorities: what a process has, and what each scheduler does with it."""
+"""I/O priorities of processes, and their effect under each scheduler."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ _NAMES = {0: "none", RT: "rt", BE: "be", IDLE: "idle"}
 _SYSCALLS = {"x86_64": 252, "aarch64": 31, "riscv64": 31, "i686": 290, "ppc64le": 274}
 _PROCESS = 1
 
-#: What each scheduler does with a priority.
+#: The effect of a priority under each scheduler.
 SCHEDULERS = {
     "none": "ignores I/O priorities",
     "kyber": "ignores I/O priorities",
@@ -39,7 +39,7 @@ class Priority:
 
 
 def decoded(value: int) -> Priority:
-    """Return the priority that the kernel's number stands for."""
+    """Return the priority for the kernel's number."""
     return Priority(value >> 13 & 7, value & 7)
 
 
@@ -49,7 +49,7 @@ def of_nice(nice: int) -> Priority:
 
 
 def of_thread(tid: int) -> Priority | None:
-    """Return a thread's own I/O priority; None if it is gone or the machine is not known."""
+    """Return a thread's own I/O priority; None if it is gone or the machine is unknown."""
     call = _SYSCALLS.get(platform.machine())
     if call is None:
         return None

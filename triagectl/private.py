@@ -9,7 +9,7 @@ from typing import Any
 from triagectl import sysfs
 from triagectl.system import System, names, read
 
-#: What is recognised by its form, in this order: a longer form before what could be a part of it.
+#: Identifiers recognised by their form, in this order: a longer form before any part of it.
 _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
@@ -21,7 +21,7 @@ _FORMS = (
     (r"/(home|root|srv|mnt|media|run/user)/[^\s'\"]*", "<path>"),
     (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
 )
-#: Files below a disk's folder that name this one specimen of it, or its owner's name for it.
+#: Files below a disk's folder that identify this one disk, or have its owner's name for it.
 _IDENTITIES = (
     "device/serial",
     "device/wwid",
@@ -42,7 +42,7 @@ _USUAL = re.compile(r"/$|/(proc|sys|dev|run|boot|tmp|var|usr|home|srv|opt|etc)(/
 
 
 class Scrubber:
-    """Leaves out of texts what would tell whose machine this is."""
+    """Removes from texts everything that would identify the machine or its owner."""
 
     def __init__(self, system: System) -> None:
         # The longest first: one may be a part of another.

@@ -47,7 +47,7 @@ class Table:
         name = read(self._proc / str(pid) / "comm")
         if name is None:
             name = text(comm).decode(errors="replace")
-        # A kworker's name goes on with what it does at this moment.
+        # A kworker's name ends with its present work.
         return Process(
             pid,
             re.sub(r"[-+].*", "", name) if name.startswith("kworker") else name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a process's I/O priority does on the disks that its open files are on."""
+"""The effect of a process's I/O priority on the disks of its open files."""
 
 import os
 import platform
@@ -13,10 +13,10 @@ from triagectl import ioprio, processes, screen, sysfs
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
-#: Flags of open files whose writes go to the disk by the process itself.
+#: Flags of open files with writes that the process itself submits to the disk.
 _OWN_WRITES = os.O_DIRECT | os.O_DSYNC
 _IGNORING = ("none", "kyber", "adios")
-#: From this kernel on dm-crypt hands a bio's priority on to its own work.
+#: From this kernel on dm-crypt passes a bio's priority on to its own work.
 _CRYPT_KEEPS = (6, 9)
 
 
@@ -116,7 +116,7 @@ def _disk_of(system: System, target: str, number: str, source: str) -> Disk | No
     if target.startswith("/dev/"):
         return _by_path(system, target)
     found = sysfs.by_number(system, number)
-    # btrfs has a number of its own for each subvolume.
+    # btrfs has a separate number for each subvolume.
     return found or (_by_path(system, source) if source.startswith("/dev/") else None)
 
 
@@ -166,7 +166,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return what the control group does beside the priority."""
+    """Return the effects of the control group beside the priority."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

@@ -15,7 +15,7 @@ SECTOR = 512
 
 
 def text(field: bytes) -> bytes:
-    """Return a field of text: what comes behind its end is what was there before."""
+    """Return a field of text: bytes behind its end are left from earlier contents."""
     return field.partition(b"\0")[0]
 
 
@@ -233,7 +233,7 @@ class Matcher:
             return
         del self.pending[dev, sector]
         if sectors < request.sectors:
-            # A part of it: the rest goes on from the next sector.
+            # Only a part of it is done: the rest goes on from the next sector.
             request.sector += sectors
             request.sectors -= sectors
             self.pending[dev, request.sector] = request

@@ -26,7 +26,7 @@ _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 @dataclass(frozen=True)
 class Layout:
-    """How events of one type are taken apart."""
+    """The layout of events of one type."""
 
     id: int
     kind: str
@@ -36,8 +36,8 @@ class Layout:
 def layout(kind: str, text: str, wanted: Sequence[str]) -> Layout:
     """Return the layout of an event from its `format` file.
 
-    `wanted` are fields in the order of their offsets. One that this kernel's event lacks comes
-    out as b"".
+    `wanted` are fields in the order of their offsets. A field that this kernel's event lacks is
+    b"".
     """
     number = re.search(r"^ID: (\d+)$", text, re.M)
     fields = {}
@@ -62,7 +62,7 @@ def layout(kind: str, text: str, wanted: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class Header:
-    """How a page begins: its time, and how many bytes of it are events."""
+    """The header of a page: its time, and the number of bytes of events."""
 
     fields: struct.Struct
     size: int
@@ -108,7 +108,7 @@ def decode(page: bytes, begins: Header, layouts: dict[int, Layout], into: list[E
             at += 8
             continue
         else:
-            # An absolute time of 59 bits; the rest of it is the page's.
+            # An absolute time of 59 bits; the upper bits are the page's.
             time = time >> 59 << 59 | word(page, at + 4)[0] << 27 | head >> 5
             at += 8
             continue

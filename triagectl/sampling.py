@@ -16,7 +16,7 @@ from triagectl.tracefs import Instance
 
 #: The share of a core that may be used, all in all. 2 % was promised.
 LIMIT = 0.015
-#: How long a window stays open before it is looked at, in s.
+#: The time that a window stays open before its events are read, in s.
 _SLICE = 0.002
 _SLICE_MOST = 0.1
 #: The events that a slice should have: enough to share the cost of a window, and few enough that
@@ -25,10 +25,10 @@ _EVENTS = 1500
 #: CPU time, in s, that may be used before it was earned: several windows' worth. Without it a
 #: pause would cost more than it saves, as to open a window again costs 2 ms.
 _AHEAD = 0.01
-#: A bio that was not sent to the device within this time, in ns, never will be. Half of what the
-#: kernel takes for a hang.
+#: A bio that was not sent to the device within this time, in ns, never will be. Half of the
+#: kernel's time for a hang.
 _EXPIRE_NS = 60 * 10**9
-#: How long the last requests of a window are waited for, in s.
+#: The longest wait for the last requests of a window, in s.
 _TAIL = 1.0
 
 
@@ -53,7 +53,7 @@ class Sampler:
 
     def __post_init__(self) -> None:
         self._slice = _SLICE
-        # What came before, as Python's start, is not this measurement's.
+        # Earlier CPU time, such as Python's start, does not belong to this measurement.
         self._began = self.clock()
         self._cpu_began = self.cpu()
 
@@ -68,7 +68,7 @@ class Sampler:
             pause = owed - (self.clock() - self._began)
             if pause > 0:
                 self._close()
-                # By chance, so that what comes at regular times is not always missed.
+                # Choose it at random, so that regular events are not always missed.
                 pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
 
@@ -93,7 +93,7 @@ class Sampler:
 
     def _close(self) -> None:
         """Wait for the window's last requests, then turn the events off."""
-        # Those that come from now on are not of the window.
+        # Requests from now on do not belong to the window.
         latest = self.clock() + _TAIL
         self.matcher.open = self.context
         window = set(self.matcher.pending)

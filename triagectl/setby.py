@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who or what set a disk's scheduler. The kernel keeps no record of it: this is evidence, weighed.
+"""The user or program that set a disk's scheduler. The kernel keeps no record of it, so this module
+weighs evidence.
 
 Each source that would choose a scheduler is looked at, in the order in which they take effect.
-What the disk has is held against that.
+The module compares the disk's scheduler with that.
 """
 
 import json
@@ -18,7 +19,7 @@ from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
 _SEEN = "run/triagectl/schedulers.json"
-#: Disks of these drivers have no scheduler unless somebody chooses one.
+#: Disks of these drivers have no scheduler unless a user or a rule chooses one.
 _NONE_BY_DEFAULT = r"(loop|nbd|zram|ram|nullb)\d"
 
 
@@ -76,7 +77,7 @@ def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str
     if trying is not None:
         text = f"a `triagectl try` that was not put back: triagectl try {disk.name} --undo"
         return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
-    # Where a rule's program may choose, what it chose is not known.
+    # If a rule's program may choose, its choice is unknown.
     sure = [source for source in sources if source.value is not None and source.certain]
     due = sure[-1] if sure else sources[0]
     if due.value == has:
@@ -130,7 +131,7 @@ def kernel_default(system: System, disk: Disk) -> tuple[str, bool]:
 
 
 def available(system: System, disk: Disk, scheduler: str | None) -> bool:
-    """Whether the kernel has a scheduler, or a module of it that it would load."""
+    """Return whether the kernel has a scheduler, or a module of it that it would load."""
     if scheduler in disk.schedulers:
         return True
     modules = system.path(f"lib/modules/{platform.release()}")

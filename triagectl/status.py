@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl status`: each disk's scheduler, who set it, and what a process's priority does."""
+"""`triagectl status`: each disk's scheduler, its origin, and the effect of a process's priority."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from triagectl.system import System
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for; without `disks`, `pid` and `unit` it is all disks."""
+    """The user's request; without `disks`, `pid` and `unit` it covers all disks."""
 
     disks: Sequence[str]
     pid: int | None = None
@@ -54,7 +54,7 @@ def _processes(system: System, options: Options) -> int:
         try:
             views.append(processview.about(system, pid, options.disks))
         except RequestError:
-            # One of a unit's may just have ended.
+            # A process of a unit may just have ended.
             if options.unit is None:
                 raise
     if options.json:
@@ -89,7 +89,7 @@ def about(system: System, disk: Disk) -> dict[str, Any]:
 
 def _triage(system: System, disk: Disk) -> dict[str, Any]:
     tunables = disk.tunables
-    # By its quantum triage tells which of its two ways of working it took.
+    # The quantum tells whether triage treats the disk as flash or as rotational.
     mode = "disk" if int(tunables.get("quantum", "0")) >= 10000 else "flash"
     limits = {
         name: int(value)

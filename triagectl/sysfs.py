@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks as sysfs shows them: scheduler, tunables, partitions, and what is stacked on them."""
+"""Disks as sysfs shows them: scheduler, tunables, partitions, and the devices stacked on them."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class Disk:
     folder: Path
 
     def attribute(self, name: str) -> str | None:
-        """Return what a file below the disk's folder says; None if it cannot be read."""
+        """Return the text of a file below the disk's folder; None if it cannot be read."""
         return read(self.folder / name)
 
     def number(self, name: str) -> int | None:
@@ -39,12 +39,12 @@ class Disk:
 
     @property
     def takes_schedulers(self) -> bool:
-        """Whether a scheduler could be chosen: a stacked device shows `none` alone."""
+        """Return whether the disk can have a scheduler: a stacked device shows `none` alone."""
         return "[" in (self.attribute("queue/scheduler") or "")
 
     @property
     def rotational(self) -> bool:
-        """Whether the disk reports that it has an arm."""
+        """Return whether the disk reports that it has an arm."""
         return self.number("queue/rotational") == 1
 
     @property
@@ -104,7 +104,7 @@ def all_disks(system: System) -> list[Disk]:
 
 
 def shown(system: System) -> list[Disk]:
-    """Return the disks that somebody would choose a scheduler for: with a size, no loop, no ram."""
+    """Return the disks that users choose a scheduler for: with a size, no loop, no ram."""
     return [
         disk
         for disk in all_disks(system)

@@ -68,7 +68,7 @@ def number(text: str | None) -> int | None:
 
 
 def names(folder: Path) -> list[str]:
-    """Return what is in a folder, in order; nothing where there is no such folder."""
+    """Return the names in a folder, in order; none if there is no such folder."""
     try:
         return sorted(path.name for path in folder.iterdir())
     except OSError:

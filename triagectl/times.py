@@ -8,7 +8,7 @@ _BEYOND = 5
 
 
 class Times:
-    """Times in ns. They are kept as they are: samples are few, and to sort them is fast."""
+    """Times in ns. All times are kept: samples are few, and sorting them is fast."""
 
     def __init__(self) -> None:
         self._values: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl top`: who uses the disks, how long their requests take, and whom they wait behind."""
+"""`triagectl top`: the processes that use disks, their latencies, and the processes before them."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ _ROWS = 12
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for; `count` 0 is until told to stop."""
+    """The user's request; `count` 0 is until told to stop."""
 
     disks: Sequence[str]
     interval: float = 2.0
@@ -121,7 +121,7 @@ def view(
     """Return all that is told of a disk: counts are exact, times and shares are of the sample."""
     accounts = usage.accounts(disk.dev)
     latest = {(a.process.pid, a.of): a for a in usage.accounts(disk.dev, latest=True)}
-    # Where all of an interval was a pause, shares are those of before.
+    # If a pause took the whole interval, the earlier shares stay.
     latest = latest or {(a.process.pid, a.of): a for a in accounts}
     every = list(latest.values())
     sampled = sum(account.requests for account in every)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An instance of tracefs of our own: nobody else's tracing is touched, and it is gone at the end.
+"""An own instance of tracefs: it leaves other tracing alone, and is removed at the end.
 
 A child waits for our end, however that comes, and removes the instance then.
 """
@@ -21,8 +21,8 @@ from triagectl.system import System, names
 
 _PREFIX = "triagectl-"
 
-#: The fields of each event that are read, in the order of their offsets. A request's state is
-#: found again by device and sector: the kernel tells nothing else of it.
+#: The fields of each event that are read, in the order of their offsets. Device and sector identify
+#: a request: its events carry nothing else.
 _BIO = ("common_pid", "dev", "sector", "nr_sector", "rwbs", "comm")
 _RQ = ("common_pid", "dev", "sector", "nr_sector", "ioprio", "rwbs", "comm")
 FIELDS: Mapping[str, Sequence[str]] = {
@@ -200,7 +200,8 @@ def _removed_at_the_end(folder: Path) -> Iterator[None]:
 
 def _wait_and_remove(ours: int, theirs: int, folder: Path) -> None:
     """Remove the folder when the other end of the pipe is closed. Does not return."""
-    # A Ctrl-C is for the parent. It is in a session of its own, so a closed terminal is too.
+    # A Ctrl-C is for the parent. It runs in a session of its own, so it also outlives a closed
+    # terminal.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

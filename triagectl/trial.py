@@ -19,18 +19,18 @@ from triagectl.times import Times
 
 #: After a change the queue that was there has to pass.
 _SETTLE_S = 3.0
-#: Of each condition: enough for a comparison of blocks, and not so many that they are short.
+#: Blocks of each condition: enough for a comparison, and few enough to be long.
 _BLOCKS = 12
 #: Less for a block, in s, and it has no P99.
 _BLOCK_LEAST_S = 1.0
 
-#: Where more is better; all others are times.
+#: Figures for which more is better; all others are times.
 _MORE = ("requests/s", "bytes read/s", "bytes written/s")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for."""
+    """The user's request."""
 
     disk: str
     scheduler: str | None
@@ -42,7 +42,7 @@ class Options:
 
 @dataclass
 class Block:
-    """What was measured in some seconds."""
+    """The measurements of some seconds."""
 
     read: Times = field(default_factory=Times)
     write: Times = field(default_factory=Times)
@@ -173,7 +173,7 @@ def _meter(system: System, disk: Disk) -> Iterator[Meter]:
 
 
 def _apply(disk: Disk, options: Options) -> None:
-    """Choose what is to be tried. Raises RequestError where the kernel refuses it."""
+    """Set the scheduler and tunables to try. Raises RequestError if the kernel refuses them."""
     # Also where it is the same: else tunables of before would stay under a scheduler's name.
     if options.scheduler is not None and options.scheduler != disk.scheduler:
         wayback.choose(disk, options.scheduler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What other programs than udev are set up to choose: tuned's profile, tmpfiles.d, sysfs.conf."""
+"""The schedulers that other programs than udev choose: tuned's profile, tmpfiles.d, sysfs.conf."""
 
 import fnmatch
 import re
@@ -92,7 +92,7 @@ def _sections(text: str) -> list[tuple[int, str, str, str]]:
 
 
 def _for(disk: Disk, devices: str | None) -> bool:
-    """Whether a list of patterns, of which those with ! leave out, means a disk."""
+    """Return whether a list of patterns matches a disk; a pattern with ! excludes disks."""
     patterns = re.split(r"[,\s]+", devices.strip()) if devices else ["*"]
     wanted = [one for one in patterns if not one.startswith("!")] or ["*"]
     without = [one[1:] for one in patterns if one.startswith("!")]

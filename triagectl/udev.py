@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which udev rule chooses a disk's scheduler: the rules read as udev reads them.
+"""The udev rule that chooses a disk's scheduler, found by reading the rules as udev does.
 
-udev keeps no record of which rule did what, so the rules are gone through again for a disk, as
-far as that can be done without running programs. A rule whose match depends on one is `perhaps`.
+udev keeps no record of its rules' effects, so this module evaluates the rules again for a disk, as
+far as it can without running programs. If a match depends on a program, the rule is `perhaps`.
 """
 
 import fnmatch
@@ -148,7 +148,7 @@ def _matches(tokens: Sequence[tuple[str, str, str, str]], device: _Device) -> bo
 
 
 def _values(key: str, name: str, value: str, device: _Device) -> list[str] | None:
-    """Return what a key may be compared with; None if only udev knows."""
+    """Return the values that a key may be compared with; None if only udev knows."""
     if key in _PROGRAMS:
         return None
     if key == "ACTION":
@@ -186,5 +186,5 @@ def _of_parent(path: Path, key: str, name: str) -> str:
 
 
 def _like(text: str, pattern: str) -> bool:
-    """Whether a text is like one of udev's patterns."""
+    """Return whether a text matches one of udev's patterns."""
     return any(fnmatch.fnmatchcase(text, one) for one in pattern.split("|"))

@@ -100,7 +100,7 @@ class Usage:
         return found
 
     def issued(self, request: Request) -> None:
-        """Note whose requests the disk has as this one comes to it, one time of some."""
+        """Note the threads with requests in the disk as this one comes to it; one time of some."""
         self._issued += 1
         if self._issued % _BEHIND_EACH:
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A change of a disk's settings that is undone, however the process that made it ends.
 
-How the disk was is written to a file in /run before anything is changed. A keeper, a process
-outside of the user's session, puts it back when the time is over or when the process that made
-the change is gone. After a reboot there is nothing to undo: such settings do not last.
+Before it changes anything, `try` writes the disk's settings to a file in /run. A keeper, a process
+outside of the user's session, puts it back when the time is over or when the process that made the
+change is gone. After a reboot there is nothing to undo: such settings do not last.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from triagectl.system import System, read
 _FOLDER = "run/triagectl"
 #: Settings beside the scheduler's own that choosing another scheduler changes.
 QUEUE = ("nr_requests", "wbt_lat_usec")
-#: How long the keeper may take to start, in s: on a machine that has no CPU left too.
+#: The keeper's longest time to start, in s, even on a machine without a free CPU.
 _START_S = 30.0
-#: How long after the end of its time a process may still put back by itself, in s.
+#: The time after its end in which a trial's process may still restore the disk, in s.
 GRACE_S = 15.0
 
 
@@ -78,14 +78,14 @@ def choose(disk: Disk, scheduler: str) -> None:
 def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
     """Put a disk's settings back. Return what could not be, as sentences.
 
-    A scheduler that is neither the one before nor the one that was tried is somebody else's
-    choice, and stays.
+    A scheduler that is neither the former one nor the one on trial is another user's choice, and
+    stays.
     """
     if not disk.folder.exists():
         return [f"{disk.name} is gone: there is nothing to put back"]
     if disk.scheduler not in (before.scheduler, tried):
         return [
-            f"{disk.name} has {disk.scheduler} now, which somebody else chose: it was left so "
+            f"{disk.name} has {disk.scheduler} now, which another user chose: it was left so "
             f"(before it was {before.scheduler})"
         ]
     wrong: list[str] = []
@@ -119,7 +119,7 @@ def ready_file(system: System, disk: str) -> Path:
 
 
 def pending(system: System, disk: str) -> dict[str, Any] | None:
-    """Return what is being tried on a disk; None if nothing is."""
+    """Return the trial on a disk; None if there is none."""
     text = read(state_file(system, disk))
     try:
         found = json.loads(text) if text else None
@@ -129,7 +129,7 @@ def pending(system: System, disk: str) -> dict[str, Any] | None:
 
 
 def alive(pid: int, started: str) -> bool:
-    """Whether a process still is the one that started at that time."""
+    """Return whether a process is still the one that started at that time."""
     return _started(pid) == started
 
 
@@ -143,8 +143,8 @@ def _started(pid: int) -> str:
 def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
     """Have everything about a disk's scheduler put back at the end of this block.
 
-    The list is filled with what could not be put back. Raises RequestError where somebody
-    tries something on this disk already.
+    The list is filled with what could not be put back. Raises RequestError if there is a trial on
+    this disk already.
     """
     before = current(disk)
     state = {
@@ -175,7 +175,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
                 f"{other['ends']}: wait, or end it"
             )
         if current(disk) == Settings(**other["before"]):
-            # It was killed before anything was changed.
+            # The process was killed before it changed anything.
             path.unlink(missing_ok=True)
             return _claim(system, disk, path, state)
         raise RequestError(
@@ -190,7 +190,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
         # A link, not a rename: of two at one time one fails.
         os.link(scratch, path)
     except FileExistsError:
-        raise RequestError(f"somebody else tries something on {disk.name}: wait") from None
+        raise RequestError(f"another trial runs on {disk.name}: wait for its end") from None
     except OSError as error:
         raise RequestError(
             f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
@@ -201,7 +201,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
 
 
 def settle(system: System, disk: Disk) -> list[str]:
-    """Put a disk back as its state file says, once, whoever comes first. Return what failed."""
+    """Restore a disk from its state file, once, in the first process to come. Return failures."""
     path = state_file(system, disk.name)
     with uninterrupted():
         try:
@@ -214,7 +214,7 @@ def settle(system: System, disk: Disk) -> list[str]:
                 return []
             state = json.load(file)
             wrong = put_back(disk, Settings(**state["before"]), state["tried"])
-            # What failed once fails again: the file would only keep others from trying.
+            # A second attempt would fail too, and the file would only block other trials.
             path.unlink()
             ready_file(system, disk.name).unlink(missing_ok=True)
             return wrong
@@ -236,7 +236,7 @@ def start_keeper(system: System, disk: str) -> None:
     launcher = Path(__file__).resolve().parent / "triagectl"
     command = [sys.executable, "-I", str(launcher), "put-back", disk]
     if not _as_a_service(command, disk):
-        # Its own session: a closed terminal and its signals do not reach it.
+        # The keeper has its own session: a closed terminal and its signals do not reach it.
         subprocess.Popen(
             command,
             start_new_session=True,
@@ -273,7 +273,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
 
 
 def keep(system: System, name: str) -> int:
-    """Wait for the end of a try, then put the disk back: what a keeper does."""
+    """Do a keeper's work: wait for the end of a try, then restore the disk."""
     # Ends of sessions and terminals are no reason to leave a disk as it is.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -295,5 +295,6 @@ def keep(system: System, name: str) -> int:
     wrong = settle(system, Disk(name, system.path("sys/block") / name))
     for sentence in wrong:
         print(f"triagectl: {sentence}", file=sys.stderr)
-    # Not a failure that a service's manager should try again: what failed once fails again.
+    # Report success to the service's manager: it should not retry, because the retry would fail
+    # too.
     return 0

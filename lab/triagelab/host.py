@@ -314,7 +314,7 @@ def _exclusively(disk: Disk) -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise RequestError(f"{disk.path}: {error.strerror}") from None
-        who = "; ".join(disks.users(disk)) or "somebody has it for himself alone"
+        who = "; ".join(disks.users(disk)) or "another program has it open exclusively"
         raise RequestError(f"{disk.path} is in use: {who}. {_FREE_IT}") from None
     try:
         if users := disks.users(disk):

@@ -43,7 +43,7 @@ def test_a_third_ones_choice_stays(machine: Machine) -> None:
     before = wayback.current(disk)
     chosen(machine, "kyber")
     (said,) = wayback.put_back(disk, before, "bfq")
-    assert "somebody else chose" in said
+    assert "another user chose" in said
     assert disk.scheduler == "kyber"
 
 

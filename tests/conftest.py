@@ -7,5 +7,5 @@ from triagelab import tools
 
 @pytest.fixture(scope="session", autouse=True)
 def programs() -> None:
-    """Install the tools if root may; otherwise every test says what is missing."""
+    """Install the tools if root may; otherwise every test names the missing ones."""
     tools.require((*tools.RUN, *tools.RUN_ON_HOST, *tools.BUILD))

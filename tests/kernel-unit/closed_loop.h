@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One reader that waits for each answer, bulk that wants everything, a modelled drive, and
- * what triage's budget.c and controller.c do between them, in simulated time. No CPU takes
- * any time, so latencies are those in the drive.
+ * A simulation of a reader that waits for each answer, greedy bulk, a modelled drive, and
+ * triage's budget.c and controller.c between them. No CPU takes any time, so latencies are
+ * those in the drive.
  */
 #ifndef CLOSED_LOOP_H
 #define CLOSED_LOOP_H
@@ -20,7 +20,7 @@
 #define MOST_REQUESTS 1024
 #define MOST_LATENCIES 2000000
 
-/* What a run is of; zero: not. */
+/* The parameters of a run; zero: absent. */
 struct scene {
 	const char *profile;
 	bool writes;		/* bulk writes */

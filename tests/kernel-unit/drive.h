@@ -12,7 +12,7 @@ struct drive;
 struct drive *drive_new(const char *profile, uint32_t requests);
 void drive_free(struct drive *drive);
 uint64_t drive_sectors(const struct drive *drive);
-/* Send a request. Its tag is below the number that there is room for, and not in use. */
+/* Send a request. Its tag must be free, and below the number of places. */
 void drive_submit(struct drive *drive, uint32_t tag, bool write, uint64_t sector,
 		  uint32_t sectors, uint64_t now);
 /* Return a time before which nothing is done unless something is sent, in ns. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What tests of triage's pure parts share. */
+/* Helpers for tests of triage's pure parts. */
 #ifndef EXPECT_H
 #define EXPECT_H
 
@@ -11,7 +11,7 @@
 
 static int failed;
 
-/* Both bounds are allowed. */
+/* Both bounds are valid. */
 static inline void expect_between(const char *what, double got, double least, double most)
 {
 	if (got >= least && got <= most)

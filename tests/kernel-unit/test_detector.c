@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: what is sequential and what is random to prio-adaptive's detector, and
- * how soon it notices a change. Run with: make -C kernel unit
+ * Guards: prio-adaptive's detector tells sequential from random loads, and soon notices a
+ * change. Run with: make -C kernel unit
  */
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: what requests cost triage, and that the costs of a device are learnt from
- * windows of any mixture, from any guess, and never leave their bounds. Run with:
- * make -C kernel unit
+ * Guards: triage charges requests by their cost, learns a device's costs from windows of
+ * any mixture and from any guess, and keeps them in bounds. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/cost.h"
@@ -39,7 +38,7 @@ static u64 work_took(const struct tg_cost costs[TG_OPS], const struct tg_work wo
 	return ns;
 }
 
-/* A window in which few jobs ran, each with a size and an operation of its own. */
+/* A window of few jobs, each with a different size and operation. */
 static void any_window(const struct tg_cost costs[TG_OPS], struct tg_work work[TG_OPS])
 {
 	const u64 kib[] = { 4ull << any_between(0, 8), 4ull << any_between(0, 8) };
@@ -102,7 +101,7 @@ static void test_learning(void)
 	}
 }
 
-/* Nobody is blamed for a window in which he was not. */
+/* A window leaves the costs of absent operations alone. */
 static void test_absent(void)
 {
 	const struct tg_cost guess = TG_COST_GUESS_FLASH;
@@ -144,7 +143,7 @@ static void test_bounds(void)
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
 		}
-		/* One strange window spoils a quarter of what it is moved by, no more. */
+		/* One strange window changes a cost by a quarter at most. */
 		expect_between("more base", costs[TG_READ].base, 0, before.base +
 			       .25 * max_t(double, before.base, 4. * before.per_kib));
 		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: that triage's controller finds how much bulk a device may hold so that
- * requests on which somebody waits are late as rarely as is stated, against a model of
- * a flash device, from any beginning; and its arithmetic. Run with: make -C kernel unit
+ * Guards: triage's controller finds the limit on bulk at which urgent requests are late as
+ * rarely as stated, on a model of a flash device, from any beginning. Also its arithmetic.
+ * Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/depth.h"
@@ -81,7 +81,7 @@ static void test_bounds(void)
 	}
 }
 
-/* What one late request takes the others give back, however small the budget is. */
+/* The other requests give back the cut of a late one, however small the budget is. */
 static void test_rest(void)
 {
 	const u64 budgets[] = { 100, 1000, 10000, 1000000, TG_DEPTH_MAX / 2 };
@@ -158,7 +158,9 @@ static void send(struct device *dev, u32 kib, u64 cost)
 		   (struct request){ dev->now, cost, kib });
 }
 
-/* Send what the budget has room for, as pressure.c does. Return: whether it is limited. */
+/*
+ * Send as much bulk as the budget allows, as budget.c does. Return: whether it is limited.
+ */
 static bool send_bulk(struct device *dev, u64 budget, u32 kib)
 {
 	const u64 cost = max_t(u64, DIE_NS / DIES, kib * BUS_NS_PER_KIB);
@@ -209,7 +211,7 @@ struct outcome {
 #define MEASURED 30000
 #define BUCKETS 400	/* of 1 % of the target */
 
-/* So many protected requests, each sent when the last one is answered. */
+/* Send this many protected requests, each after the answer to the last one. */
 static struct outcome run(struct tg_depth *depth, u32 factor_pct, u32 kib, u32 requests)
 {
 	struct device dev = {};
@@ -315,7 +317,7 @@ static void test_larger_bulk(void)
 	expect_rest(&outcome);
 }
 
-/* Where a quarter of the answers are there at once, none is late for bulk. */
+/* If a quarter of the answers come at once, bulk makes no request late. */
 static void test_at_once(void)
 {
 	struct tg_depth depth = begun();
@@ -347,7 +349,7 @@ static void test_gap(void)
 	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
 }
 
-/* Bulk that nobody had to make way for, however much, is paid with one request's grants. */
+/* Bulk that went without grants, however much, owes at most one request's cost. */
 static void test_debt(void)
 {
 	const u32 cost = 66000;

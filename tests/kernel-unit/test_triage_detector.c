@@ -68,7 +68,7 @@ static void test_gap(void)
 	}
 }
 
-/* What is behind sector 0 must not wrap. */
+/* A sector before 0 must not wrap. */
 static void test_near_zero(void)
 {
 	struct tg_detector d = at(0);
@@ -138,7 +138,10 @@ static void measure_after(struct tg_detector *d, s64 gap, u32 sectors)
 	tg_detector_see(d, sector, sectors);
 }
 
-/* A stream is who reads on: not after few requests, nor a pause, but in spite of jumps. */
+/*
+ * A flow that reads on is a stream: not after few requests, nor after a pause, but in spite
+ * of jumps.
+ */
 static void test_streams(void)
 {
 	const int many = TG_DETECTOR_STREAM / LENGTH;
@@ -155,7 +158,7 @@ static void test_streams(void)
 	tg_detector_pause(&d);
 	expect("streams, after a pause", tg_detector_streams(&d), false);
 
-	/* One file after another. */
+	/* Read one file after another. */
 	for (i = 0; i < 10 * many; i++)
 		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
 	expect("streams, with jumps", tg_detector_streams(&d), true);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: that triage's trials find the budget that is worth most, beside reads and writes
- * of any size, on a modelled drive and on ones that are slow at times by themselves; that
- * what is found is at the frontier of fixed budgets; and the arithmetic. Run with:
- * make -C kernel unit
+ * Guards: triage's trials find the budget that is worth most, beside reads and writes of
+ * any size, on a modelled drive and on drives with slow times of their own. The result is
+ * on the frontier of fixed budgets. Also the arithmetic. Run with: make -C kernel unit
  */
 #include "closed_loop.h"
 
@@ -38,7 +37,7 @@ static void test_log2(void)
 	}
 }
 
-/* What the slowest eighth takes, to a sixteenth of an octave. */
+/* The latency of the slowest eighth is exact to a sixteenth of an octave. */
 static void test_slow(void)
 {
 	const u64 alone = 63000;
@@ -109,7 +108,7 @@ static void test_drive(void)
 	expect_frontier("beside small reads", scene);
 }
 
-/* What is slow by itself is not blamed on bulk. */
+/* The controller does not blame bulk for the device's own slow times. */
 static void test_tails(void)
 {
 	struct scene scene = beside(64, 128);
@@ -157,7 +156,7 @@ static void test_turns(void)
 	expect_run("reads and writes in turn", &scene, 300, .93 * (20200 + 11400) / 2);
 }
 
-/* Who asks a hundred times a second is protected, and bulk goes on. */
+/* A reader with a hundred requests a second is protected, and bulk goes on. */
 static void test_slow_reader(void)
 {
 	struct scene scene = beside(64, 128);
@@ -184,7 +183,7 @@ static void test_target(void)
 	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.05);
 }
 
-/* What bulk sent while the reader paused is not paid for when it comes back. */
+/* Bulk sent during the reader's pause does not count when the reader comes back. */
 static void test_pauses(void)
 {
 	struct scene scene = beside(64, 128);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: that a limited class of triage's gets what its limit says, whatever the sizes
- * of its requests and whenever it asks, and no more than a burst beyond. Run with:
- * make -C kernel unit
+ * Guards: a limited class gets exactly its limit, whatever the sizes of its requests and
+ * whenever it asks, and no more than a burst beyond. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/limit.h"
 
 #define SECOND 1000000000ull
 
-/* Who always asks gets exactly the rate, and the burst once. */
+/* A class that always asks gets exactly the rate, and the burst once. */
 static void test_rate(void)
 {
 	int i;

@@ -35,7 +35,7 @@ static void test_debt(void)
 	expect("a huge quantum", tg_share_charge(0, U32_MAX, 7, U32_MAX), -4. * U32_MAX);
 }
 
-/* Who owes much by long turns has not to wait for as many short ones. */
+/* A flow with a large debt from long turns need not wait for as many short ones. */
 static void test_turns(void)
 {
 	s64 deficit = tg_share_charge(0, U32_MAX, 7, QUANTUM);
@@ -47,7 +47,7 @@ static void test_turns(void)
 	expect("turns until it may send", turns, TG_DEBT_MAX);
 }
 
-/* Never more than is due, and less by what is lost in rounding alone. */
+/* Never more than is due, and less only by rounding. */
 static void test_due(void)
 {
 	u32 percent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the kernel has and the pure parts of its modules use. */
+/* Substitutes for the kernel's types and helpers that the modules' pure parts use. */
 #ifndef USERSPACE_H
 #define USERSPACE_H
 

@@ -9,7 +9,7 @@
 
 use_gatedisk
 needs_thresholds
-# Only classes are to decide, not age, on a slow machine in real time too.
+# Only classes may decide, not age, also on a slow machine in real time.
 set_aging 60000
 
 # put_levels LEVEL...: a BE request of each level, behind the shut gate.

@@ -39,7 +39,7 @@ gate open
 wait_requests
 counts "after it opened" '0 0 0' '3 2 4' '0 0 0'
 
-# One HIGH, two NORMAL, three LOW, each with a long wait.
+# Submit one HIGH, two NORMAL, three LOW, each with a long wait.
 set_aging 50
 gate shut
 put_requests <<-END

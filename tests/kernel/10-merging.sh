@@ -106,7 +106,7 @@ END
 expect_served "neighbours of what the device has" \
 	'read 70000 4096|read 70008 4096|read 70016 4096|'
 
-# Neither can a request that the device gave back: it goes first, as it is.
+# Nor can a request that the device gave back: it goes first, unchanged.
 begin_case
 gate hold
 put_requests first <<-END

@@ -7,7 +7,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# So slow that requests queue up in the scheduler, however slow the machine.
+# The device is so slow that requests queue up in the scheduler, however slow the machine.
 use_memory_disk $((1000000 * SLOW))
 needs_merging
 

@@ -17,8 +17,8 @@ use_memory_disk
 start_verified_load 2
 
 # choose_failing N SCHEDULER: choose it while the Nth allocation of the task that does so
-# fails. Where one fails that can be done without, the choice succeeds all the same.
-# Says what is left of N: more than 0 if there were not as many allocations.
+# fails. If the failed allocation is optional, the choice still succeeds. Prints the rest of N:
+# above 0 if there were fewer allocations.
 choose_failing() {
 	sh -c '
 		exec 2> /dev/null 3> "$0" 4<> /proc/self/fail-nth

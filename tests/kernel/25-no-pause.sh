@@ -17,7 +17,7 @@ longest() {
 		"$TEST_TMP"/*.done
 }
 
-# One at a time, each alone, of each kind.
+# Submit one request of each kind, one at a time.
 for op in read write; do
 	for priority in 'none 0' 'rt 0' 'be 0' 'be 2' 'be 4' 'be 6' 'be 7' 'idle 0'; do
 		n=$((${n:-0} + 1))

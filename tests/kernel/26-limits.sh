@@ -7,7 +7,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# One request at a time, and so slow that the device is the limit, not the CPU.
+# The device serves one request at a time, so slowly that it is the limit, not the CPU.
 SERVICE_US=$((500 * SLOW * SLOW))
 RUN_S=$SLOW
 PER_CENT=10	# allowed error of a figure
@@ -58,7 +58,7 @@ echo $little > "$(tunable limit_iops_low)"
 load low
 served low $little
 
-# Neither a due share nor age counts against a limit.
+# Neither a due share nor age overrides a limit.
 echo 20 > "$(tunable aging_expire_low)"
 load normal low
 served low $little

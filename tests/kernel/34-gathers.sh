@@ -48,7 +48,7 @@ given() {
 	all_given() {
 		[ "$(kib)" = 40 ]
 	}
-	# None of them is answered, so no request has waited for an answer.
+	# The device answers none of them, so no request has waited for an answer.
 	wait_until 2 "the device has all of the stream" all_given
 	expect "$6" "$4" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
 	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")

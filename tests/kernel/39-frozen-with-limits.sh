@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: what needs an empty queue does not wait for limits: a change of nr_requests, of
-#         the write-back throttling, of the scheduler. What was held back is let go, and
-#         is no debt afterwards.
+#         the write-back throttling, of the scheduler. The scheduler lets held requests go, and they
+#         are no debt afterwards.
 # Needs: gatedisk; a scheduler with limits (limit_iops_low)
 # Machine: sim
 . "${0%/*}/lib.sh"

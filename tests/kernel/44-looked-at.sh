@@ -13,7 +13,7 @@ use_modeldisk timeout_ms=500 memory_backed=0
 # The module is not unloaded here: for a scheduler's file that is still open then, Linux
 # 6.12 reads the description in the module's memory (blk_mq_debugfs_release()).
 
-# look NAME: read all files again and again until told to stop. One file stays open.
+# look NAME: read all files again and again until told to stop. Keep one file open.
 look() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* \

@@ -22,8 +22,8 @@ fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 	--iodepth=$DEPTH --numjobs=$PROCESSES > /dev/null 2>&1 ||
 	fail "fio: $(cat "$TEST_TMP/report")"
 
-# A read sleeps once, for the device, and once more if it has to wait for a tag. Its latency
-# would not tell: the hoarders that wait for tags keep the CPU busy too.
+# A read sleeps once, for the device, and once more if it has to wait for a tag. The reader's
+# latency would not tell, because the hoarders that wait for tags keep the CPU busy too.
 switches=$(awk -F ';' '$3 == "reader" { print int($90 * 100 / ($6 / 4)) }' "$TEST_TMP/report")
 echo "measured: beside $PROCESSES processes the reader sleeps $switches times for 100 reads," \
 	"$(awk -F ';' '$3 == "reader" { print int($40) }' "$TEST_TMP/report") us each on average"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What the in-guest tests share; each sources it first. For busybox sh.
-# The environment says which SCHEDULER is tested. See README.md.
+# Functions for the in-guest tests; each sources this file first. The shell is busybox's sh. The
+# environment says which SCHEDULER is tested. See README.md.
 
 set -eu
 
@@ -15,12 +15,12 @@ MODELDISK=/sys/kernel/config/modeldisk/md0
 SLOW=1
 [ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || SLOW=3
 
-# A computer that is busy with much else lets few of the guest's CPUs run at once, and then
-# KCSAN's delays are too short for another CPU to come by: make them longer.
+# A busy computer lets few of the guest's CPUs run at once. Then KCSAN's delays are too short for
+# another CPU to come by: make them longer.
 _kcsan=/sys/module/kcsan/parameters
 [ ! -e $_kcsan ] || echo 500 > $_kcsan/udelay_task
 
-# What a healthy kernel never says.
+# Messages that a healthy kernel never prints.
 BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
 BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
@@ -58,8 +58,8 @@ wait_until() {
 }
 
 # Every test ends here. A test that failed leaves everything as it is: with a
-# request lost there may be no way to clean up. One that did not must be able
-# to leave the scheduler, and the kernel must have had nothing to complain of.
+# request lost there may be no way to clean up. Any other test must be able to leave the
+# scheduler, and the kernel must not have complained.
 _finish() {
 	_status=$?
 	trap - EXIT
@@ -133,10 +133,10 @@ _kernel_log() {
 	' "$TEST_TMP/dmesg"
 }
 
-# Of a kernel that reports data races, only those matter here whose title names a
-# function of the scheduler that is tested, or of a device of ours. Reports about two
-# functions of the kernel's own are noise: the kernel has hundreds. Their traces go too,
-# because a function's name may look like a complaint (is_softlockup).
+# Of KCSAN's data races, only those count whose title names a function of the tested scheduler, or
+# of one of our devices. Reports about two functions of the kernel's own are noise: the kernel has
+# hundreds. Their traces go too, because a function's name may look like a complaint
+# (is_softlockup).
 _without_others_races() {
 	_ours=$(echo "$SCHEDULER" | tr - _)
 	awk -v ours="[[]($_ours|${_ours}_iosched|gatedisk|modeldisk)[]]" '
@@ -249,7 +249,7 @@ gate() {
 }
 
 # put_requests [NAME] < SCRIPT: submit requests (tools/submit.c) and return
-# once the scheduler has them all. What becomes of them: $TEST_TMP/NAME.done.
+# once the scheduler has them all. $TEST_TMP/NAME.done gets their results.
 put_requests() {
 	_name=$TEST_TMP/${1:-all}
 	cat > "$_name.script"
@@ -324,8 +324,8 @@ load_runs() {
 	! grep -q "^status" "$TEST_TMP/load.done"
 }
 
-# wait_verified_load: of what was written most must have been read back; not of
-# each job, because a scheduler may give a low class next to nothing.
+# wait_verified_load: most of the written data must have been read back; not of each job, because a
+# scheduler may give a low class next to nothing.
 wait_verified_load() {
 	wait_requests
 	awk -F ';' '
@@ -336,8 +336,7 @@ wait_verified_load() {
 }
 
 # -- What the scheduler promises ----------------------------------------------
-# Nothing here goes by the scheduler's name: what a scheduler lets be tuned
-# shows which policy it has.
+# No function here uses the scheduler's name: a scheduler's tunables show its policy.
 
 # tunable NAME: its file.
 tunable() {
@@ -386,14 +385,14 @@ joins_requests() {
 		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ]
 }
 
-# What is adjacent is merged, at least with a request that is there already.
+# Adjacent requests are merged, at least with a queued one.
 needs_merging() {
 	joins_requests || [ -e "/sys/kernel/debug/block/$DEV/sched/bios_merged" ] ||
 		skip "$SCHEDULER does not say that it merges"
 }
 
-# rank CLASS LEVEL: which of its classes the scheduler says it puts a request
-# of this priority into; 0 is served first, then 1, then 2.
+# rank CLASS LEVEL: the class that the scheduler reports for a request of this priority; 0 is served
+# first, then 1, then 2.
 rank() {
 	case $1 in
 	rt) echo 0 ;;

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Carries out a plan of `./triage storm` (docs/storm.md): job/plan, of which the line
-# `storm …` has the parameters of kernel/storm.
+# Carries out a plan of `./triage storm` (docs/storm.md). It is in job/plan; the line `storm …` has
+# the parameters of kernel/storm.
 . "${0%/*}/lib.sh"
 
 STORM=/sys/kernel/debug/storm
 PLAN=$TEST_DIR/plan
-# Where a kernel's CPUs may meet, as far as it has these functions.
+# Functions in which CPUs may meet; a kernel may lack some of them.
 BLOCK_LAYER="blk_mq_submit_bio blk_mq_run_hw_queue __blk_mq_sched_dispatch_requests
 	blk_mq_sched_bio_merge blk_mq_dispatch_rq_list blk_mq_complete_request
 	blk_mq_free_request blk_mq_put_tag blk_mq_requeue_request __blk_mq_get_tag
@@ -21,8 +21,8 @@ functions() {
 	' /proc/kallsyms
 }
 
-# set_probes: a scheduler without yield points of its own has one wherever a function
-# of its, or of the block layer, begins.
+# set_probes: for a scheduler without yield points, put one at the begin of each of its functions,
+# and of the block layer's.
 set_probes() {
 	_module=$(scheduler_module)
 	[ -z "$_module" ] || [ ! -e "/sys/module/storm/holders/$_module" ] || return 0
@@ -33,7 +33,7 @@ set_probes() {
 	echo "probes: ${_probes:-0}"
 }
 
-# tell_all: what a failure leaves to look at.
+# tell_all: print the state after a failure.
 tell_all() {
 	for _file in "/sys/kernel/debug/block/$DEV"/sched/* "/sys/kernel/debug/block/$DEV"/hctx*/* \
 			$STORM/disk; do

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A program in place of QEMU, which tests how the lab handles runs, without a guest.
 
-It takes QEMU's options, writes a state when told to, reads the job from the archive, and
-leaves what a guest would: figures that depend on the scheduler and the repeat alone.
-`befall` says what shall go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once,
-`SIGNAL SCHEDULER REPEAT`, a signal to whoever started it.
+It takes QEMU's options, writes a state on request, reads the job from the archive, and leaves a
+guest's output: figures that depend only on the scheduler and the repeat. `befall` says what shall
+go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once, `SIGNAL SCHEDULER REPEAT`, a signal to
+its parent.
 """
 
 import json

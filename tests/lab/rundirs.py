@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Load:
-    """One job's load under one scheduler: requests a second, and their latency."""
+    """A job's load under a scheduler: requests a second, and their latency."""
 
     iops: float
     median_us: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments: ours are whole, a user's file becomes one, a matrix is what it says."""
+"""Experiments: ours are complete, a user's file becomes one, a matrix has the stated points."""
 
 import re
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_case_that_does_not_set_a_name_leaves_its_option_out(made: Path) -> No
 
 
 def on_devices(folder: Path) -> None:
-    """Make the experiment one of two devices, the slower of which is given more time."""
+    """Vary the experiment over two devices; the slower one gets more time."""
     text = TOML.replace("device.depth = [4, 8]\n", "").replace("[0, 1, 8]", "[8]")
     text += "[vary.device]\nflash = {}\nhdd = { seconds = 20 }\n[set]\nseconds = 3\n"
     text += '[quick]\nrepeats = 2\nschedulers = ["bfq"]\nvary = { prio = ["set"] }\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Job files: fio's own judgement, what is kept, and what the lab adds."""
+"""Job files: fio's own verdict, the kept options, and the lab's additions."""
 
 import re
 import subprocess
@@ -116,14 +116,14 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     ],
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
-    """What the lab makes of it must be what fio does, and it decides what is protected."""
+    """The lab must read it as fio does, because it decides what is protected."""
     with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
 
-#: What the lab reads as a number.
+#: Options that the lab reads as numbers.
 NUMBERS = ("numjobs", "prio", "prioclass")
-#: As people write job files: a section or more each, which fio accepts.
+#: Job files as users write them, with one section or more; fio accepts each.
 FROM_THE_WILD = [
     "[a]\nprioclass=3 # idle\nnumjobs=4 ; four\nrw=read\ngroup_reporting ; all\n",
     "[a]\nprioclass=3# idle\nnumjobs=4;four\nrw=randread;x # y\n",
@@ -212,7 +212,7 @@ def test_an_option_that_stands_for_nothing_is_not_set(tmp_path: Path) -> None:
     path = tmp_path / "job.fio"
     path.write_text("[a]\nrw=read\nprio=${LEVEL}\n")
     assert "prio" not in fiofile.read(path, {"LEVEL": ""}).jobs[0].options
-    with pytest.raises(RequestError, match="prio="):  # which nobody set is a mistake
+    with pytest.raises(RequestError, match="prio="):  # a name without a value is a mistake
         fiofile.read(path).check()
 
 
@@ -238,7 +238,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
-    """As fio itself writes it down: the same again for the same seed, elsewhere for another."""
+    """fio's own log of offsets: the same for the same seed, different for another."""
     target = tmp_path / "target"
     target.write_bytes(bytes(1 << 20))
     text = f"[a]\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=9\nwrite_iolog={tmp_path}/places\n"

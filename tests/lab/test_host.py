@@ -427,7 +427,7 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
-    # As on a terminal: the tests' parent may ignore a signal, as nohup does.
+    # Set the signal as on a terminal: the tests' parent may ignore it, as nohup does.
     with subprocess.Popen(
         ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
@@ -481,7 +481,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    # As on a terminal: the tests' parent may ignore the signal.
+    # Set the signal as on a terminal: the tests' parent may ignore it.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):

@@ -81,7 +81,7 @@ def make(folder: Path) -> None:
 
 
 def names(folder: Path, change: Callable[[machines.Qemu], machines.Qemu] | None = None) -> set[str]:
-    """The names of a small experiment's runs on the machine that is made of what is in `folder`."""
+    """Return a small experiment's run names on the machine made of the files in `folder`."""
     tools.qemu_version.cache_clear()
     tools.qemu_files.cache_clear()
     kernel = kernels.Kernel(RELEASE, folder / "vmlinuz", folder, None)
@@ -99,7 +99,7 @@ def names(folder: Path, change: Callable[[machines.Qemu], machines.Qemu] | None 
 
 
 def choose(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Have the lab use what is in `folder`."""
+    """Have the lab use the files in `folder`."""
     patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     patch.setenv("TRIAGE_CACHE", str(folder / "cache"))
     patch.setattr(guest, "FILES", folder / "guest")
@@ -250,7 +250,7 @@ def test_what_is_no_input_changes_no_name(world: Path, before: set[str], tmp_pat
 def test_a_state_is_made_again_when_the_machine_is_another(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when lockstep.c alone has changed."""
+    """Pretend that only lockstep.c has changed."""
     saves = []
 
     async def save(machine: machines.Qemu, job: machines.Job, folder: Path, state: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_program_is_compiled_again_when_a_header_of_its_is_another(
 
 @pytest.fixture
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> applications.Application:
-    """One of a script and two files, which its packages have."""
+    """An application of a script and two files from its packages."""
     monkeypatch.setattr(applications, "FOLDER", tmp_path)
     folder = tmp_path / "made"
     folder.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a user says is taken, or refused with what to do: nothing is passed over in silence."""
+"""The lab uses a user's input, or refuses it and names the remedy; it ignores nothing."""
 
 from pathlib import Path
 

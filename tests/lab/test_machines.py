@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine whose kernel dies in booting, and whether KVM is one that boots."""
+"""A machine whose kernel dies while it boots, and the test whether KVM boots it."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ from triagelab import guest, kernels, machines
 
 
 class Boots:
-    """What becomes of a machine's boots, in turn."""
+    """The results of a machine's boots, in turn."""
 
     def __init__(self, *ends: machines.GuestError | None) -> None:
         self.ends = list(ends)
@@ -73,7 +73,7 @@ def test_nothing_else_is_tried_twice(
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
-    """What to boot into on a computer that has a /dev/kvm, and a cache of its own."""
+    """A base to boot on a computer with a /dev/kvm and its own cache."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     image = tmp_path / "vmlinuz"

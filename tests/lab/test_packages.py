@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packages: what is said while they are fetched, and what becomes of a program that fails.
+"""Packages: the messages of a download, and the error of a failing program.
 
-Scripts in apt's and dpkg-deb's place stand for the distribution.
+Scripts replace apt and dpkg-deb.
 """
 
 import os
@@ -31,7 +31,7 @@ EACH = pytest.mark.parametrize(
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of what is called in the distribution's place."""
+    """The folder of these scripts."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -44,7 +44,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 #: An apt-get that knows a mirror, on which `stable-backports` is another name of new-backports.
-#: It notes each apt-get update with the sources that it is given.
+#: The script logs each apt-get update with its sources.
 MIRROR = """#!/bin/sh
 for word; do
 	case $word in -oDir::Etc::sourcelist=*) sources=${word#*=} ;; esac

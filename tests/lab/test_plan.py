@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plans: what is run, in which order, and what a run's name depends on."""
+"""Plans: the runs, their order, and the inputs of a run's name."""
 
 import json
 import re
@@ -19,7 +19,7 @@ BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base"))
 
 
 class Machine(Qemu):
-    """One of no files: test_identity.py has what determines a real one."""
+    """A machine without files; test_identity.py covers a real one."""
 
     @property
     def determines(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
 def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
     setup: plan.Setup,
 ) -> None:
-    """So that what a user cannot control, the phase of the jobs, is inside the intervals."""
+    """So the intervals include the phase of the jobs, which a user cannot control."""
     starts: dict[int, set[float]] = {}
     for run in plan.runs(replace(setup, repeats=20)):
         (start,) = re.findall(r"^START_LATER_S=([\d.]+)$", str(run.job.files["settings"]), re.M)
@@ -220,7 +220,7 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
             there.seed,
         )
         assert (here.sections, here.job) == (there.sections, there.job)
-    # What is common to all of the small matrix, and not to all of the large one.
+    # Settings that are common to all points of the small matrix, but not of the large one.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

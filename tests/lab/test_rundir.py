@@ -65,7 +65,7 @@ def test_one_has_it(folder: Path) -> None:
 
 
 def test_a_fifo_or_a_link_in_its_place_is_told_and_not_waited_for(folder: Path) -> None:
-    """/tmp is everybody's: somebody may have put there what he likes."""
+    """Any user can write to /tmp: another user may have put any file there."""
     lock, other = folder / "lock", folder / "other"
     os.mkfifo(lock)
     with pytest.raises(LabError, match="is no file"), rundir.exclusive(lock, "taken"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine whose state is to be saved or read, and QEMU does not do as it is told."""
+"""Saving and reading a machine's state with a QEMU that fails."""
 
 import asyncio
 import re

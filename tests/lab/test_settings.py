@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Settings: what a name sets, and values that make no sense."""
+"""Settings: the target of each name, and invalid values."""
 
 import pytest
 from triagelab import settings

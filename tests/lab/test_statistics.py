@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
-#: Noise of repeats, and the mean of it: rounding apart, all that figures of one scheduler do.
+#: Noise of repeats, and its mean: rounding apart, it determines all figures of one scheduler.
 NOISE: dict[str, tuple[Draw, float]] = {
     "normal": (lambda random, size: random.normal(100, 10, size), 100),
     "log-normal": (lambda random, size: np.exp(random.normal(0, 0.3, size)), np.exp(0.045)),
@@ -210,7 +210,7 @@ def test_what_can_be_nothing_is_never_below_it() -> None:
 
 
 def chance(t: float) -> float:
-    """Of a Student's t of 2 degrees of freedom as far from 0: it has a closed form."""
+    """The chance of a value as far from 0 in Student's t of 2 degrees of freedom: a closed form."""
     return float(1 - t / (t * t + 2) ** 0.5)
 
 
@@ -353,7 +353,7 @@ def test_what_values_cannot_tell_is_not_claimed() -> None:
     assert alone(compare(base, far, 1 / 64)).verdict == LOWER
     found = compare(close, base, 1 / 64)
     assert found and found.ci95 and found.ci95[0] < 1 < found.ci95[1]
-    # What a step says of the spread is enough to tell in a whole report.
+    # The spread that a step implies suffices for a verdict in a whole report.
     wide = compare(far, base, 1 / 64)
     assert wide
     assert {found.verdict for found in judged([wide] * 300)} == {HIGHER}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guards: finished runs survive any stop of a study, and resuming gives the same rows.
 
-A program in place of QEMU stands for the guests, which are not the subject here.
+A program replaces QEMU, because these tests are not about guests.
 """
 
 import contextlib
@@ -211,7 +211,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # Both schedulers' lines; heat and P99 of both; both distributions; both bars.
+        # The page has both schedulers' lines, heat and P99, distributions and bars.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 

@@ -64,7 +64,7 @@ def test_every_row_is_there_once(found: dict[str, Any]) -> None:
         for metric in JOB_METRICS
     }
     wanted |= {("none", "{'alone': True}", "database_sim", metric) for metric in JOB_METRICS}
-    # Of 300 and 180 requests there is no P99.9.
+    # 300 and 180 requests give no P99.9.
     wanted -= {(name, "{}", "database_sim", "p999_us") for name in ("none", "mq-deadline", "kyber")}
     assert wanted <= set(keys)
     assert ("none", "{}", "database_sim", "p999_us") not in keys
@@ -105,7 +105,7 @@ def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
     environment = samples.read_environment(out)
     table = samples.collect(out)
     a_bin = {"none": 127.0, "kyber": 128.0}
-    wobble = 1 + pl.col("repeat") / 10000  # what is constant tells nothing of its spread
+    wobble = 1 + pl.col("repeat") / 10000  # a constant tells nothing about its spread
     told = table.with_columns(value=pl.col("scheduler").replace_strict(a_bin) * wobble)
     told = told.with_columns(
         value=pl.when(pl.col("metric") == "mean_us", pl.col("scheduler") == "none")
@@ -154,7 +154,7 @@ def test_a_row_says_how_many_requests_it_rests_on(found: dict[str, Any]) -> None
 
 
 def test_a_percentile_that_one_repeat_has_too_few_requests_for_is_left_out(tmp_path: Path) -> None:
-    """Its mean would be that of the other repeats alone."""
+    """Otherwise the mean would be that of the other repeats alone."""
 
     def few(point: dict[str, Any], scheduler: str, job: str, load: Load) -> Load:
         return dataclasses.replace(load, iops=99.0) if job == "database_sim" else load

@@ -44,6 +44,6 @@ echo 1024 > $CONFIG/ssd/page_kib 2> /dev/null && fail "page_kib=1024 was accepte
 echo 64 > $CONFIG/ssd/map_kib
 echo 1 > $CONFIG/ssd/power || fail "2 MiB of buffer are enough"
 
-# What is on cannot change, but for the rates of faults.
+# A device that is on keeps its settings, except the rates of faults.
 refused ssd size 1 "size cannot change while power is on" "Device or resource busy"
 echo 1000 > $CONFIG/ssd/error_ppm || fail "error_ppm cannot change while power is on"

@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# load REQUESTS: random reads; how many failed, and of which error.
+# load REQUESTS: read at random; print the number of failures by error.
 load() {
 	fio --filename=/dev/disk --direct=1 --minimal --output=/tmp/fio --name=load \
 		--rw=randread --bs=4k --ioengine=io_uring --iodepth=16 --number_ios="$1" \

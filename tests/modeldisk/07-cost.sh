@@ -33,8 +33,8 @@ busy() {
 	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
 }
 
-# cost DEVICE OPTION...: sets cost, instructions a request. The difference of a long and a
-# short run is free of what it takes to start fio.
+# cost DEVICE OPTION...: sets cost, instructions a request. The difference of a long and a short run
+# excludes fio's start.
 cost() {
 	disk=$1
 	shift

@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# Of this block's 24 KiB the first 8 are the last that are kept of 8 MiB.
+# The first 8 of this block's 24 KiB are the last of the 8 MiB that are kept.
 ACROSS="24576 341"
 BEHIND="8192 1024"
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What the in-guest tests of modeldisk share; each sources it first. For busybox sh.
+# Functions for the in-guest tests of modeldisk; each sources this file first. The shell is
+# busybox's sh.
 
 set -eu
 
 CONFIG=/sys/kernel/config/modeldisk
 STATS=/sys/kernel/debug/modeldisk
 
-# What a healthy kernel never says.
+# Messages that a healthy kernel never prints.
 BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
 BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
@@ -36,7 +37,7 @@ device() {
 	[ -b "/dev/$_name" ] || fail "there is no /dev/$_name"
 }
 
-# limit NAME FILE: what the block layer says of a device.
+# limit NAME FILE: the block layer's limit of a device.
 limit() {
 	cat "/sys/block/$1/queue/$2"
 }
@@ -46,7 +47,7 @@ stat() {
 	awk -v key="$2" '$1 == key { print $2 }' "$STATS/$1/stats"
 }
 
-# Every test ends here. One that did not fail must be able to leave no trace.
+# Every test ends here. Any other test must be able to remove all traces.
 _finish() {
 	_status=$?
 	trap - EXIT

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The models of kernel/modeldisk against closed forms, in user space, under sanitizers.
 
-Each test takes a device apart until one formula says what it must do, and asks for that
-within 3 %. `simulate.c` also fails, here and everywhere, if a model completes a command
-at another time than the one it told its driver to come back at.
+Each test reduces a device until one formula predicts its figures, and demands them within 3 %.
+`simulate.c` also fails, here and everywhere, if a model completes a command at another time than
+the one it told its driver to come back at.
 """
 
 import math
@@ -29,7 +29,7 @@ def near(expected: float) -> Any:
     return pytest.approx(expected, rel=WITHIN)
 
 
-# Flash: a device with nothing in the way of what is measured.
+# Flash: a device that adds nothing to the measured part.
 PLAIN_FLASH = {
     "cmd_ns": 0, "ctrl_ns": 0, "bus_mbps": 100_000, "slots": 256, "dies": 16, "page_kib": 16,
     "read_ns": 50_000, "program_kib": 64, "program_ns": 640_000, "map_kib": 4,
@@ -134,7 +134,7 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
         "a:write:sequential:65536:1:limit=640",
         **settings | {"time_ms": 2100},
     )
-    # By 2 s everything has been idle for long: all 64 MiB are clean but what came after.
+    # By 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
@@ -201,7 +201,7 @@ def test_flash_slots_full_of_writes_keep_reads_out(
     settings = PLAIN_FLASH | {"slots": slots, "buffer_kib": 2048}
     jobs = [f"w:write:random:65536:{writes}", "r:read:random:4096:1"]
     found = simulate("flash", *jobs, time_ms=3000, warmup_ms=1000, **settings)
-    # It takes its turn behind all that was submitted before, at the pace of programs.
+    # The command takes its turn behind all earlier ones, at the pace of programs.
     assert found["r"]["mean_ns"] == near((writes - slots) * 65536 / (16 * 65536 / 640e-6) * 1e9)
 
 
@@ -348,8 +348,8 @@ def test_hdd_sequential_writes_one_by_one_without_cache_miss_a_turn_each(
 
 
 def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
-    # Two sequential readers a third of the disk apart. Each seek and turn fetches what is
-    # asked for and, while the host thinks, what comes next: the second of two is a hit.
+    # Two sequential readers a third of the disk apart. Each seek and turn fetches the requested
+    # data and, while the host thinks, the data after it: the second of two is a hit.
     jobs = [f"s{i}:read:sequential:65536:1:offset={i * (80 << 30)}" for i in range(2)]
     with_ahead = simulate("hdd", *jobs, time_ms=10_000)
     without = simulate("hdd", *jobs, time_ms=10_000, readahead_kib=0)
@@ -377,7 +377,7 @@ def test_hdd_nearest_by_seek_saves_seeks_and_no_rotation(simulate: Simulator, de
     found = simulate(
         "hdd", f"a:read:random:4096:{depth}", time_ms=300_000, queue_rule=1, **PLAIN_HDD | curve
     )
-    # What comes when another has ended finds the arm on its way: one fewer to choose from.
+    # A request that comes at another's end finds the arm on its way: one fewer to choose from.
     wanted = nearest_by_seek(depth - 1, lambda share: seek_ns(share, 1e6, 13.58e6, 0.3))
     done = found["a"]["ios"]
     assert found["stats"]["seek_ns"] / done == near(wanted)

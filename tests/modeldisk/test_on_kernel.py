@@ -22,7 +22,7 @@ LIMIT_S = 400.0
 
 @dataclass(frozen=True)
 class Case:
-    """One property somewhere."""
+    """A property to check in a machine."""
 
     check: verify.Check
     place: verify.Place
@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
 
 @dataclass(frozen=True)
 class Guest:
-    """A job, where it runs, and what it leaves."""
+    """A job, its machine, and its output."""
 
     files: dict[str, Path | str]
     place: verify.Place

@@ -19,16 +19,16 @@ from triagelab import tools
 
 from tests.packaging.system import make, of_next_version
 
-#: What the package's users have, beside it.
+#: The packages of a user's system, beside Triage's.
 PACKAGES = (
     "systemd-sysv,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
     "dkms,pahole,python3-minimal,python3,make"
 )
 _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
-#: One boot may take this long, on a computer that does other things too.
+#: The longest time of one boot, on a busy computer.
 LIMIT_S = 1500
 
-#: The one thing that differs from a stock system: it tells a serial port what it sees.
+#: The only difference from a stock system: a service reports its findings to a serial port.
 UNIT = """\
 [Unit]
 Description=Tell what this boot is like
@@ -89,7 +89,7 @@ RULES = {
 
 
 def call(*command: object, cwd: Path | None = None) -> str:
-    """Run a program to its end; return what it said."""
+    """Run a program to its end; return its output."""
     done = subprocess.run(
         [*map(str, command)],
         cwd=cwd,
@@ -117,7 +117,7 @@ def system(folder: Path) -> Path:
         raise SystemExit("error: this is no Debian with a mirror to make a system from")
     part = folder / "root.part"
     shutil.rmtree(part, ignore_errors=True)
-    # In namespaces of its own, so that what it mounts is gone however it ends.
+    # Run it in its own namespaces, so that its mounts are gone however it ends.
     debootstrap = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}"]
     call(*_APART, *debootstrap, release[1], part, mirror[1])
     part.rename(root)
@@ -133,7 +133,7 @@ def install(root: Path, package: Path) -> None:
 
 
 def boot(root: Path, folder: Path, look: str | None) -> list[str]:
-    """Boot the system with a script, or what is on the disk again; return what it told."""
+    """Boot the system with a script, or again with the one on the disk; return its report."""
     image = folder / "disk.img"
     if look is not None:
         (root / "root/look").write_text(look)
@@ -180,7 +180,7 @@ def boot(root: Path, folder: Path, look: str | None) -> list[str]:
 
 
 def state(when: str, scsi: str, nvme: str, root: str, module: str) -> list[str]:
-    """Return what a boot should tell."""
+    """Return the expected report of a boot."""
     return [
         *(
             f"{when} {disk} {has}"
@@ -191,7 +191,7 @@ def state(when: str, scsi: str, nvme: str, root: str, module: str) -> list[str]:
 
 
 def expect(what: str, told: list[str], wanted: list[str]) -> bool:
-    """Say whether a boot told what it should; if not, both."""
+    """Print whether a boot's report is as expected; if not, print both."""
     if told == wanted:
         print(f"{what}: as it should be")
         return True

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A copy of this computer's system, over which a package may be installed, with disks of the
-test's own. It is an overlay in a mount namespace, so nothing of it is left when it ends.
+test's own. It is an overlay in a mount namespace, so it leaves nothing behind.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 
-#: As PID 1 of its namespace, so that put-back finds a system, not a folder with one.
+#: It runs as PID 1 of its namespace, so that put-back finds a running system.
 _ENTER = """
 set -e
 mkdir "$1/mount"
@@ -66,7 +66,7 @@ class System:
             (sys / place / name).symlink_to(f"{'../' * len(Path(place).parts)}devices/fake/{name}")
 
     def scheduler(self, name: str) -> str:
-        """Return what a disk's file says: a choice leaves there what was written."""
+        """Return a disk's file: it has the last choice as written."""
         return (self.folder / "sys/block" / name / "queue/scheduler").read_text().strip()
 
     def give(self, script: str, binds: Iterable[Path] = ()) -> str:
@@ -119,7 +119,7 @@ def copied(folder: Path) -> Path:
 
 
 def of_next_version(target: str, folder: Path) -> Path:
-    """Return the folder of what a target makes from the same source with a newer version."""
+    """Return the folder of a target's packages from the same source with a newer version."""
     source = copied(folder / "source")
     header = source / "kernel/triage/version.h"
     header.write_text(re.sub('VERSION ".*"', f'VERSION "{NEXT}"', header.read_text()))

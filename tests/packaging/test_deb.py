@@ -75,7 +75,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     system = System.make(tmp_path / "system")
     system.add_disk("sda", "none mq-deadline kyber [triage]")
-    # sdb is chosen by a rule; udev remembers what it had.
+    # A rule chooses sdb; udev remembers its former scheduler.
     system.add_disk("sdb", "none mq-deadline kyber [triage]")
     (newer,) = of_next_version("deb", tmp_path).glob("*.deb")
     modules = f"/lib/modules/{kernel.release}"

@@ -19,7 +19,7 @@ UNIFDEF = tools.Tool("unifdef", "unifdef")
 def patch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tools.require([UNIFDEF, tools.PERL, tools.Tool("git", "git"), tools.Tool("patch", "patch")])
     out = tmp_path_factory.mktemp("patch")
-    # It ends with an error where checkpatch has something to say.
+    # The target fails if checkpatch reports anything.
     make("kernel-patch", out, f"TREE={kernels.excerpt()}")
     (patch,) = out.glob("*.patch")
     assert patch.name.endswith(f"-linux-{kernels.DEFAULT_SERIES}.patch")

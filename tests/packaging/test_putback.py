@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""put-back gives each disk what it had, or what the kernel gives a new one."""
+"""put-back gives each disk its former scheduler, or the kernel's choice for a new one."""
 
 import asyncio
 import os

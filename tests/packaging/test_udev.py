@@ -18,7 +18,7 @@ CHOICE = 'SUBSYSTEM=="block", ENV{TRIAGE}="1"\n'
 
 
 def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> str:
-    """Have udev handle an event of a disk under our rules alone; return what it said."""
+    """Have udev handle an event of a disk under our rules alone; return its output."""
     tools.require([UDEVADM])
     return system.give(
         f"""

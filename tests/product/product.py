@@ -56,7 +56,7 @@ def blocks(kind: str, document: str) -> list[str]:
 
 
 def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Path) -> Path:
-    """Run a script about `sdX` in a guest with a built scheduler; return what it leaves."""
+    """Run a script about `sdX` in a guest with a built scheduler; return its output."""
     files: dict[str, Path | str] = {
         "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
         f"build/{kernel.release}/{module.name}": module,

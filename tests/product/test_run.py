@@ -185,7 +185,7 @@ def test_killed_it_leaves_no_qemu_behind(tmp_path: Path, job: Path) -> None:
 
 
 def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
-    # Only under kyber: the job crashes the kernel at once.
+    # Under kyber alone the job crashes the kernel at once.
     crash = (
         "exec_prerun=grep -q '[[]kyber' /sys/block/nullb0/queue/scheduler "
         "&& echo c > /proc/sysrq-trigger || true"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The protocol of triage's core, explored: core.pml says what is checked, and how.
+"""Explore the protocol of triage's core; core.pml describes the properties and the method.
 
 Spin looks at each order in which CPUs can go on, and at each value that a weak memory can
 give them. A scenario must hold as it is, and must fail with a flaw in it.
@@ -15,7 +15,7 @@ from triagelab import modules, tools
 
 MODEL = Path(__file__).with_name("core.pml")
 SPIN = tools.Tool("spin", "spin")
-#: Each takes at most a few million states; what the names stand for is in core.pml.
+#: Each takes at most a few million states; core.pml explains the names.
 SCENARIOS = {
     "drained-by-another": {"URGENT": 2, "MERGERS": 1},
     "held-behind-bulk": {"URGENT": 1, "BULK": 1, "BUSY": 1, "MERGERS": 1},
@@ -37,7 +37,7 @@ class Flaw:
     rule: int
 
 
-#: By the rule of core.c that each breaks.
+#: Flaws, each with the rule of core.c that it breaks.
 FLAWS = {
     "DRAIN_UNSEEN": Flaw("drained-by-another", 1),
     "DRAIN_WITHOUT_BARRIER": Flaw("drained-by-another", 1),

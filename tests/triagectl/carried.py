@@ -18,7 +18,7 @@ import encodings.utf_8, encodings.ascii, encodings.unicode_escape, encodings.lat
 import contextlib, subprocess, traceback, triagectl.command, runpy
 print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\\n")
 """
-#: How the guest runs in_guest.py, which calls the command.
+#: The guest's call of in_guest.py, which calls the command.
 COMMAND = (
     "LD_LIBRARY_PATH=/job/python/shared PYTHONHOME=/job/python "
     "/job/python/python -s -B /job/in_guest.py"
@@ -26,7 +26,7 @@ COMMAND = (
 
 
 def files(scratch: Path) -> dict[str, Path]:
-    """All of it by its name in a job; modules are compiled, as that takes a guest seconds."""
+    """Return the command's files by name in a job, compiled: a guest needs seconds for that."""
     python = Path(sys.executable).resolve()
     listed = subprocess.run(
         [python, "-I", "-c", _LIST, PACKAGE.parent], check=True, capture_output=True, text=True
@@ -47,7 +47,7 @@ def files(scratch: Path) -> dict[str, Path]:
             shared += tools.libraries(path)
         else:
             found |= _compiled(name, path, scratch)
-    # By its presence Python finds its home.
+    # Python finds its home by this file.
     marker = scratch / "lib-dynload"
     marker.touch()
     found[f"python/lib/{version}/lib-dynload/here"] = marker

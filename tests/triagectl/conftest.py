@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the command's tests share."""
+"""Fixtures of the command's tests."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs in a guest: loads, and what the command says of them, into the folder `out`.
+"""Runs in a guest: writes loads' figures and the command's output to the folder `out`.
 
 All in one process, as a Python takes a guest long to start.
 """
@@ -24,7 +24,7 @@ SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptiv
 READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
 BULK = "--name=bulk --bs=32k --iodepth=8 --rate_iops=700 --prioclass=3"
 
-#: For each case: scheduler, settings, the victim's job, the others'.
+#: For each case: the scheduler, its settings, the victim's job, the other jobs.
 CASES = {
     "depth": ("none", "", "--bs=4k --iodepth=1", "--bs=128k --iodepth=64"),
     "tag": (
@@ -68,7 +68,7 @@ def end(load: "subprocess.Popen[bytes]") -> None:
 
 
 def ctl(words: str, output: str) -> None:
-    """Give a command, and keep what it prints."""
+    """Run a command, and keep its output."""
     print(f"triagectl {words}", flush=True)
     with (OUT / output).open("w") as file, contextlib.redirect_stdout(file):
         status = command.main(words.split())

@@ -4,7 +4,7 @@
 import struct
 from collections.abc import Sequence
 
-#: As 6.12 has them, but for what is not read.
+#: The formats of 6.12, without fields that are not read.
 FORMAT = """\
 name: block_rq_issue
 ID: {id}
@@ -32,7 +32,7 @@ def event(of: int, pid: int, dev: int, sector: int, comm: bytes, delta: int = 0)
 
 
 def long_event(of: int, sector: int, length: int, delta: int) -> bytes:
-    """An event whose length does not fit into its header."""
+    """An event with a length that does not fit into its header."""
     data = struct.pack("=HHiIIQ", of, 0, 1, 2, 0, sector).ljust(length, b"\0")
     return struct.pack("=II", delta << 5, length + 4) + data
 

@@ -48,7 +48,7 @@ def cause(
 
 
 def alone(count: int = 20) -> list[Request]:
-    """What the device takes for a request with nothing beside it: 0.1 ms."""
+    """The device's time for a lone request: 0.1 ms."""
     return [request(OTHER, 900 + n, 900 + n, 900 + n, 900.1 + n) for n in range(count)]
 
 
@@ -100,7 +100,7 @@ def test_a_limit() -> None:
 
 @pytest.mark.parametrize("part", ["device", "queue", "tag"])
 def test_a_stalled_device(part: str) -> None:
-    """It stalls from 100 to 400 ms, with requests inside."""
+    """The device stalls from 100 to 400 ms, with requests inside."""
     stuck = [request(OTHER, 99, 99, 99.5, 400 + n / 10) for n in range(10)]
     times = {
         "device": (100, 100, 100, 400),

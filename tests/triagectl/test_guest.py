@@ -29,7 +29,7 @@ modprobe gatedisk
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the guest leaves."""
+    """The guest's output."""
     folder = tmp_path_factory.mktemp("guest")
     scratch = tmp_path_factory.mktemp("compiled")
     kernel = kernels.find(kernels.DEFAULT_SERIES)

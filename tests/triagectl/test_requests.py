@@ -9,7 +9,7 @@ DEV, PART = 8 << 20, 8 << 20 | 1
 
 
 class Log:
-    """A matcher, and what it told."""
+    """A matcher and its reports."""
 
     def __init__(self) -> None:
         self.done: list[Request] = []

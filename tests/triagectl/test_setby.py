@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who set a scheduler: the prepared cases, and udev's and tuned's files as they read them."""
+"""The origin of a scheduler: the prepared cases, and udev's and tuned's files as they read them."""
 
 import os
 
@@ -143,7 +143,7 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         (f'ENV{{ID_BUS}}=="usb", {CHOOSE}', []),
         (f'KERNELS=="host0", ATTRS{{model}}=="X*", {CHOOSE}', [("bfq", True)]),
         (f'KERNELS=="host0", ATTRS{{model}}=="Y*", {CHOOSE}', []),
-        # Both must hold for one device above.
+        # One device above must match both.
         (f'KERNELS=="0000:00:1f.2", ATTRS{{model}}=="X*", {CHOOSE}', []),
         (f'ACTION=="remove", {CHOOSE}', []),
         (f'TEST=="queue/scheduler", {CHOOSE}', [("bfq", True)]),

@@ -265,7 +265,7 @@ def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
     system = System()
     other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
     before = wayback.current(loop)
-    # With what it grants the process to put back by itself, 3 s are left.
+    # Less the time in which the process may restore the disk itself, 3 s are left.
     with wayback.kept(system, loop, other, 3 - wayback.GRACE_S):
         wayback.choose(loop, other)
         wait_for("as before", lambda: wayback.current(loop) == before)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints what triage's controller makes of modelled loads, a line each: what bulk has, as a
- * part of what it has unlimited, and the reader's latency in the drive; mean, least and
- * most of several runs. make -C kernel knee says with which constants.
+ * Prints the result of triage's controller for modelled loads, a line each. Columns: bulk's
+ * throughput as a share of its unlimited throughput, and the reader's latency in the drive;
+ * mean, least and most of several runs. make -C kernel knee lists the constants.
  *
  * Without an argument, which is the exchange rate: of fixed budgets, one run each; IOPS,
  * P50, the mean of the slowest eighth, and P99, beside reads and beside writes.

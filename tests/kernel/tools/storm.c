@@ -12,9 +12,9 @@
  *	process KEY=VALUE ...		some equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
- * Data: each sector that is written says which it is, and its block's generation. For
- * each block the oldest and newest generation that may be there are known, to all
- * processes; a read must find one between these.
+ * Data: each sector that is written says which it is, and its block's generation. All
+ * processes know the oldest and newest generation that each block may have; a read must
+ * find one between these.
  *
  * Exit status: 0, all is well; 1, it is not; 2, the plan makes no sense.
  */
@@ -60,7 +60,7 @@ enum {
 	FIRST_PID = 1000,
 	LAST_PID = 32000,
 	POLL_MS = 20,
-	/* Nothing of the device's is done for so long, though a request waits. */
+	/* The device completes nothing for so long, though a request waits. */
 	STUCK_MS = 500,
 	/* With no more disturbances everything ends within this. */
 	CALM_MS = 20000,
@@ -88,7 +88,7 @@ struct work {
 	uint64_t seed;
 };
 
-/* What all processes know of a block. Generation 0: it was never written. */
+/* A block's state, shared by all processes. Generation 0: it was never written. */
 struct block {
 	_Atomic uint32_t last;		/* generation given out */
 	_Atomic uint32_t oldest;	/* that may be there */
@@ -158,7 +158,7 @@ static uint32_t below(uint64_t *state, uint32_t bound)
 	return (draw(state) >> 32) * bound >> 32;
 }
 
-/* Say what is wrong; main() ends everything. */
+/* Report an error; main() ends all processes. */
 static void __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
 {
 	char text[256];
@@ -224,7 +224,7 @@ static void prepare(struct request *r)
 			sector->generation = r->generation[i];
 		}
 	}
-	/* What a read leaves alone must not be right by chance. */
+	/* Data that a read leaves alone must not be right by chance. */
 	if (r->op == READ)
 		for (s = 0; s < r->blocks * SECTORS; s++)
 			r->data[s].magic = ~0ull;
@@ -274,7 +274,7 @@ static void begin(struct request *r, uint32_t process)
 	atomic_store(&r->slot->since_ns, now_ns());
 }
 
-/* Called once for each request, with what the kernel said. */
+/* Called once for each request, with the kernel's result. */
 static void end(struct request *r, long long result, bool buffered)
 {
 	const uint64_t since = atomic_exchange(&r->slot->since_ns, 0);
@@ -292,7 +292,7 @@ static void end(struct request *r, long long result, bool buffered)
 		;
 	atomic_fetch_add(&shared->requests, 1);
 
-	/* What fails in part is told by how much was done. */
+	/* A partial failure returns the length that was done. */
 	if (!done && !((result == -EIO || (result >= 0 && result < wanted)) && may_fail) &&
 	    !(result == -ENOMEM && may_lack_memory) &&
 	    /* The page cache is in use by another discard. */
@@ -306,7 +306,7 @@ static void end(struct request *r, long long result, bool buffered)
 	for (i = 0; i < r->blocks; i++) {
 		struct block *b = &shared->blocks[r->block + i];
 
-		/* What is only cached may be lost later, when writing it back fails. */
+		/* Cached data may be lost later, when its write-back fails. */
 		if (done && !(buffered && may_fail))
 			atomic_store(&b->oldest, r->generation[i]);
 		atomic_store(&b->busy, false);
@@ -332,7 +332,7 @@ static enum op draw_op(struct worker *w)
 	return op;
 }
 
-/* Returns false if the blocks are another's, who writes them. */
+/* Returns false if another process is writing the blocks. */
 static bool choose(struct worker *w, struct request *r)
 {
 	const struct work *work = w->work;
@@ -411,7 +411,7 @@ static void work_sync(struct worker *w)
 	while (goes_on(w)) {
 		if (choose(w, r))
 			end(r, carry_out(w, r), w->work->buffered);
-		/* What is cached is read from the disk again. */
+		/* Drop cached data, so that reads go to the disk again. */
 		if (w->work->buffered && !below(&w->random, 8))
 			posix_fadvise(w->fd, 0, 0, POSIX_FADV_DONTNEED);
 		pause_now_and_then(w);
@@ -480,7 +480,7 @@ static void work_async(struct worker *w)
 
 				if (errno != EAGAIN && !may_lack_memory)
 					err(2, "io_submit");
-				/* It never began. */
+				/* The request never began. */
 				idle[nr_idle++] = (struct request *)(uintptr_t)refused->aio_data;
 				end(idle[nr_idle - 1], -ENOMEM, false);
 				n = 1;
@@ -801,7 +801,7 @@ static void restore_tunables(void)
 		put(tunables[i].path, tunables[i].value);
 }
 
-/* What a tunable does not take it refuses. */
+/* A tunable may refuse the value. */
 static void act_tunables(struct disturbance *d)
 {
 	const struct tunable *t = &tunables[below(&d->seed, nr_tunables ?: 1)];
@@ -851,7 +851,7 @@ static void act_sysfs(struct disturbance *d)
 		poll_file(path);
 }
 
-/* One of the allocations fails that choosing the scheduler takes. */
+/* Let one allocation fail in a choice of the scheduler. */
 static void act_allocations(struct disturbance *d)
 {
 	choose_scheduler("none");
@@ -1013,7 +1013,7 @@ static void tell_requests(void)
 	printf("  %u requests wait\n", told);
 }
 
-/* What the CPUs passed last, before anything else makes them pass more. */
+/* Keep the CPUs' last points, before any other work adds more. */
 static void keep_last(void)
 {
 	static bool kept;
@@ -1083,7 +1083,7 @@ static void check_audit(void)
 	poll_file(path);
 }
 
-/* Whether disturbances have come to their end: one may wait for a request. */
+/* Return whether all disturbances have ended: one may wait for a request. */
 static bool disturbances_end(uint64_t until_ns)
 {
 	uint32_t i;
@@ -1129,7 +1129,7 @@ int main(int argc, char **argv)
 	    disturbances_end(now_ns() + CALM_MS * 1000000ull * slow)) {
 		if (left)
 			keep_last();
-		/* Nothing is limited any more. */
+		/* Remove all limits. */
 		restore_tunables();
 		left = await(left, now_ns() + CALM_MS * 1000000ull * slow);
 		if (left && !atomic_load(&shared->failed))

@@ -34,7 +34,7 @@ class Release:
 
 
 def releases(text: str) -> list[Release]:
-    """Return what the changelog has, newest first."""
+    """Return the changelog's entries, newest first."""
     parts = HEADING.split(text)[1:]
     return [
         Release(version, datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00"), items(body))

@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-#: What completes an argument, by the name that its help gives it. The shell adds the word so far.
+#: The completion of an argument, by its name in the help. The shell adds the word so far.
 VALUES = {
     "DISK": 'compgen -W "$(ls /sys/block)"',
     "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
@@ -40,7 +40,7 @@ class Commands:
 
 
 def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return what a command line may have, without the commands and what no help shows."""
+    """Return the arguments of a command line, without the commands and hidden options."""
     return [
         action
         for action in parser._actions
@@ -75,7 +75,7 @@ def described(action: argparse.Action) -> list[str]:
 
 
 def vars_of(action: argparse.Action) -> dict[str, object]:
-    """Return what a help text may refer to, as argparse has it."""
+    """Return the values that a help text may refer to, as argparse has them."""
     return {"default": action.default, "metavar": action.metavar, "prog": "triagectl"}
 
 

@@ -34,7 +34,7 @@ FEATURES = {
     "RQF_ELVPRIV": ("include/linux/blk-mq.h", r"\bRQF_ELVPRIV\b"),
     "blk_queue_rot": ("include/linux/blkdev.h", r"\bblk_queue_rot\("),
 }
-#: What a tree always has, or never.
+#: Options that a tree always has, or never.
 FIXED = ("-D__KERNEL__", "-USTORM")
 
 #: Macros of iosched.h that make a function. Here the function stands in their place.
@@ -59,7 +59,7 @@ No disk has it by default.
 
 
 class TreeError(Exception):
-    """Raised where the tree is not what the patch is for; the message says what to do."""
+    """Raised if the patch does not fit the tree; the message says what to do."""
 
 
 def read(path: Path) -> str:

@@ -19,7 +19,7 @@ struct tg_shard;
 /**
  * struct tg_flow - queued requests of one submitter, class and kind on one shard
  * @turn: on a list of its class while it has requests, else on tg_flows.idle
- * @node: in its bucket, while it belongs to somebody
+ * @node: in its bucket, while it belongs to a submitter
  * @key: see tg_flow_key(); unique
  * @fifo: requests, oldest first
  * @sorted: the same by sector, on rotational devices
@@ -82,7 +82,7 @@ struct tg_arrivals {
  * @arrivals: all its requests in @sparse and @backlog
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
  * @queued: number of requests in @sparse and @backlog
- * @owed: what it lacks of its guaranteed share, in ns of the device's time
+ * @owed: the missing part of its guaranteed share, in ns of the device's time
  * @sparse_had: cost of sparse requests since the backlog's last turn, in ns
  * @inserted: requests that came, in all
  * @reasons: requests dispatched, by reason
@@ -114,8 +114,8 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests of @owner with @flags: what somebody waits for
- * by its flags does not queue behind its submitter's bulk.
+ * Return the key of the flow for requests of @owner with @flags: a request that a process
+ * waits for, by its flags, does not queue behind its submitter's bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {

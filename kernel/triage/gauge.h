@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the device has of a shard: counted as it goes, and as it comes back. */
+/* A shard's requests in the device, counted as they go and as they come back. */
 #ifndef TG_GAUGE_H
 #define TG_GAUGE_H
 
@@ -13,7 +13,7 @@
  * sum of TG_GAUGE_ONE + cost over requests, so one addition counts both number and cost.
  */
 struct tg_gauge {
-	u64 sent;			/* guarded by the shard's lock; read by anybody */
+	u64 sent;			/* guarded by the shard's lock; reads need none */
 	atomic64_t back;		/* added to by completions */
 };
 
@@ -25,7 +25,10 @@ static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 {
 	const u64 back = atomic64_read(&gauge->back);
 
-	/* A request comes back after it was sent: in this order the sum is never negative. */
+	/*
+	 * A request comes back after it was sent: read in this order, the difference is
+	 * never negative.
+	 */
 	smp_rmb();
 	return READ_ONCE(gauge->sent) - back;
 }
@@ -35,7 +38,7 @@ static inline u32 tg_gauge_count(const struct tg_gauge *gauge)
 	return tg_gauge_inside(gauge) >> TG_GAUGE_SHIFT;
 }
 
-/* Return the cost of what is inside, in ns. */
+/* Return the cost of the requests inside, in ns. */
 static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
 {
 	return tg_gauge_inside(gauge) & TG_GAUGE_COST;
@@ -45,7 +48,7 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * struct tg_device - the device, as one shard uses it
  * @bulk: bulk in the device
  * @urgent: urgent requests in the device
- * @work: all that the device was given, by enum tg_op; also read without the lock
+ * @work: all requests dispatched to the device, by enum tg_op; also read without the lock
  * @fewest: least number of requests in the device since costs were learnt last; ditto
  * @tick: jiffies when the last request was sent
  * @samples: urgent requests that were timed in that tick

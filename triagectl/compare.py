@@ -12,7 +12,7 @@ BLOCKS = 6
 _RESAMPLES = 1000
 #: Several figures are compared at once: with 95 % one in twenty would differ by chance.
 _CONFIDENCE = 0.99
-#: Less than this is no reason to change a machine.
+#: A smaller change is no reason to change a machine's settings.
 _MATTERS = 0.05
 
 

@@ -187,7 +187,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
         path.parent.mkdir(mode=0o755, exist_ok=True)
         scratch.write_text(json.dumps(state))
         ready_file(system, disk.name).unlink(missing_ok=True)
-        # A link, not a rename: of two at one time one fails.
+        # A link, not a rename: if two processes try at one time, one fails.
         os.link(scratch, path)
     except FileExistsError:
         raise RequestError(f"another trial runs on {disk.name}: wait for its end") from None
@@ -274,7 +274,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
 
 def keep(system: System, name: str) -> int:
     """Do a keeper's work: wait for the end of a try, then restore the disk."""
-    # Ends of sessions and terminals are no reason to leave a disk as it is.
+    # Ignore these signals: the disk must be restored after the session or the terminal ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     state = pending(system, name)

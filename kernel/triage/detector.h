@@ -9,11 +9,13 @@
 
 #include "pure.h"
 
-/* A reader that skips so much, metadata or a hole, still reads on; also backwards. */
+/* A reader that skips this much (metadata, a hole) still reads on; also backwards. */
 #define TG_DETECTOR_GAP 512	/* sectors */
-/* So many requests turn the verdict. */
+/* This many requests turn the verdict. */
 #define TG_DETECTOR_SURE 4
-/* A flow that reads on for so long is a stream: a disk reads it in the time of a seek. */
+/*
+ * A flow that reads on for this length is a stream: a disk reads it in the time of a seek.
+ */
 #define TG_DETECTOR_STREAM 2048	/* sectors */
 
 /**

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Once(argparse.Action):
-    """Store what is given; refuse an option that is given twice, or with nothing."""
+    """Store an option's value; refuse an option that is given twice, or without a value."""
 
     def __call__(
         self,
@@ -60,7 +60,7 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that passes over nothing in silence: commands have such parsers too."""
+    """A parser that ignores nothing in silence; commands have such parsers too."""
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)

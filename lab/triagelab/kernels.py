@@ -290,7 +290,7 @@ def source(series: str) -> Path:
 
 
 def excerpt() -> Path:
-    """Return what checks need of the default series' source: style checker, block layer."""
+    """Return the default series' source that checks need: style checker, block layer."""
 
     def fetch(folder: Path) -> None:
         tools.require([tools.XZ])

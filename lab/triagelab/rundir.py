@@ -207,7 +207,7 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write down what only finished runs can tell: the settings of the device in all of them."""
+    """Write the device's settings in all runs, which only finished runs report."""
     if len({run.device.name for run in planned}) > 1:
         return  # each run has them for its own device
     environment = samples.read_environment(out)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Storms: a seed makes a plan, a guest of `sim` carries it out, and each failure replays.
 
-A plan is a text, a part a line: groups of processes and what disturbs them. Every random
-number in it, in the guest's program, in its disk and of its CPUs' delays comes from the
-seed, and the machine repeats to the last instruction; so the seed is the failure.
+A plan is a text with a part in each line: groups of processes, and disturbances. All random numbers
+come from the seed: the plan's, the program's, the disk's and the CPU delays'. The machine repeats
+to the last instruction, so a seed reproduces its failure.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Plan:
 
     storm  parameters of kernel/storm
     tags   of the scheduler; 0: as many as it has
-    parts  lines for the guest's program, each of which can be left out
+    parts  lines for the guest's program, each of which is optional
     ms     how long the load may go on
     """
 

@@ -58,7 +58,7 @@ static u32 bounded(double ns)
 	return ns < TG_COST_MIN ? TG_COST_MIN : ns > TG_COST_MAX ? TG_COST_MAX : ns;
 }
 
-/* @noise: by how much windows are off, in % */
+/* @noise: error of windows, in % */
 static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, double within)
 {
 	static const char *const names[] = { "of a read", "of a write", "of another" };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: which flows triage takes for sequential, and how soon it changes its mind.
+ * Guards: triage tells sequential flows from others, and soon notices a change.
  * Run with: make -C kernel unit
  */
 #include "expect.h"

@@ -170,7 +170,7 @@ static void test_slow_reader(void)
 	expect_between("its median", run.p50, 63, 150);
 }
 
-/* With a target trials are none, and one in 150 is late. */
+/* With a target there are no trials, and one request in 150 is late. */
 static void test_target(void)
 {
 	struct scene scene = beside(64, 128);

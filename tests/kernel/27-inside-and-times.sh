@@ -14,7 +14,7 @@ for name in in_flight waits services; do
 	[ -e $SEEN/$name ] || skip "$SCHEDULER has no $name in debugfs"
 done
 
-# afresh: a scheduler without history, which lets all requests into the device.
+# afresh: choose the scheduler anew; without history it lets all requests into the device.
 afresh() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

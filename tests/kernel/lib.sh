@@ -179,8 +179,7 @@ use_gatedisk() {
 	allow_backlog 256
 }
 
-# allow_backlog REQUESTS: with the scheduler; without one there is room for no
-# more than the device takes.
+# allow_backlog REQUESTS: under the scheduler; without one, only the device's own number fits.
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0
 	# Twice, as late 6.12 kernels tell the scheduler the number that was set

@@ -91,7 +91,7 @@ def test_what_is_left_of_who_was_killed_in_writing_goes(tmp_path: Path) -> None:
 
 
 def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing that a link in them leads to."""
+    """Nor any file that a link in them leads to."""
     if os.geteuid() != 0:
         pytest.skip("only root can give anything away")
     monkeypatch.setenv("SUDO_UID", str(NOBODY))

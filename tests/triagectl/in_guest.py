@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs in a guest: writes loads' figures and the command's output to the folder `out`.
 
-All in one process, as a Python takes a guest long to start.
+One process does everything, because Python takes long to start in a guest.
 """
 
 import contextlib

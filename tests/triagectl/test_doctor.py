@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The file for a report: what must be in it, and what must not."""
+"""The file for a report: its required and its forbidden contents."""
 
 import json
 import os

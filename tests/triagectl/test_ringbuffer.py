@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Events out of pages: made ones, and recorded ones against the kernel's own text of them."""
+"""Events from pages: synthetic ones, and recorded ones compared with the kernel's own text."""
 
 import lzma
 import re

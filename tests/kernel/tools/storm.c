@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * storm - carry out a plan: processes that read and write a disk, and what disturbs
- * them. Checks that each request completes once, in time, with its data.
+ * storm - carry out a plan: processes that read and write a disk, and disturbances. Checks
+ * that each request completes once, in time, with its data.
  *
  *	storm DEVICE SCHEDULER < PLAN
  *
@@ -190,7 +190,7 @@ struct request {
 	uint32_t generation[MAX_BLOCKS];	/* written; of a read the oldest that is right */
 };
 
-/* Take the blocks for writing; fewer than asked for where another has one. */
+/* Take the blocks for writing, up to the first that another process has. */
 static void take_blocks(struct request *r)
 {
 	uint32_t i;
@@ -667,7 +667,7 @@ static void choose_ours(void)
 	choose_scheduler(scheduler);
 	if (!tags)
 		return;
-	/* Twice, as late 6.12 tells the scheduler the number that was set before. */
+	/* Write it twice, because late 6.12 tells the scheduler the previous number. */
 	set_tags(tags - 1);
 	set_tags(tags);
 }

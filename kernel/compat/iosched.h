@@ -21,6 +21,7 @@
 #include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/mutex.h>
+#include <linux/sched/mm.h>
 #include <linux/sbitmap.h>
 #include <linux/sysfs.h>
 
@@ -50,21 +51,23 @@ typedef bool blk_insert_t;
  * Since 6.17 ("block: move elevator queue allocation logic into
  * blk_mq_init_sched") the core allocates the elevator_queue and frees it on
  * failure. Until then the scheduler allocates it with elevator_alloc().
+ *
+ * The queue is frozen, so an allocation must not wait for I/O of it. Since 6.14 ("block:
+ * force noio scope in blk_mq_freeze_queue") the core sees to that.
  */
 #ifdef IOSCHED_MUST_ALLOC
 #define IOSCHED_INIT_SCHED(op, init)					\
 static int op(struct request_queue *q, struct elevator_type *type)	\
 {									\
+	const unsigned int flags = memalloc_noio_save();		\
 	struct elevator_queue *eq = elevator_alloc(q, type);		\
-	int ret;							\
+	int ret = eq ? init(q, eq) : -ENOMEM;				\
 									\
-	if (!eq)							\
-		return -ENOMEM;						\
-	ret = init(q, eq);						\
-	if (ret)							\
-		kobject_put(&eq->kobj);					\
-	else								\
+	memalloc_noio_restore(flags);					\
+	if (!ret)							\
 		q->elevator = eq;					\
+	else if (eq)							\
+		kobject_put(&eq->kobj);					\
 	return ret;							\
 }
 #else

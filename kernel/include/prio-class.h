@@ -11,6 +11,7 @@
 #include <linux/types.h>
 #else
 #include <stdbool.h>
+#define READ_ONCE(word) (word)
 #endif
 #include <linux/ioprio.h>
 
@@ -48,7 +49,8 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
  * @bounds: the division of the best-effort levels
  * @ioprio: the request's priority as of ioprio_set(2), with class and level
  *
- * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL.
+ * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL. The bounds may be
+ * changed meanwhile.
  */
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)
@@ -62,9 +64,9 @@ static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 	case IOPRIO_CLASS_IDLE:
 		return PRIO_CLASS_LOW;
 	case IOPRIO_CLASS_BE:
-		if (level <= bounds->be_high_max)
+		if (level <= READ_ONCE(bounds->be_high_max))
 			return PRIO_CLASS_HIGH;
-		if (level >= bounds->be_low_min)
+		if (level >= READ_ONCE(bounds->be_low_min))
 			return PRIO_CLASS_LOW;
 		return PRIO_CLASS_NORMAL;
 	default:

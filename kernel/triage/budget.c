@@ -192,7 +192,7 @@ u64 tg_bulk_opens_at(const struct tg_data *tg)
 		return tg_arm_changes_at(tg);
 	if (tg_gated(tg, budget))
 		at = tg_gate_opens_at(tg);
-	if (tg_paced(tg, budget) && !tg_bulk_inside(tg))
+	if (tg_paced(tg, budget))
 		at = max(at, READ_ONCE(tg->budget.next_at));
 	return at;
 }

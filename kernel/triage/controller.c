@@ -38,22 +38,30 @@
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
  * The room that several submitters share keeps a device busy: by Little's law the costs
- * of what is in a busy device add up to the time that a request takes there. So there is
- * room for twice the shortest such time that was seen; with a gain below one the room
- * would make requests wait less, and so make itself smaller. Ten times what flash takes
- * for a read is always room.
+ * of what is in a busy device add up to the time that a request takes there, on average.
+ * In a full device that is the time that requests wait for each other, and more room would
+ * make it longer. So it is measured while the room is half of it: then it is what requests
+ * take by themselves, and where it was not, each measurement halves it. At twice that the
+ * device has as much again to go on with. Ten times what flash takes for a read is always
+ * room.
  */
-#define TG_ROOM_GAIN 2
-#define TG_ROOM_LEAST NSEC_PER_MSEC
-/*
- * A device's shortest service is looked for again so often, as paths and devices change;
- * for so many times as long as it takes, bulk then has less room, or it would see no less
- * than what requests take behind each other.
- */
-#define TG_LEAST_JIFFIES (10 * HZ)
-#define TG_LEAST_DRAIN 8
-/* The room is then so many times smaller: below the shortest service, at a gain of two. */
+#define TG_ROOM_TIMES 2
 #define TG_ROOM_DRAINED 4
+#define TG_ROOM_LEAST NSEC_PER_MSEC
+/* It is measured this often, as paths and devices change. */
+#define TG_DRAIN_JIFFIES (10 * HZ)
+/*
+ * By the mean of so many requests. Where a cache answers one in ten at once, that is below
+ * half of the true mean once in 2 thousand times, as 5 of 8 have to be such.
+ */
+#define TG_DRAIN_REQUESTS 8
+/*
+ * They count from so many times later: what a full device had takes two times, and what
+ * came after it as long again. The first to come back after a change would be the fastest.
+ */
+#define TG_DRAIN_TIMES 4
+/* Until it is measured: more than most networks add. */
+#define TG_UNHURRIED_FIRST (10 * NSEC_PER_MSEC)
 
 void tg_controller_init(struct tg_data *tg)
 {
@@ -64,9 +72,9 @@ void tg_controller_init(struct tg_data *tg)
 	controller->budget = TG_DEPTH_FIRST;
 	controller->probe_began = jiffies;
 	controller->probe_next = jiffies;
-	controller->drain_until = jiffies;
 	controller->room = TG_ROOM_LEAST;
-	controller->least_until = jiffies + TG_LEAST_JIFFIES;
+	controller->unhurried = TG_UNHURRIED_FIRST;
+	controller->drain_next = jiffies;
 }
 
 /* Return what urgent requests may take, in ns; 0: not known yet. */
@@ -262,35 +270,48 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Make room for what keeps the device busy. */
-static void tg_make_room(struct tg_controller *controller)
+/* Begin to measure what bulk takes in a device that is not full; what is there goes first. */
+static void tg_drain_begin(struct tg_controller *controller, u64 now)
 {
-	const u64 room = TG_ROOM_GAIN * controller->least;
-	const bool drains = time_before(jiffies, controller->drain_until);
-
 	lockdep_assert_held(&controller->lock);
 
-	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, drains ? room / TG_ROOM_DRAINED : room));
+	controller->draining = true;
+	controller->drained_at = now + TG_DRAIN_TIMES * controller->unhurried;
+	controller->drained = 0;
+	controller->nr_drained = 0;
 }
 
-/* Learn from a request of bulk that took @latency ns. */
-void tg_learn_bulk(struct tg_data *tg, u64 latency)
+/* Learn from a request of bulk that came back at @now after @latency; both in ns. */
+static void tg_drain_learn(struct tg_controller *controller, u64 now, u64 latency)
+{
+	lockdep_assert_held(&controller->lock);
+
+	if (now < controller->drained_at)
+		return;
+	controller->drained += latency;
+	if (++controller->nr_drained < TG_DRAIN_REQUESTS)
+		return;
+	controller->unhurried = controller->drained / TG_DRAIN_REQUESTS;
+	controller->draining = false;
+	controller->drain_next = jiffies + TG_DRAIN_JIFFIES;
+}
+
+/* Learn how much room bulk needs, from a request that came back at @now, in ns. */
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
 	unsigned long flags;
+	u64 room;
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
-	controller->least_now = min(controller->least_now ?: latency, latency);
-	if (!controller->least || latency < controller->least)
-		controller->least = latency;
-	if (time_after(jiffies, controller->least_until)) {
-		controller->least = controller->least_now;
-		controller->least_now = 0;
-		controller->least_until = jiffies + TG_LEAST_JIFFIES;
-		controller->drain_until = jiffies +
-					  nsecs_to_jiffies(TG_LEAST_DRAIN * controller->least);
-	}
-	tg_make_room(controller);
+	if (controller->draining)
+		tg_drain_learn(controller, now, latency);
+	else if (time_after_eq(jiffies, controller->drain_next))
+		tg_drain_begin(controller, now);
+	room = TG_ROOM_TIMES * controller->unhurried;
+	if (controller->draining)
+		room /= TG_ROOM_DRAINED;
+	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, room));
 	spin_unlock_irqrestore(&controller->lock, flags);
 }

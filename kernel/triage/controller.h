@@ -29,10 +29,12 @@ struct tg_data;
  * @probes: number of probes
  * @judged: urgent requests that taught the controller
  * @late: number of @judged that took longer than the target
- * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
- * @least_now: the shortest since @least_until was set
- * @drain_until: jiffies; until then @room is smaller, to measure @least
- * @least_until: jiffies when @least is measured anew
+ * @unhurried: service time of bulk in a device that is not full, a mean, in ns
+ * @draining: @room is smaller, to measure @unhurried
+ * @drain_next: jiffies when @unhurried is measured anew
+ * @drained_at: requests that come back later have not met a fuller device; ns
+ * @drained: sum of the service times of requests measured since, in ns
+ * @nr_drained: number of those requests
  */
 struct tg_controller {
 	u64 budget;
@@ -51,10 +53,12 @@ struct tg_controller {
 	unsigned long probes;
 	unsigned long judged;
 	unsigned long late;
-	u64 least;
-	u64 least_now;
-	unsigned long drain_until;
-	unsigned long least_until;
+	u64 unhurried;
+	bool draining;
+	unsigned long drain_next;
+	u64 drained_at;
+	u64 drained;
+	unsigned int nr_drained;
 };
 
 void tg_controller_init(struct tg_data *tg);
@@ -62,6 +66,6 @@ u64 tg_target(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency);
-void tg_learn_bulk(struct tg_data *tg, u64 latency);
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency);
 
 #endif

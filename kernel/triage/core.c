@@ -327,8 +327,9 @@ found:
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct tg_shard *shard = hctx->sched_data;
-	const struct tg_data *tg = shard->tg;
+	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
+	bool granted;
 
 	spin_lock(&shard->lock);
 	yield_point();
@@ -339,7 +340,11 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		/* A hold that a drain ended is followed by this dispatch. */
 		shard->kick = false;
 	}
+	granted = shard->granted;
+	shard->granted = false;
 	spin_unlock(&shard->lock);
+	if (unlikely(granted) && atomic_read(&tg->nr_held))
+		tg_wake(tg);
 	return rq;
 }
 
@@ -378,8 +383,8 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 }
 
 /*
- * Wake held shards that may send, one after the other as long as there is room. Called by
- * completions, in any context.
+ * Wake held shards that may send, one after the other as long as there is room. Called
+ * without a shard's lock, in any context.
  */
 void tg_wake(struct tg_data *tg)
 {

@@ -47,8 +47,11 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (shard->device.samples >= TG_SAMPLES_BULK && !gated)
 		return;
 	tg_time(shard, rq);
-	if (gated)
-		tg_grant(tg, budget, rq->io_start_time_ns);
+	if (!gated)
+		return;
+	tg_grant(tg, budget, rq->io_start_time_ns);
+	/* This shard's bulk is next here; that of others has to be woken. */
+	shard->granted = tg->nr_shards > 1;
 }
 
 /* Count how long a request has waited, and have its service time counted. */
@@ -108,7 +111,7 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	if (tag->measured && done) {
 		tg_measure(&tg->services[tag->class], took);
 		if (!tag->urgent && !tg->rotational && tg_moves_data(rq))
-			tg_learn_bulk(tg, took);
+			tg_learn_bulk(tg, now, took);
 	}
 	if (tag->timed && done) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);

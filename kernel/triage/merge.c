@@ -65,7 +65,10 @@ static bool tg_may_merge(const struct tg_shard *shard)
 	       now != READ_ONCE(shard->tried_at);
 }
 
-/* Called for each bio before it gets a request. */
+/*
+ * Called for each bio before it gets a request. One that is polled for has its requests in
+ * another hardware queue than it looks in here; there are none of its flow, and it joins none.
+ */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
 	const struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);

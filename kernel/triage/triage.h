@@ -115,6 +115,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @tg: set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: a drain ended a hold: the lock holder dispatches, or runs the hardware queue
+ * @granted: an urgent request made way for bulk of all shards: the lock holder wakes them
  * @queued: requests on @at_head and in @classes, and 1 while the inbox is emptied;
  *	also read without the lock
  * @at_head: requests that go before all others, oldest first
@@ -137,6 +138,7 @@ struct tg_shard {
 	struct tg_data *tg;
 	struct blk_mq_hw_ctx *hctx;
 	bool kick;
+	bool granted;
 	unsigned int queued;
 	struct list_head at_head;
 	struct tg_class classes[PRIO_CLASS_COUNT];

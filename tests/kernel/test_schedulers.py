@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The checks in this folder (NN-name.sh), each run in a guest with each scheduler.
 
-All selected checks run first, in one guest for each scheduler and place, side by side; then
-each test reads its own result.
+All selected checks run first, in guests for each scheduler and place, side by side; then each
+test reads its own result.
 """
 
 from collections import defaultdict
@@ -45,6 +45,9 @@ DEBUGGED_ON_SIM = ("triage",)
 OTHERS = ("none", "mq-deadline")
 #: The longest of all, of accounts and budgets that one scheduler has.
 BY_TRIAGE = ("36", "40", "48")
+#: Checks of one guest on sim. With all of a scheduler's in one guest, the longest guest would
+#: end alone on one core.
+CHECKS_PER_GUEST = 6
 #: Left to real time.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
@@ -84,23 +87,26 @@ def results(
         if isinstance(item, pytest.Function) and item.obj is test_check:
             case = cast(Case, item.callspec.params["case"])
             selected[case.scheduler, case.place, case.series].append(case)
-    guests = {}
+    found: dict[Case, verify.Result] = {}
     # Cases of a debug kernel come last: it is being built meanwhile.
     for debug in (False, True):
         those = [key for key in selected if kernels.looks_for_bugs(key[2]) == debug]
-        for scheduler, place, series in those:
+        guests: list[tuple[list[Case], verify.Guest]] = []
+        for key in those:
+            scheduler, place, series = key
             kernel = kernels.find(series)
             files = tuple(sorted(modules.build(kernel).glob("*.ko")))
-            checks = [case.check for case in selected[scheduler, place, series]]
-            folder = tmp_path_factory.mktemp("guest")
-            guest = verify.Guest(kernel, scheduler, files, place, checks, folder)
-            guests[scheduler, place, series] = guest
-        verify.run([guests[key] for key in those])
-    return {
-        case: result
-        for key, cases in selected.items()
-        for case, result in zip(cases, guests[key].results, strict=True)
-    }
+            size = CHECKS_PER_GUEST if place.machine == "sim" else len(selected[key])
+            for begin in range(0, len(selected[key]), size):
+                part = selected[key][begin : begin + size]
+                checks = [case.check for case in part]
+                folder = tmp_path_factory.mktemp("guest")
+                guest = verify.Guest(kernel, scheduler, files, place, checks, folder)
+                guests.append((part, guest))
+        verify.run([guest for _, guest in guests])
+        for part, guest in guests:
+            found |= zip(part, guest.results, strict=True)
+    return found
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)

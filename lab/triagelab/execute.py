@@ -10,6 +10,7 @@ import contextlib
 import json
 import shutil
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,7 +98,11 @@ def execute(
 
 
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError."""
+    """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
+
+    A terminal's Ctrl-C reaches our guests too: an error that follows it is not its own cause.
+    """
+    asked = threading.Event()
 
     async def to_be_cancelled() -> T:
         task = asyncio.current_task()
@@ -107,10 +112,12 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets it to be ignored
             stopping.append(signal.SIGHUP)
         # loop.add_signal_handler would forget the earlier handlers.
-        before = {
-            number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(task.cancel))
-            for number in stopping
-        }
+
+        def stop(*_: object) -> None:
+            asked.set()
+            loop.call_soon_threadsafe(task.cancel)
+
+        before = {number: signal.signal(number, stop) for number in stopping}
         try:
             return await everything()
         finally:
@@ -122,6 +129,8 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except asyncio.CancelledError:
         raise StoppedError from None
     except BaseExceptionGroup as group:
+        if asked.is_set():
+            raise StoppedError from group
         # The first exception is the cause; the others follow from it.
         raise group.exceptions[0] from None
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Records of a run: readable however the run ended, and never half written."""
+"""A run's records are readable however it ended; a request to stop is told as such."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 from triagelab import execute
 from triagelab.errors import LabError
+from triagelab.machines import BootError
 
 
 def folder(at: Path, record: str) -> Path:
@@ -37,3 +41,30 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
         Path("/dev/full").write_text("f")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path], "nor anything beside it"
+
+
+def test_an_error_that_follows_a_request_to_stop_is_not_its_cause() -> None:
+    async def a_guest_that_ctrl_c_ends_too() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise BootError("the guest ended before its job began")
+
+    async def everything() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(a_guest_that_ctrl_c_ends_too())
+            group.create_task(asyncio.sleep(60))
+
+    with pytest.raises(execute.StoppedError):
+        execute.interruptible(everything)
+
+
+def test_an_error_without_a_request_to_stop_is_told() -> None:
+    async def everything() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            group.create_task(asyncio.sleep(60))
+
+    async def fail() -> None:
+        raise BootError("no boot")
+
+    with pytest.raises(BootError):
+        execute.interruptible(everything)

@@ -10,7 +10,6 @@ import contextlib
 import json
 import shutil
 import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -100,9 +99,10 @@ def execute(
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
 
-    A terminal's Ctrl-C reaches our guests too: an error that follows it is not its own cause.
+    A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So an error
+    after a request to stop follows from it.
     """
-    asked = threading.Event()
+    asked = False
 
     async def to_be_cancelled() -> T:
         task = asyncio.current_task()
@@ -114,7 +114,8 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         # loop.add_signal_handler would forget the earlier handlers.
 
         def stop(*_: object) -> None:
-            asked.set()
+            nonlocal asked
+            asked = True
             loop.call_soon_threadsafe(task.cancel)
 
         before = {number: signal.signal(number, stop) for number in stopping}
@@ -128,11 +129,13 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(to_be_cancelled())
     except asyncio.CancelledError:
         raise StoppedError from None
-    except BaseExceptionGroup as group:
-        if asked.is_set():
-            raise StoppedError from group
-        # The first exception is the cause; the others follow from it.
-        raise group.exceptions[0] from None
+    except (Exception, BaseExceptionGroup) as error:
+        if asked:
+            raise StoppedError from error
+        if isinstance(error, BaseExceptionGroup):
+            # The first exception is the cause; the others follow from it.
+            raise error.exceptions[0] from None
+        raise
 
 
 async def carry_out(run: Run, folder: Path) -> Result:

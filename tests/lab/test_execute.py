@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from triagelab import execute
 from triagelab.errors import LabError
-from triagelab.machines import BootError
 
 
 def folder(at: Path, record: str) -> Path:
@@ -43,28 +42,20 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path], "nor anything beside it"
 
 
-def test_an_error_that_follows_a_request_to_stop_is_not_its_cause() -> None:
-    async def a_guest_that_ctrl_c_ends_too() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        raise BootError("the guest ended before its job began")
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_error_after_a_request_to_stop_follows_from_it(grouped: bool, asked: bool) -> None:
+    async def compile_it() -> None:
+        if asked:
+            os.kill(os.getpid(), signal.SIGINT)
+        raise LabError("compiling failed")
 
     async def everything() -> None:
+        if not grouped:
+            await compile_it()
         async with asyncio.TaskGroup() as group:
-            group.create_task(a_guest_that_ctrl_c_ends_too())
+            group.create_task(compile_it())
             group.create_task(asyncio.sleep(60))
 
-    with pytest.raises(execute.StoppedError):
-        execute.interruptible(everything)
-
-
-def test_an_error_without_a_request_to_stop_is_told() -> None:
-    async def everything() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fail())
-            group.create_task(asyncio.sleep(60))
-
-    async def fail() -> None:
-        raise BootError("no boot")
-
-    with pytest.raises(BootError):
+    with pytest.raises(execute.StoppedError if asked else LabError):
         execute.interruptible(everything)

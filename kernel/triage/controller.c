@@ -37,30 +37,29 @@
 /* Bulk that was dispatched this long ago may still be felt. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
- * The room that several submitters share keeps a device busy: by Little's law the costs
- * of what is in a busy device add up to the time that a request takes there, on average.
- * In a full device that is the time that requests wait for each other, and more room would
- * make it longer. So it is measured while the room is half of it: then it is what requests
- * take by themselves, and where it was not, each measurement halves it. At twice that the
- * device has as much again to go on with. Ten times what flash takes for a read is always
- * room.
+ * The room of several submitters keeps a device busy. By Little's law the costs of the
+ * requests in a busy device add up to their mean service time. In a full device this time is
+ * mostly the wait of one request for another, and more room makes it longer. So triage
+ * measures it with half as much room (TIMES / MEASURED), in which requests hardly wait. The
+ * room is then twice the mean. Ten times the read latency of flash is always room.
  */
 #define TG_ROOM_TIMES 2
-#define TG_ROOM_DRAINED 4
+#define TG_ROOM_MEASURED 4
 #define TG_ROOM_LEAST NSEC_PER_MSEC
-/* It is measured this often, as paths and devices change. */
-#define TG_DRAIN_JIFFIES (10 * HZ)
+/* The mean is measured this often, as paths and devices change. */
+#define TG_ROOM_JIFFIES (10 * HZ)
 /*
- * By the mean of so many requests. Where a cache answers one in ten at once, that is below
- * half of the true mean once in 2 thousand times, as 5 of 8 have to be such.
+ * Requests of one measurement. Where a cache answers one in ten at once, a mean of 8 is below
+ * half of the true one only if 5 of them are such: once in 2 thousand times.
  */
-#define TG_DRAIN_REQUESTS 8
+#define TG_ROOM_REQUESTS 8
 /*
- * They count from so many times later: what a full device had takes two times, and what
- * came after it as long again. The first to come back after a change would be the fastest.
+ * A measurement begins after this many times the last mean. The requests of the full device
+ * take two of them, and the first ones sent after those another two. Without this pause the
+ * measured requests would be the fastest ones, as these come back first.
  */
-#define TG_DRAIN_TIMES 4
-/* Until it is measured: more than most networks add. */
+#define TG_ROOM_SETTLE 4
+/* The mean before the first measurement: more than most networks add. */
 #define TG_UNHURRIED_FIRST (10 * NSEC_PER_MSEC)
 
 void tg_controller_init(struct tg_data *tg)
@@ -74,7 +73,7 @@ void tg_controller_init(struct tg_data *tg)
 	controller->probe_next = jiffies;
 	controller->room = TG_ROOM_LEAST;
 	controller->unhurried = TG_UNHURRIED_FIRST;
-	controller->drain_next = jiffies;
+	controller->room_next = jiffies;
 }
 
 /* Return what urgent requests may take, in ns; 0: not known yet. */
@@ -270,33 +269,33 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Begin to measure what bulk takes in a device that is not full; what is there goes first. */
-static void tg_drain_begin(struct tg_controller *controller, u64 now)
+/* Begin to measure the service time of bulk with less room. */
+static void tg_room_begin(struct tg_controller *controller, u64 now)
 {
 	lockdep_assert_held(&controller->lock);
 
-	controller->draining = true;
-	controller->drained_at = now + TG_DRAIN_TIMES * controller->unhurried;
-	controller->drained = 0;
-	controller->nr_drained = 0;
+	controller->measuring = true;
+	controller->measured_from = now + TG_ROOM_SETTLE * controller->unhurried;
+	controller->measured = 0;
+	controller->nr_measured = 0;
 }
 
-/* Learn from a request of bulk that came back at @now after @latency; both in ns. */
-static void tg_drain_learn(struct tg_controller *controller, u64 now, u64 latency)
+/* Measure a request of bulk that came back at @now after @latency; both in ns. */
+static void tg_room_measure(struct tg_controller *controller, u64 now, u64 latency)
 {
 	lockdep_assert_held(&controller->lock);
 
-	if (now < controller->drained_at)
+	if (now < controller->measured_from)
 		return;
-	controller->drained += latency;
-	if (++controller->nr_drained < TG_DRAIN_REQUESTS)
+	controller->measured += latency;
+	if (++controller->nr_measured < TG_ROOM_REQUESTS)
 		return;
-	controller->unhurried = controller->drained / TG_DRAIN_REQUESTS;
-	controller->draining = false;
-	controller->drain_next = jiffies + TG_DRAIN_JIFFIES;
+	controller->unhurried = controller->measured / TG_ROOM_REQUESTS;
+	controller->measuring = false;
+	controller->room_next = jiffies + TG_ROOM_JIFFIES;
 }
 
-/* Learn how much room bulk needs, from a request that came back at @now, in ns. */
+/* Learn the room from a request of bulk that came back at @now after @latency; both in ns. */
 void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -305,13 +304,13 @@ void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency)
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
-	if (controller->draining)
-		tg_drain_learn(controller, now, latency);
-	else if (time_after_eq(jiffies, controller->drain_next))
-		tg_drain_begin(controller, now);
+	if (controller->measuring)
+		tg_room_measure(controller, now, latency);
+	else if (time_after_eq(jiffies, controller->room_next))
+		tg_room_begin(controller, now);
 	room = TG_ROOM_TIMES * controller->unhurried;
-	if (controller->draining)
-		room /= TG_ROOM_DRAINED;
+	if (controller->measuring)
+		room /= TG_ROOM_MEASURED;
 	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, room));
 	spin_unlock_irqrestore(&controller->lock, flags);
 }

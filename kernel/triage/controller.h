@@ -30,11 +30,11 @@ struct tg_data;
  * @judged: urgent requests that taught the controller
  * @late: number of @judged that took longer than the target
  * @unhurried: service time of bulk in a device that is not full, a mean, in ns
- * @draining: @room is smaller, to measure @unhurried
- * @drain_next: jiffies when @unhurried is measured anew
- * @drained_at: requests that come back later have not met a fuller device; ns
- * @drained: sum of the service times of requests measured since, in ns
- * @nr_drained: number of those requests
+ * @measuring: @room is smaller, to measure @unhurried
+ * @room_next: jiffies when @unhurried is measured anew
+ * @measured_from: requests that come back later did not meet a full device; ns
+ * @measured: sum of their service times, in ns
+ * @nr_measured: number of them
  */
 struct tg_controller {
 	u64 budget;
@@ -54,11 +54,11 @@ struct tg_controller {
 	unsigned long judged;
 	unsigned long late;
 	u64 unhurried;
-	bool draining;
-	unsigned long drain_next;
-	u64 drained_at;
-	u64 drained;
-	unsigned int nr_drained;
+	bool measuring;
+	unsigned long room_next;
+	u64 measured_from;
+	u64 measured;
+	unsigned int nr_measured;
 };
 
 void tg_controller_init(struct tg_data *tg);

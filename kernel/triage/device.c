@@ -50,7 +50,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (!gated)
 		return;
 	tg_grant(tg, budget, rq->io_start_time_ns);
-	/* This shard's bulk is next here; that of others has to be woken. */
+	/* This dispatcher goes on with its own bulk; the bulk of other shards may be held. */
 	shard->granted = tg->nr_shards > 1;
 }
 

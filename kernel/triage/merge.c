@@ -66,8 +66,8 @@ static bool tg_may_merge(const struct tg_shard *shard)
 }
 
 /*
- * Called for each bio before it gets a request. One that is polled for has its requests in
- * another hardware queue than it looks in here; there are none of its flow, and it joins none.
+ * Called for each bio before it gets a request. The requests of polled bios are in hardware
+ * queues of their own, which nothing here looks at: polled bios are not merged.
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {

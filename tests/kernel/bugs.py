@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bugs in seeded/: patches of our schedulers, each with what must catch it.
+"""The bugs in seeded/: patches of our schedulers, each with the check that must catch it.
 
-That is a check, or for a bug that only some interleavings show, a number of storms: a seed
-finds it or not on every computer alike, while a check in real time may be lucky.
+Only some interleavings show some bugs. A check in real time would find these by luck, so
+storms must catch them: the same seed finds the same bug on every computer.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from triagelab import kernels, machines, modules, tools, verify
 
-#: A kind of bug: what is built of one is returned for the same.
+#: A kind of bug. build() returns the kind that it is given.
 Kind = TypeVar("Kind", bound="Bug")
 
 SEEDED = Path(__file__).parent / "seeded"
@@ -25,7 +25,7 @@ PATCH = tools.Tool("patch", "patch")
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug as a patch of one file of a scheduler, and a pattern of what finds it says."""
+    """A bug as a patch of one file of a scheduler, and a pattern of the message that tells it."""
 
     patch: Path
     scheduler: str
@@ -85,8 +85,8 @@ def build(
 ) -> dict[Kind, Path]:
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
-    Bugs are built one after another where the last one was, as one file differs. A folder a
-    core does that side by side.
+    Each core has one folder. There it builds one bug after another, so that make compiles only
+    the file that differs.
     """
     ordered = sorted(wanted, key=lambda bug: bug.file)
     lanes = min(machines.cores(), len(ordered))
@@ -105,7 +105,7 @@ def _build_in_turn(
 ) -> dict[Kind, Path]:
     source = folder / "kernel"
     names = {"Kbuild", "Makefile", "compat", "include", *(bug.scheduler for bug in wanted)}
-    if storm:  # the yield points that they have are its
+    if storm:  # it defines the function that yield points call
         names.add("storm")
     source.mkdir(parents=True)
     for name in names:

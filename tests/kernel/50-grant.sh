@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: an urgent request makes way for bulk of every hardware queue: bulk that comes by
+#         another queue than the urgent requests has as much as by the same.
+# Needs: modeldisk, fio; a scheduler with a budget
+# Machine: sim 4
+. "${0%/*}/lib.sh"
+
+BUDGET_US=60	# just less than one request: bulk needs a grant each time
+LEAST=85	# per cent
+
+# rate QUEUES: bulk's requests a second beside a reader on another CPU.
+rate() {
+	use_modeldisk memory_backed=0 hw_queues="$1"
+	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+	echo $BUDGET_US > "$(tunable budget_fixed)"
+	# Nothing else lets bulk go.
+	echo 60000 > "$(tunable aging_expire_normal)"
+	echo 0 > "$(tunable share_normal)"
+	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
+		--rw=randread --time_based --runtime=500ms --ramp_time=200ms --norandommap \
+		--name=reader --bs=4k --prioclass=1 --ioengine=psync --cpus_allowed=0 \
+		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")
+	choose_scheduler none
+	rmdir $MODELDISK || fail "the modelled drive stays"
+}
+
+rate 1
+same=$rate
+rate 4
+other=$rate
+DEV=
+echo "measured: bulk at $other requests a second by a queue of its own, $same by the reader's"
+[ $((other * 100)) -ge $((same * LEAST)) ] ||
+	fail "bulk of another queue has less: $other requests a second, $same by the reader's"

@@ -11,7 +11,9 @@
 #include <linux/types.h>
 #else
 #include <stdbool.h>
+#ifndef READ_ONCE
 #define READ_ONCE(word) (word)
+#endif
 #endif
 #include <linux/ioprio.h>
 
@@ -28,7 +30,8 @@ enum prio_class {
  * @be_high_max: the last level of HIGH
  * @be_low_min: the first level of LOW
  *
- * The levels between the two are NORMAL. There may be none.
+ * The levels between the two are NORMAL. There may be none. Each is one word; readers need
+ * no lock, so an owner whose readers have none writes them with WRITE_ONCE().
  */
 struct prio_bounds {
 	unsigned int be_high_max;
@@ -49,8 +52,7 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
  * @bounds: the division of the best-effort levels
  * @ioprio: the request's priority as of ioprio_set(2), with class and level
  *
- * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL. The bounds may be
- * changed meanwhile.
+ * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL.
  */
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)

@@ -37,30 +37,23 @@
 /* Bulk that was dispatched this long ago may still be felt. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
- * The room of several submitters keeps a device busy. By Little's law the costs of the
- * requests in a busy device add up to their mean service time. In a full device this time is
- * mostly the wait of one request for another, and more room makes it longer. So triage
- * measures it with half as much room (TIMES / MEASURED), in which requests hardly wait. The
- * room is then twice the mean. Ten times the read latency of flash is always room.
+ * The room that several submitters share keeps a device busy: by Little's law the costs
+ * of what is in a busy device add up to the time that a request takes there. So there is
+ * room for twice the shortest such time that was seen; with a gain below one the room
+ * would make requests wait less, and so make itself smaller. Ten times what flash takes
+ * for a read is always room.
  */
-#define TG_ROOM_TIMES 2
-#define TG_ROOM_MEASURED 4
+#define TG_ROOM_GAIN 2
 #define TG_ROOM_LEAST NSEC_PER_MSEC
-/* The mean is measured this often, as paths and devices change. */
-#define TG_ROOM_JIFFIES (10 * HZ)
 /*
- * Requests of one measurement. Where a cache answers one in ten at once, a mean of 8 is below
- * half of the true one only if 5 of them are such: once in 2 thousand times.
+ * A device's shortest service is looked for again so often, as paths and devices change;
+ * for so many times as long as it takes, bulk then has less room, or it would see no less
+ * than what requests take behind each other.
  */
-#define TG_ROOM_REQUESTS 8
-/*
- * A measurement begins after this many times the last mean. The requests of the full device
- * take two of them, and the first ones sent after those another two. Without this pause the
- * measured requests would be the fastest ones, as these come back first.
- */
-#define TG_ROOM_SETTLE 4
-/* The mean before the first measurement: more than most networks add. */
-#define TG_UNHURRIED_FIRST (10 * NSEC_PER_MSEC)
+#define TG_LEAST_JIFFIES (10 * HZ)
+#define TG_LEAST_DRAIN 8
+/* The room is then so many times smaller: below the shortest service, at a gain of two. */
+#define TG_ROOM_DRAINED 4
 
 void tg_controller_init(struct tg_data *tg)
 {
@@ -71,9 +64,9 @@ void tg_controller_init(struct tg_data *tg)
 	controller->budget = TG_DEPTH_FIRST;
 	controller->probe_began = jiffies;
 	controller->probe_next = jiffies;
+	controller->drain_until = jiffies;
 	controller->room = TG_ROOM_LEAST;
-	controller->unhurried = TG_UNHURRIED_FIRST;
-	controller->room_next = jiffies;
+	controller->least_until = jiffies + TG_LEAST_JIFFIES;
 }
 
 /* Return what urgent requests may take, in ns; 0: not known yet. */
@@ -269,48 +262,35 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Begin to measure the service time of bulk with less room. */
-static void tg_room_begin(struct tg_controller *controller, u64 now)
+/* Make room for what keeps the device busy. */
+static void tg_make_room(struct tg_controller *controller)
 {
+	const u64 room = TG_ROOM_GAIN * controller->least;
+	const bool drains = time_before(jiffies, controller->drain_until);
+
 	lockdep_assert_held(&controller->lock);
 
-	controller->measuring = true;
-	controller->measured_from = now + TG_ROOM_SETTLE * controller->unhurried;
-	controller->measured = 0;
-	controller->nr_measured = 0;
+	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, drains ? room / TG_ROOM_DRAINED : room));
 }
 
-/* Measure a request of bulk that came back at @now after @latency; both in ns. */
-static void tg_room_measure(struct tg_controller *controller, u64 now, u64 latency)
-{
-	lockdep_assert_held(&controller->lock);
-
-	if (now < controller->measured_from)
-		return;
-	controller->measured += latency;
-	if (++controller->nr_measured < TG_ROOM_REQUESTS)
-		return;
-	controller->unhurried = controller->measured / TG_ROOM_REQUESTS;
-	controller->measuring = false;
-	controller->room_next = jiffies + TG_ROOM_JIFFIES;
-}
-
-/* Learn the room from a request of bulk that came back at @now after @latency; both in ns. */
-void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency)
+/* Learn from a request of bulk that took @latency ns. */
+void tg_learn_bulk(struct tg_data *tg, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
 	unsigned long flags;
-	u64 room;
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
-	if (controller->measuring)
-		tg_room_measure(controller, now, latency);
-	else if (time_after_eq(jiffies, controller->room_next))
-		tg_room_begin(controller, now);
-	room = TG_ROOM_TIMES * controller->unhurried;
-	if (controller->measuring)
-		room /= TG_ROOM_MEASURED;
-	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, room));
+	controller->least_now = min(controller->least_now ?: latency, latency);
+	if (!controller->least || latency < controller->least)
+		controller->least = latency;
+	if (time_after(jiffies, controller->least_until)) {
+		controller->least = controller->least_now;
+		controller->least_now = 0;
+		controller->least_until = jiffies + TG_LEAST_JIFFIES;
+		controller->drain_until = jiffies +
+					  nsecs_to_jiffies(TG_LEAST_DRAIN * controller->least);
+	}
+	tg_make_room(controller);
 	spin_unlock_irqrestore(&controller->lock, flags);
 }

@@ -29,12 +29,10 @@ struct tg_data;
  * @probes: number of probes
  * @judged: urgent requests that taught the controller
  * @late: number of @judged that took longer than the target
- * @unhurried: service time of bulk in a device that is not full, a mean, in ns
- * @measuring: @room is smaller, to measure @unhurried
- * @room_next: jiffies when @unhurried is measured anew
- * @measured_from: requests that come back later did not meet a full device; ns
- * @measured: sum of their service times, in ns
- * @nr_measured: number of them
+ * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
+ * @least_now: the shortest since @least_until was set
+ * @drain_until: jiffies; until then @room is smaller, to measure @least
+ * @least_until: jiffies when @least is measured anew
  */
 struct tg_controller {
 	u64 budget;
@@ -53,12 +51,10 @@ struct tg_controller {
 	unsigned long probes;
 	unsigned long judged;
 	unsigned long late;
-	u64 unhurried;
-	bool measuring;
-	unsigned long room_next;
-	u64 measured_from;
-	u64 measured;
-	unsigned int nr_measured;
+	u64 least;
+	u64 least_now;
+	unsigned long drain_until;
+	unsigned long least_until;
 };
 
 void tg_controller_init(struct tg_data *tg);
@@ -66,6 +62,6 @@ u64 tg_target(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency);
-void tg_learn_bulk(struct tg_data *tg, u64 now, u64 latency);
+void tg_learn_bulk(struct tg_data *tg, u64 latency);
 
 #endif

@@ -12,8 +12,9 @@
  *  2. A shard is held (TG_HELD), and tg_has_work() says no, only while its watchdog is
  *     armed. The watchdog ends the hold and runs the queue.
  *  3. What may end a hold sooner is not overlooked: an insertion pushes and then looks at
- *     TG_HELD, a completion changes a gauge and then looks at nr_held, a dispatcher sets
- *     both (tg_set_held()) and then looks at inbox and gauges. Each has a full barrier in
+ *     TG_HELD, a completion changes a gauge and then looks at nr_held, and so does an
+ *     urgent request that makes way for bulk (tg_grant()). A dispatcher sets both
+ *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
  *     between, so one of two sees the other.
  *  4. Whoever ends a hold has the queue run: an insertion's submitter and a dispatcher do
  *     that anyway, watchdog and completion ask for it, and a lock holder that does
@@ -343,8 +344,12 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	granted = shard->granted;
 	shard->granted = false;
 	spin_unlock(&shard->lock);
+	/*
+	 * A grant is worth one request or two, so one shard. It may be quicker than the urgent
+	 * request, which goes to the driver only after this.
+	 */
 	if (unlikely(granted) && atomic_read(&tg->nr_held))
-		tg_wake(tg);
+		tg_wake(tg, 1);
 	return rq;
 }
 
@@ -383,14 +388,14 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 }
 
 /*
- * Wake held shards that may send, one after the other as long as there is room. Called
- * without a shard's lock, in any context.
+ * Wake at @most so many held shards that may send, one after the other as long as there is
+ * room. Called without a shard's lock, in any context.
  */
-void tg_wake(struct tg_data *tg)
+void tg_wake(struct tg_data *tg, unsigned int most)
 {
 	unsigned int i, at = READ_ONCE(tg->wake_from);
 
-	for (i = 0; i < tg->nr_shards; i++, at++) {
+	for (i = 0; most && i < tg->nr_shards; i++, at++) {
 		struct tg_shard *shard;
 
 		if (at >= tg->nr_shards)
@@ -402,10 +407,12 @@ void tg_wake(struct tg_data *tg)
 		if (!tg_bulk_is_worth_waking(tg))
 			break;
 		yield_point();
-		if (tg_release(shard))
+		if (tg_release(shard)) {
 			tg_run(shard);
+			most--;
+		}
 	}
-	/* The next to be woken is the one for which there was no room. */
+	/* The next to be woken is the one that was not. */
 	if (tg->nr_shards > 1)
 		WRITE_ONCE(tg->wake_from, at);
 }

@@ -50,8 +50,11 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (!gated)
 		return;
 	tg_grant(tg, budget, rq->io_start_time_ns);
-	/* This dispatcher goes on with its own bulk; the bulk of other shards may be held. */
-	shard->granted = tg->nr_shards > 1;
+	if (tg->nr_shards == 1)
+		return;
+	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
+	smp_mb();
+	shard->granted = true;
 }
 
 /* Count how long a request has waited, and have its service time counted. */
@@ -111,7 +114,7 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	if (tag->measured && done) {
 		tg_measure(&tg->services[tag->class], took);
 		if (!tag->urgent && !tg->rotational && tg_moves_data(rq))
-			tg_learn_bulk(tg, now, took);
+			tg_learn_bulk(tg, took);
 	}
 	if (tag->timed && done) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);
@@ -138,7 +141,7 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 	if (tg->rotational)
 		tg_disk_back(shard, rq);
 	if (atomic_read(&tg->nr_held))
-		tg_wake(tg);
+		tg_wake(tg, tg->nr_shards);
 }
 
 void tg_device_init(struct tg_device *device)

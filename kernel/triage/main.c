@@ -168,7 +168,7 @@ static void tg_finish_request(struct request *rq)
 	if (likely(tag->held) &&
 	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
 	    atomic_read(&tg->nr_held))
-		tg_wake(tg);
+		tg_wake(tg, tg->nr_shards);
 }
 
 static struct elevator_type triage = {

@@ -100,7 +100,7 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
 
     A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So an error
-    after a request to stop follows from it.
+    after a request to stop follows from it, but not a full disk.
     """
     asked = False
 
@@ -130,12 +130,11 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except asyncio.CancelledError:
         raise StoppedError from None
     except (Exception, BaseExceptionGroup) as error:
-        if asked:
-            raise StoppedError from error
-        if isinstance(error, BaseExceptionGroup):
-            # The first exception is the cause; the others follow from it.
-            raise error.exceptions[0] from None
-        raise
+        # The first exception of a group is the cause; the others follow from it.
+        first = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
+        if asked and not isinstance(first, FullError):
+            raise StoppedError from first
+        raise first from None
 
 
 async def carry_out(run: Run, folder: Path) -> Result:

@@ -10,6 +10,8 @@
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters with one request each, of that kind
  *	COMPLETERS	CPUs that complete requests of the device
+ *	GRANTERS	CPUs that dispatch an urgent request of another shard, behind which
+ *			bulk of any shard may go though the device has some
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  * and three that are 0 or 1:
@@ -35,13 +37,18 @@
 #define NR_HELD	3
 #define SENT	4	/* bulk, beside what the device was BUSY with */
 #define BACK	5	/* bulk */
+#if GRANTERS
+#define GRANTED	6
+#define PLACES	7
+#else
 #define PLACES	6
+#endif
 
 #define HELD	1
 #define LIMITED	2
 
 #define A_BULK	8
-#define CPUS	(URGENT + BULK + COMPLETERS + MERGERS + WORKERS + 1)	/* the watchdog's */
+#define CPUS	(URGENT + BULK + COMPLETERS + GRANTERS + MERGERS + WORKERS + 1)	/* the watchdog's */
 
 /* A view is a word with a point in each location's history, in four bits. */
 #define POINTS	16
@@ -259,6 +266,11 @@ inline may_go(says)
 {
 	load(BACK, seen);
 	says = sent == seen;
+#if GRANTERS
+	/* budget.c tg_bulk_fits: if (READ_ONCE(tg->budget.granted) > 0) */
+	load(GRANTED, seen);
+	says = says || seen;
+#endif
 	seen = 0
 }
 
@@ -270,6 +282,10 @@ inline may_go_outside(says)
 	d_step { read_barrier() };
 	load(SENT, seen);
 	says = seen + BUSY == says;
+#if GRANTERS
+	load(GRANTED, seen);
+	says = says || seen;
+#endif
 	seen = 0
 }
 
@@ -502,7 +518,7 @@ inline dispatch()
 	unlock()
 }
 
-/* core.c tg_wake: if (tg_release(shard)) */
+/* core.c tg_wake: if (tg_release(shard)) { */
 /* core.c tg_wake: tg_run(shard); */
 inline wake()
 {
@@ -599,12 +615,36 @@ end:	do
 		load(NR_HELD, seen);
 #ifndef FLAW_BACK_WITHOUT_WAKE
 		/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
+		/* device.c tg_back_noticed: tg_wake(tg, tg->nr_shards); */
 		if
 		:: seen -> seen = 0; wake()
 		:: else
 		fi
 #endif
 	od
+}
+#endif
+
+#if GRANTERS
+/* device.c tg_send_before_bulk: tg_grant(tg, budget, rq->io_start_time_ns); */
+active [GRANTERS] proctype granter()
+{
+	LOCALS;
+
+	store(GRANTED, 1);
+#ifndef FLAW_GRANT_WITHOUT_BARRIER
+	/* device.c tg_send_before_bulk: smp_mb(); */
+	d_step { full_barrier() };
+#endif
+	load(NR_HELD, seen);
+#ifndef FLAW_GRANT_WITHOUT_WAKE
+	/* core.c tg_dispatch_request: if (unlikely(granted) && atomic_read(&tg->nr_held)) */
+	/* core.c tg_dispatch_request: tg_wake(tg, 1); */
+	if
+	:: seen -> seen = 0; wake()
+	:: else
+	fi
+#endif
 }
 #endif
 
@@ -678,7 +718,8 @@ active proctype nobody_is_left_waiting()
 	/* What a mistaken submitter has pushed waits until somebody looks. */
 	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
 	/* Where the device completes nothing it has room for one request of bulk. */
-	assert(COMPLETERS -> bulk_dispatched == BULK : BUSY + bulk_dispatched == 1 || !BULK);
+	assert(COMPLETERS || GRANTERS -> bulk_dispatched == BULK :
+	       BUSY + bulk_dispatched == 1 || !BULK);
 	/* Of two holds that begin at once neither is counted as over while it lasts. */
 	assert(NOW(NR_HELD) == (NOW(STATE) & HELD))
 }

@@ -22,10 +22,11 @@ SCENARIOS = {
     "run-by-two": {"URGENT": 1, "BULK": 1, "BUSY": 1, "WORKERS": 2},
     "taken-for-bulk": {"URGENT": 1, "BULK": 1, "BUSY": 1, "MERGERS": 1, "MISTAKEN": 1},
     "completed": {"BULK": 1, "BUSY": 1, "MERGERS": 1, "COMPLETERS": 1},
+    "granted": {"BULK": 1, "BUSY": 1, "GRANTERS": 1},
     "limited": {"BULK": 1, "BUSY": 1, "LIMITS": 1, "COMPLETERS": 1},
 }
 ABSENT = dict.fromkeys(
-    ("URGENT", "BULK", "COMPLETERS", "MERGERS", "MISTAKEN", "BUSY", "LIMITS"), 0
+    ("URGENT", "BULK", "COMPLETERS", "GRANTERS", "MERGERS", "MISTAKEN", "BUSY", "LIMITS"), 0
 ) | {"WORKERS": 1}
 
 
@@ -50,6 +51,8 @@ FLAWS = {
     "COUNTED_LATE": Flaw("completed", 3),
     "BACK_WITHOUT_BARRIER": Flaw("completed", 3),
     "BACK_WITHOUT_WAKE": Flaw("completed", 3),
+    "GRANT_WITHOUT_BARRIER": Flaw("granted", 3),
+    "GRANT_WITHOUT_WAKE": Flaw("granted", 3),
     "WAKE_WITHOUT_RUN": Flaw("completed", 4),
     "WATCHDOG_WITHOUT_RUN": Flaw("limited", 4),
     "LEFT_WITHOUT_RUN": Flaw("taken-for-bulk", 4),
@@ -116,7 +119,7 @@ def test_the_model_has_each_shared_step_of_the_core() -> None:
     """Shared steps order memory, move requests, handle a hold, or have a queue run."""
     shared = re.compile(
         r"smp_\w+\(|cmpxchg\(|llist_add_batch|llist_del_all|test_and_\w+_bit|\b(?:set|clear)_bit"
-        r"|atomic_(?:inc|dec)|tg_run\(|tg_release\(|tg_drain\(|tg_set_held\(|tg_watch\("
+        r"|atomic_(?:inc|dec)|tg_run\(|tg_wake\(|tg_release\(|tg_drain\(|tg_set_held\(|tg_watch\("
     )
     quoted = {("".join(code.split())) for name, _, code in quotes() if name == "core.c"}
     core = functions((modules.SOURCE / "triage/core.c").read_text())

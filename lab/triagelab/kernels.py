@@ -132,14 +132,14 @@ def backported() -> list[str]:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
     known = [series for series in found if newest(packages, series)]
-    return sorted(known, key=_numbers)[-BACKPORTED:]
+    return sorted(known, key=version)[-BACKPORTED:]
 
 
 def listing() -> list[tuple[str, str]]:
     """List the names that `find` accepts, and the source of each kernel."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
-    for series in sorted({*SERIES, *cached}, key=_numbers):
+    for series in sorted({*SERIES, *cached}, key=version):
         images = sorted((cache.root() / "kernels" / series / "boot").glob("vmlinuz-*"))
         where = (
             f"{images[0].name.removeprefix('vmlinuz-')}, cached" if images else "fetched when used"
@@ -203,11 +203,11 @@ def newest(packages: list[str], series: str) -> str | None:
         if match and f"linux-headers-{match[1]}" in known
     ]
     stock = [release for release in releases if not re.search(r"-(cloud|rt)-", release)]
-    return max(stock, key=_numbers, default=None)
+    return max(stock, key=version, default=None)
 
 
-def _numbers(name: str) -> list[int]:
-    """Return the numbers in a name, for sorting versions."""
+def version(name: str) -> list[int]:
+    """Return the numbers in the name of a release or series, to compare versions."""
     return [int(number) for number in re.findall(r"\d+", name)]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import execute, machines, modules, programs, tools
+from triagelab import execute, kernels, machines, modules, programs, tools
 from triagelab.kernels import Kernel
 from triagelab.machines import BootError, GuestError
 
@@ -38,10 +38,14 @@ _MEMORY_MB = 1024
 
 @dataclass(frozen=True)
 class Place:
-    """A machine for a check, with its number of CPUs."""
+    """A machine for a check, with its number of CPUs.
+
+    since  the oldest series of kernels that boots there; empty: every one does
+    """
 
     machine: str
     cpus: int
+    since: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.machine}{self.cpus}"
@@ -68,11 +72,11 @@ def read(script: Path) -> Check:
     lines = [line.removeprefix("#").strip() for line in comment[0].splitlines()]
     text = "\n".join(lines)
     guards = re.search(r"^Guards: (.*?)(?:^(?:Needs|Machine):|\Z)", text, re.M | re.S)
-    found = re.findall(r"^Machine: (sim|vm) ?(\d*)", text, re.M)
+    found = re.findall(r"^Machine: (sim|vm) ?(\d*)(?:, since (\S+))?$", text, re.M)
     return Check(
         script,
         " ".join(guards[1].split()) if guards else "",
-        tuple(Place(name, int(cpus or 1)) for name, cpus in found),
+        tuple(Place(name, int(cpus or 1), since) for name, cpus, since in found),
     )
 
 
@@ -144,10 +148,15 @@ class Guest:
 def guests(
     kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
 ) -> list[Guest]:
-    """Return guests for all places of the checks; for `sim` as many as can run side by side."""
+    """Return guests for the checks in all places where the kernel boots.
+
+    For `sim` these are as many as can run side by side.
+    """
     by_place: dict[Place, list[Check]] = defaultdict(list)
     for check in chosen:
         for place in check.places:
+            if kernels.version(kernel.release) < kernels.version(place.since):
+                continue
             by_place[place].append(check)
     made = []
     for place, wanted in by_place.items():

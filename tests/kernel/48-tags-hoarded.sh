@@ -8,7 +8,7 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=130		# sleeps for 100 reads
+MOST=103		# sleeps for 100 reads: one each, and what lies across the second
 
 use_modeldisk memory_backed=0 hw_queues=1
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"

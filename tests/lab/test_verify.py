@@ -66,6 +66,14 @@ def test_guests_have_every_check_once_in_each_of_its_places(
     assert len({guest.folder for guest in guests}) == 3
 
 
+def test_no_guest_is_for_a_place_where_the_kernel_does_not_boot(tmp_path: Path) -> None:
+    path = tmp_path / "01-a.sh"
+    for since, places in (("6.12", ["sim4"]), ("6.13", [])):
+        path.write_text(f"# Guards: it\n# Machine: sim 4, since {since}\n")
+        guests = verify.guests(KERNEL, "kyber", (), [verify.read(path)], tmp_path)
+        assert [str(guest.place) for guest in guests] == places
+
+
 def test_a_result_is_told_by_its_exit_status_and_its_lines() -> None:
     passed = result(0, "measured: 3 ms\nPASS\n")
     assert (passed.state, passed.reason, passed.measured) == ("pass", "", ["3 ms"])

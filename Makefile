@@ -19,6 +19,7 @@ demo: ## the main experiment: a database beside a backup, table and report
 
 test: ## every test, fast ones first; the ten slowest are told at the end
 	PYTHONPATH=lab $(developer) -m pytest --durations=10 \
+		--numprocesses=2 --dist=loadfile --no-loadscope-reorder \
 		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \
 		tests/packaging tests/product
 

@@ -32,7 +32,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     A test that needs one waits for it. If the build failed, the test builds again and says why.
     """
-    if session.config.option.collectonly:
+    # Of several workers of pytest-xdist the first builds for all.
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
+    if session.config.option.collectonly or worker != "gw0":
         return
     named = {
         str(getattr(value, "series", ""))

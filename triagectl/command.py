@@ -13,6 +13,7 @@ from typing import TypeAlias
 from triagectl import doctor, explain, status, top, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.system import System
+from triagectl.version import version
 
 _INTERRUPTED = 130
 _DISK = "a disk: sda, /dev/sda or a partition of it"
@@ -27,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="triagectl", description="See, explain and try the I/O schedulers of this machine."
     )
+    made.add_argument("--version", action="version", version=f"triagectl {version()}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     _add_status(commands)
     _add_top(commands)

@@ -17,6 +17,7 @@ from triagectl import counters, debugfs, ioprio, kernellog, private, status, sys
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
+from triagectl.version import version
 
 _OPTIONS = re.compile(
     r"^CONFIG_\w*(IOSCHED|BLK_|BLOCK|DEBUG_INFO_BTF|MODULE_SIG|LOCKDOWN|PREEMPT|HZ|NR_CPUS|"
@@ -93,6 +94,7 @@ def _machine(system: System) -> dict[str, Any]:
         "virtualisation": system.read("sys/hypervisor/type")
         or ("yes" if " hypervisor" in (system.read("proc/cpuinfo") or "") else "none seen"),
         "tuned profile": tuned.profile(system) or None,
+        "triagectl": version(),
         "python": platform.python_version(),
         "root": os.geteuid() == 0,
     }

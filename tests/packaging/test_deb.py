@@ -96,11 +96,13 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
         cp $(find {modules} -name 'triage-iosched.ko*') /out
         modinfo -F signer /out/triage-iosched.ko* >> /out/installed
         modinfo -F version /out/triage-iosched.ko* >> /out/installed
+        triagectl --version >> /out/installed
         cat /sys/block/*/queue/scheduler > /out/schedulers
 
         dpkg -i {newer}
         dkms status triage > /out/upgraded
         modinfo -F version $(find {modules} -name 'triage-iosched.ko*') >> /out/upgraded
+        triagectl --version >> /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/*/queue/scheduler >> /out/schedulers
 
@@ -112,9 +114,10 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     )
     told = {name: (system.folder / name).read_text() for name in ("installed", "upgraded")}
     assert f"triage/{version()}, {kernel.release}, x86_64: installed" in told["installed"]
-    assert told["installed"].splitlines()[1:] == [SIGNER, version()]
+    assert told["installed"].splitlines()[1:] == [SIGNER, version(), f"triagectl {version()}"]
     assert f"triage/{NEXT}, {kernel.release}, x86_64: installed" in told["upgraded"]
-    assert told["upgraded"].splitlines()[1:] == [NEXT, f"/usr/src/triage-{NEXT}"]
+    sources = f"/usr/src/triage-{NEXT}"
+    assert told["upgraded"].splitlines()[1:] == [NEXT, f"triagectl {NEXT}", sources]
     # An upgrade leaves the disks alone; the removal puts them back.
     assert (system.folder / "schedulers").read_text().count("[triage]") == 4
     assert system.scheduler("sda") == "mq-deadline"

@@ -24,6 +24,10 @@ def changelog(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 def test_every_part_says_the_same_version() -> None:
     assert triage("--version").stdout == f"triage {version()}\n"
+    operators = subprocess.run(
+        [ROOT / "triagectl/triagectl", "--version"], capture_output=True, text=True
+    )
+    assert operators.stdout == f"triagectl {version()}\n"
     conf = f". {ROOT}/kernel/dkms.conf; echo $PACKAGE_VERSION"
     dkms = subprocess.run(["bash", "-c", conf], cwd="/", capture_output=True, text=True)
     assert dkms.stdout == f"{version()}\n"

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The version of this command: that of the scheduler it comes with."""
+
+import re
+from pathlib import Path
+
+from triagectl.system import read
+
+_FOLDER = Path(__file__).parent
+#: A package holds the header beside this file; a checkout has it where the module is.
+_HEADERS = (_FOLDER / "version.h", _FOLDER.parent / "kernel/triage/version.h")
+
+
+def version() -> str:
+    """Return the version, "unknown" if its header is nowhere."""
+    for header in _HEADERS:
+        found = re.search(r'^#define TRIAGE_VERSION "(.+)"$', read(header) or "", re.M)
+        if found:
+            return found[1]
+    return "unknown"

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
-#         These ids once met in one set of a hash table, which then mixed up the
-#         classes that their requests were counted in.
+#         Five of these ids once met in one set of a hash table, which then mixed up the
+#         classes that their requests were counted in. And a lone read is served no later
+#         beside a greedy process whose id has the same last bits than beside any other.
 # Needs: gatedisk, ns_last_pid
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -15,9 +16,12 @@ LAST_PID=/proc/sys/kernel/ns_last_pid
 echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is reported
 use_gatedisk depth=1
 
-# ask PID SECTOR CLASS LEVEL: a read by the process PID, which stays until it is served.
+# ask PID SECTOR CLASS LEVEL [READS]: a read by the process PID, or as many, apart from each
+# other. The process stays until they are served.
 ask() {
-	echo "read $2 4096 $3 $4" > "$TEST_TMP/asked"
+	for nth in $(seq "${5:-1}"); do
+		echo "read $(($2 + nth * 1000)) 4096 $3 $4"
+	done > "$TEST_TMP/asked"
 	for try in 1 2 3 4 5 6 7 8 9 10; do
 		: > "$TEST_TMP/$1.out"
 		echo $(($1 - 1)) > $LAST_PID
@@ -35,7 +39,8 @@ ask() {
 # served PID...: true if all their reads are done.
 served() {
 	for pid in "$@"; do
-		grep -q '^done' "$TEST_TMP/$pid.out" || return 1
+		awk '$1 == "submitted" { n += $2 } $1 == "done" { n-- } END { exit n != 0 }' \
+			"$TEST_TMP/$pid.out" || return 1
 	done
 }
 
@@ -57,4 +62,26 @@ for pids in '3032 3049 3104 3193 3140' '3140 3193 3104 3049 3032'; do
 	gate open
 	wait_until 10 "reads that come after $pids are served" served $alone $((alone + 1))
 	alone=$((alone + 100))
+done
+
+# beside GREEDY LONE: the place of a lone read in the order served, beside many of another
+# process, is in $place.
+beside() {
+	gate shut
+	echo > "$GATE/log"
+	ask $1 100000 be 4 20
+	ask $2 7000 be 4
+	gate open
+	wait_until 10 "$1 and $2 are served" served $1 $2
+	place=$(awk '$4 == 8000 { print NR }' "$GATE/log")
+}
+
+beside 8000 8001
+ordinary=$place
+echo "measured: the lone read is number $ordinary of 21"
+greedy=9000
+for apart in 64 1024 4096; do
+	beside $greedy $((greedy + apart))
+	expect "place of a lone read, $apart ids from a greedy process" "$ordinary" "$place"
+	greedy=$((greedy + 1000))
 done

@@ -45,6 +45,16 @@ load() {
 	} >> "$TEST_TMP/load.done" &
 }
 
+# exchange NAME: choose a scheduler, in bounded time: the exchange may wait for a reader.
+exchange() {
+	rm -f "$TEST_TMP/exchanged"
+	{
+		choose_scheduler "$1"
+		touch "$TEST_TMP/exchanged"
+	} &
+	wait_until 30 "$DEV has the scheduler $1" [ -e "$TEST_TMP/exchanged" ]
+}
+
 touch "$TEST_TMP/look"
 look $DEV &
 lookers=$!
@@ -55,8 +65,8 @@ lookers="$lookers $!"
 load
 for round in 1 2 3 4 5; do
 	for other in none mq-deadline; do
-		choose_scheduler $other
-		choose_scheduler "$SCHEDULER"
+		exchange $other
+		exchange "$SCHEDULER"
 		sleep 0.1
 	done
 done

@@ -3,6 +3,8 @@
 
 Only some interleavings show some bugs. A check in real time would find these by luck, so
 storms must catch them: the same seed finds the same bug on every computer.
+
+As a program this file writes the table of bugs anew: seeded/README.md.
 """
 
 import re
@@ -20,6 +22,7 @@ from triagelab import kernels, machines, modules, tools, verify
 Kind = TypeVar("Kind", bound="Bug")
 
 SEEDED = Path(__file__).parent / "seeded"
+TABLE = SEEDED / "README.md"
 PATCH = tools.Tool("patch", "patch")
 
 
@@ -73,6 +76,23 @@ def seeded() -> Iterable[Bug]:
         yield Checked(patch, scheduler, file, says[1], check, series, place)
 
 
+def said(name: str) -> dict[str, str]:
+    """Return what each patch's header says as `name`, by the patch's name."""
+    pattern = re.compile(rf"^{name}: (.+)$", re.M)
+    found = ((patch, pattern.search(patch.read_text())) for patch in SEEDED.glob("*.patch"))
+    return {patch.stem: match[1] for patch, match in sorted(found) if match}
+
+
+def table() -> str:
+    """Return the table of bugs in Markdown, by the patches' headers."""
+    by, also = said("Caught-by"), said("Also")
+    rows = [
+        f"| `{name}` | {bug} | {by[name]} | {also.get(name, '')} |"
+        for name, bug in said("Bug").items()
+    ]
+    return "\n".join(["| patch | bug | caught by | also by |", "|---|---|---|---|", *rows, ""])
+
+
 def put(bug: Bug, sources: Path) -> None:
     """Put a bug into the file that it changes, in a copy of the modules' sources."""
     command = [tools.path(PATCH), "-s", "-f", str(sources / bug.file), str(bug.patch)]
@@ -121,3 +141,13 @@ def _build_in_turn(
         shutil.copyfile(built / name, found[bug])
         shutil.copyfile(modules.SOURCE / bug.file, source / bug.file)
     return found
+
+
+def main() -> None:
+    """Put the present table into seeded/README.md in place of the one that is there."""
+    before = TABLE.read_text().partition("| patch |")[0]
+    TABLE.write_text(before + table())
+
+
+if __name__ == "__main__":
+    main()

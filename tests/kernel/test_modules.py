@@ -12,6 +12,8 @@ from triagelab.errors import LabError
 
 from tests.kernel import bugs
 
+MODEL = modules.SOURCE.parent / "tests/proof/core.pml"
+
 
 def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     tools.require([tools.GCC, tools.MAKE])
@@ -32,6 +34,17 @@ def test_each_seeded_bug_applies(tmp_path: Path) -> None:
     for bug in bugs.seeded():
         bugs.put(bug, tmp_path / "kernel")
         shutil.copyfile(modules.SOURCE / bug.file, tmp_path / "kernel" / bug.file)
+
+
+def test_the_table_of_seeded_bugs_is_that_of_their_patches() -> None:
+    assert bugs.TABLE.read_text().endswith(f"\n\n{bugs.table()}"), "run -m tests.kernel.bugs"
+
+
+def test_the_table_names_flaws_that_the_model_has() -> None:
+    flaws = set(re.findall(r"FLAW_(\w+)", MODEL.read_text()))
+    named = [also.removeprefix("model ") for also in bugs.said("Also").values() if also != "storm"]
+    assert named
+    assert set(named) <= flaws
 
 
 def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:

@@ -88,6 +88,11 @@ def test_a_hang_is_found(name: str, seeds: int, says: str, tmp_path: Path) -> No
     assert any(re.search(says, storm["reason"]) for storm in record(out)["failed"])
 
 
+def test_the_table_of_bugs_says_which_ones_storms_find_too() -> None:
+    also = {name for name, by in bugs.said("Also").items() if by == "storm"}
+    assert also == {*FOUND, ALSO_CHECKED[0]}
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for words in (
         ["storm", "nothing"],

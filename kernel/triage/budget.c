@@ -81,9 +81,23 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
  */
 void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 {
-	WRITE_ONCE(tg->budget.granted, tg_depth_grant(READ_ONCE(tg->budget.granted), budget,
-						      tg_bulk_inside(tg)));
+	const u64 inside = tg_bulk_inside(tg);
+	s64 old = atomic64_read(&tg->budget.granted);
+
+	while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,
+				     tg_depth_grant(old, budget, inside)))
+		;
 	WRITE_ONCE(tg->budget.granted_at, now);
+}
+
+/* Charge bulk of @cost, in ns, to the grant by which it goes if it is @gated. */
+static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
+{
+	s64 old = atomic64_read(&tg->budget.granted);
+
+	while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,
+				     tg_depth_charge(old, gated, cost)))
+		;
 }
 
 static unsigned long tg_patience(const struct tg_data *tg)
@@ -103,7 +117,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
 	if (tg_gated(tg, budget)) {
-		if (READ_ONCE(tg->budget.granted) > 0)
+		if (atomic64_read(&tg->budget.granted) > 0)
 			return true;
 		if (ktime_get_ns() < tg_gate_opens_at(tg))
 			return false;
@@ -167,8 +181,7 @@ void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
 	if (tg->rotational) {
 		tg_arm_charge(tg, tag->cost);
 	} else {
-		WRITE_ONCE(budget->granted, tg_depth_charge(READ_ONCE(budget->granted),
-							    tg_gated(tg, may_have), tag->cost));
+		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
 		if (tg_paced(tg, may_have))
 			WRITE_ONCE(budget->next_at, ktime_get_ns() +
 				   tg_depth_gap(may_have, average, tag->cost));

@@ -3,6 +3,7 @@
 #ifndef TG_BUDGET_H
 #define TG_BUDGET_H
 
+#include <linux/atomic.h>
 #include <linux/types.h>
 
 struct tg_data;
@@ -20,14 +21,17 @@ struct tg_tag;
  * @limited: bulk would have used more than its budget; until the controller has read it
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: the budget is a pace: no bulk before this time; ns
- * @granted: cost that bulk may still send behind the last urgent request, in ns
+ * @granted: cost that bulk may still send behind the last urgent request, in ns; atomic,
+ *	as a charge that is lost would let bulk in twice, and a grant that is lost would not
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
  * @high_back_at: when a request of HIGH last came back; ns
  *
  * Each is one word that dispatchers and completions of all shards write and read without
- * a lock, with WRITE_ONCE() and READ_ONCE(). A write that is lost makes the budget wrong
- * for a tick at most. A completion (tg_back_noticed()) or a dispatch (tg_send_before_bulk())
+ * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
+ * budget wrong for a tick at most.
+ *
+ * A completion (tg_back_noticed()) or a dispatch (tg_send_before_bulk())
  * that writes one that bulk waits for has a full barrier before it looks for held shards.
  */
 struct tg_budget {
@@ -40,7 +44,7 @@ struct tg_budget {
 	bool limited;
 	u32 bulk_cost;
 	u64 next_at;
-	s64 granted;
+	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
 	u64 high_back_at;

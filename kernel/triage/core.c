@@ -344,6 +344,7 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	granted = shard->granted;
 	shard->granted = false;
 	spin_unlock(&shard->lock);
+	yield_point();
 	/*
 	 * A grant is worth one request or two, so one shard. It may be quicker than the urgent
 	 * request, which goes to the driver only after this.

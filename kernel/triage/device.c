@@ -5,6 +5,7 @@
 #include "core.h"
 #include "device.h"
 #include "triage.h"
+#include "yield.h"
 
 /* Beside bulk urgent requests are timed, at most so many a tick. */
 #define TG_SAMPLES_BULK 64
@@ -52,8 +53,10 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	tg_grant(tg, budget, rq->io_start_time_ns);
 	if (tg->nr_shards == 1)
 		return;
+	yield_point();
 	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
 	smp_mb();
+	yield_point();
 	shard->granted = true;
 }
 
@@ -135,8 +138,10 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 
 	if (tag->timed || tag->measured) {
 		tg_learn_back(tg, rq, done);
+		yield_point();
 		/* Bulk may go by what was learnt: as in tg_back(). */
 		smp_mb();
+		yield_point();
 	}
 	if (tg->rotational)
 		tg_disk_back(shard, rq);

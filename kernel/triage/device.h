@@ -10,6 +10,7 @@
 #include <linux/lockdep.h>
 
 #include "triage.h"
+#include "yield.h"
 
 /* Urgent requests that are timed in a tick without bulk: their times are alike. */
 #define TG_SAMPLES_ALONE 4
@@ -60,6 +61,7 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 							     &shard->device.bulk.back);
 	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
 	smp_mb__after_atomic();
+	yield_point();
 	if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured ||
 	    tg->rotational)
 		tg_back_noticed(shard, rq, done);

@@ -207,11 +207,11 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
  * streams take turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
-			      struct request *rq)
+			      bool waited_for)
 {
 	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
 		return false;
-	if (!tg_tag(rq)->hinted && !tg_is_waited_for(rq))
+	if (!waited_for)
 		return false;
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
@@ -272,6 +272,8 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_class *class;
+	/* Asked once: the answer may change at any time. */
+	const bool little = tg_is_waited_for(rq);
 	struct tg_flow *flow;
 	bool urgent;
 
@@ -284,15 +286,14 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 			   tag->class);
 	flow->level = tg_level(rq);
 	tag->flow = flow->index;
-	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) &&
-		      !tg_is_waited_for(rq);
+	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) && !little;
 
 	tg_media_came(shard, flow, rq);
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
 	if (tg_detector_maybe_sequential(&flow->detector))
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
-		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, rq));
+		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
 	urgent = tg_flow_is_urgent(flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);

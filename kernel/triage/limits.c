@@ -4,7 +4,8 @@
  * aging too, but not for a request that the driver sent back.
  *
  * A limit gives way to a task that waits until requests are gone: one that freezes the
- * queue, and one that takes a CPU off and waits for the requests of its hardware queue.
+ * queue, and one that takes a CPU off and waits for the requests of its hardware queue. So
+ * does the budget of bulk (order.c).
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -61,8 +62,8 @@ static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class cl
 	return false;
 }
 
-/* Return whether a class's limit gives way to a task that waits for its requests. */
-static bool tg_limit_gives_way(const struct tg_shard *shard, enum prio_class class)
+/* Return whether a task waits until a class's requests are gone: what holds them gives way. */
+bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class)
 {
 	return READ_ONCE(shard->tg->queue->mq_freeze_depth) ||
 	       tg_class_must_drain(shard, class);
@@ -71,7 +72,7 @@ static bool tg_limit_gives_way(const struct tg_shard *shard, enum prio_class cla
 /* Return whether a class's limit is all that holds its requests. */
 bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
 {
-	return tg_limit_is_reached(shard->tg, class) && !tg_limit_gives_way(shard, class);
+	return tg_limit_is_reached(shard->tg, class) && !tg_is_waited_out(shard, class);
 }
 
 static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
@@ -95,7 +96,7 @@ void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 	struct tg_limit *limit = &tg->limits.of[class];
 	const u64 now = ktime_get_ns();
 
-	if (tg_limit_is_reached(tg, class) && tg_limit_gives_way(shard, class))
+	if (tg_limit_is_reached(tg, class) && tg_is_waited_out(shard, class))
 		return;
 	if (iops)
 		tg_limit_take(&limit->requests_due, now, 1, iops);

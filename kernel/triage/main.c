@@ -12,6 +12,7 @@
 #include "device.h"
 #include "triage.h"
 #include "version.h"
+#include "yield.h"
 
 static void tg_free(struct tg_data *tg)
 {
@@ -117,7 +118,8 @@ static void tg_exit_sched(struct elevator_queue *eq)
 		WARN_ONCE(differs, "triage: at exit %s is wrong\n", differs);
 	}
 	tg_submitters_exit(tg);
-	WARN_ON_ONCE(atomic_read(&tg->nr_held) > (int)tg->nr_shards);
+	/* A shard is held only while it has requests. */
+	WARN_ON_ONCE(atomic_read(&tg->nr_held));
 	tg_free(tg);
 }
 
@@ -164,6 +166,7 @@ static void tg_finish_request(struct request *rq)
 
 	if (likely(tag->in_flight))
 		tg_back(shard, rq, true);
+	yield_point();
 	/* Where one process fewer is greedy, bulk may go: as in tg_back(). */
 	if (likely(tag->held) &&
 	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&

@@ -128,7 +128,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
 			bulk = tg_bulk_may_go(shard->tg);
-		rq = tg_flow_next(shard, c, bulk, reason);
+		rq = tg_flow_next(shard, c, bulk || tg_is_waited_out(shard, class), reason);
 		if (rq)
 			return rq;
 	}

@@ -60,7 +60,10 @@ static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submit
 	return NULL;
 }
 
-/* Remove entries that nobody has used for a while. One that a request holds stays. */
+/*
+ * Remove entries of processes that came from no request to one, or held several, a while
+ * ago. An entry that a request holds stays. A process that comes again begins without debt.
+ */
 static void tg_bucket_sweep(struct hlist_head *bucket)
 {
 	struct tg_submitter *submitter;

@@ -1,16 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a CPU goes off at once while a limit holds back its hardware queue's requests:
-#         these are released, and the limit holds again for later ones.
+# Guards: a CPU goes off at once while a limit, or the budget of bulk, holds back its hardware
+#         queue's requests: these are released, and the limit holds again for later ones.
 # Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 CPU=/sys/devices/system/cpu/cpu1/online
 HELD=40		# requests, released at one a second
+LARGE=100	# requests of 1 MiB, which take seconds with the least budget
 
 [ -e $CPU ] || skip "no CPU can go off"
-use_null_disk submit_queues="$(nproc)" irqmode=2 completion_nsec=100000 hw_queue_depth=64
+use_null_disk submit_queues="$(nproc)" irqmode=2 completion_nsec=100000 hw_queue_depth=64 \
+	max_sectors=2048
+echo 1024 > "/sys/block/$DEV/queue/max_sectors_kb"
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
 # turn CPU1 on or off (1, 0), and print the time it takes, in ms.
@@ -20,10 +23,10 @@ turn() {
 	echo $((($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - _before) * 10))
 }
 
-# put_from_cpu1 NAME: requests of the lowest class.
+# put_from_cpu1 NAME COUNT BYTES: requests of the lowest class.
 put_from_cpu1() {
-	for n in $(seq $HELD); do
-		echo "read $((n * 1000)) 4096 idle 0"
+	for n in $(seq $2); do
+		echo "read $((n * 4000)) $3 idle 0"
 	done > "$TEST_TMP/asked"
 	: > "$TEST_TMP/$1.done"
 	{
@@ -34,21 +37,41 @@ put_from_cpu1() {
 	wait_until 10 "$SCHEDULER takes the requests" grep -q '^submitted' "$TEST_TMP/$1.done"
 }
 
+# goes_off WHAT: CPU1 goes off soon though WHAT holds its requests back.
+goes_off() {
+	off=$(turn 0)
+	echo "measured: beside $1 the CPU went off in $off ms, with nothing held back in $idle"
+	[ "$off" -le $(((idle + 1000) * SLOW)) ] || fail "beside $1 the CPU went off after $off ms"
+}
+
 idle=$(turn 0)
 turn 1 > /dev/null
 
 echo 1 > "$(tunable limit_iops_low)"
-put_from_cpu1 held
-off=$(turn 0)
-echo "measured: the CPU went off in $off ms, with nothing held back in $idle"
-[ "$off" -le $(((idle + 1000) * SLOW)) ] || fail "the CPU went off after $off ms"
+put_from_cpu1 held $HELD 4096
+goes_off "a limit"
 LONGEST_WAIT=5 wait_requests
 
 # Requests from the other CPU, and from this one when it is back, are limited as before.
 turn 1 > /dev/null
-put_from_cpu1 later
+put_from_cpu1 later $HELD 4096
 sleep 2
 left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
 [ "$left" -ge $((HELD / 2)) ] || fail "the limit was forgotten: after 2 s $left of $HELD are left"
 echo 0 > "$(tunable limit_iops_low)"
 wait_requests
+
+# The least budget, while somebody on another CPU waits for each answer.
+[ -e "$(tunable budget_fixed)" ] || exit 0
+echo 1 > "$(tunable budget_fixed)"
+while [ ! -e "$TEST_TMP/enough" ]; do
+	printf 'read %d 4096 rt 0\nwait\nsleep 1\n' $(seq 8 8 2000)
+done | taskset 1 "$SUBMIT" /dev/$DEV > "$TEST_TMP/reads" 2>&1 &
+reader=$!
+sleep 1
+put_from_cpu1 bulk $LARGE 1048576
+goes_off "a budget"
+touch "$TEST_TMP/enough"
+wait $reader || fail "the reader: $(tail -n 1 "$TEST_TMP/reads")"
+wait_requests
+turn 1 > /dev/null

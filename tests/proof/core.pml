@@ -267,7 +267,7 @@ inline may_go(says)
 	load(BACK, seen);
 	says = sent == seen;
 #if GRANTERS
-	/* budget.c tg_bulk_fits: if (READ_ONCE(tg->budget.granted) > 0) */
+	/* budget.c tg_bulk_fits: if (atomic64_read(&tg->budget.granted) > 0) */
 	load(GRANTED, seen);
 	says = says || seen;
 #endif

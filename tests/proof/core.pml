@@ -137,6 +137,7 @@ inline load(at, to)
 			to_join = point << (4 * at);
 			c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
 			to = value[at * POINTS + point];
+			assert(to == value[at * POINTS + point]);	/* not cut off */
 			cpu = 0; to_join = 0; point = 0
 		}
 	}
@@ -146,6 +147,7 @@ inline load(at, to)
 inline append(at, new)
 {
 	what = new;
+	assert(what == new);
 	/* A protocol that goes on and on without progress ends here. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;
@@ -278,15 +280,15 @@ inline may_go(says)
 /* gauge.h tg_gauge_inside: return READ_ONCE(gauge->sent) - back; */
 inline may_go_outside(says)
 {
-	load(BACK, says);
+	load(BACK, back);
 	d_step { read_barrier() };
 	load(SENT, seen);
-	says = seen + BUSY == says;
+	says = seen + BUSY == back;
 #if GRANTERS
 	load(GRANTED, seen);
 	says = says || seen;
 #endif
-	seen = 0
+	seen = 0; back = 0
 }
 
 inline drain()
@@ -544,7 +546,8 @@ inline wake()
 	seen = 0
 }
 
-#define LOCALS	byte me = _pid, point, seen, list, ended; bool yes, found, again
+/* Bytes all: a count of two in a bool is 0. */
+#define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again
 
 /* core.c tg_insert_requests: const bool held = test_bit(TG_HELD, &shard->state); */
 /* core.c tg_insert_requests: llist_add_batch(newest, oldest, &shard->inbox); */

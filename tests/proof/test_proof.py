@@ -94,6 +94,15 @@ def test_each_flaw_of_the_model_is_looked_for() -> None:
     assert {flaw.rule for flaw in FLAWS.values()} == set(range(1, 6))
 
 
+def test_no_value_is_cut_off() -> None:
+    """A process loads values into its own variables, or a caller's: each has room for a count."""
+    model = MODEL.read_text()
+    (declared,) = re.findall(r"^#define LOCALS\s+byte ([^;\n]*)$", model, re.M)
+    names = {name.split("=")[0].strip() for name in declared.split(",")}
+    loaded = set(re.findall(r"\bload\(\w+, (\w+)\)", model)) - {"to"}
+    assert {"seen", "back", "list"} <= loaded <= names
+
+
 def functions(source: str) -> dict[str, str]:
     """Bodies of the functions in a file in the kernel's style, without white space."""
     head = r"^[a-z][^;{}()\n]*?\b(\w+)\([^;{}]*?\)\n(?:\t__\w+\(.*\n)*"

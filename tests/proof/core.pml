@@ -164,7 +164,7 @@ inline load(at, to)
 inline append(at, new)
 {
 	what = new;
-	assert(what == new);
+	assert(what == (new));
 	/* A protocol that goes on and on without progress ends here. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;

@@ -12,6 +12,8 @@
  *	COMPLETERS	CPUs that complete requests of the device
  *	GRANTERS	CPUs that dispatch an urgent request of another shard, behind which
  *			bulk of any shard may go though the device has some
+ *	LEARNERS	CPUs that learn from a request that came back that bulk may go
+ *	ENDERS		CPUs that free a tag, with which one submitter fewer is greedy
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  * and three that are 0 or 1:
@@ -37,8 +39,9 @@
 #define NR_HELD	3
 #define SENT	4	/* bulk, beside what the device was BUSY with */
 #define BACK	5	/* bulk */
-#if GRANTERS
-#define GRANTED	6
+#define OPENERS	(GRANTERS + LEARNERS + ENDERS)
+#if OPENERS
+#define OPENED	6	/* bulk may go by a grant, by what was learnt, or as few are greedy */
 #define PLACES	7
 #else
 #define PLACES	6
@@ -48,7 +51,7 @@
 #define LIMITED	2
 
 #define A_BULK	8
-#define CPUS	(URGENT + BULK + COMPLETERS + GRANTERS + MERGERS + WORKERS + 1)	/* the watchdog's */
+#define CPUS	(URGENT + BULK + COMPLETERS + OPENERS + MERGERS + WORKERS + 1)	/* the watchdog's */
 
 /* A view is a word with a point in each location's history, in four bits. */
 #define POINTS	16
@@ -111,6 +114,20 @@ inline take_over(from)
 	cpu = 0; to_join = 0
 }
 
+/*
+ * Get a request back from the device. A driver's doorbell is a full barrier for the stores
+ * before it, so what the completer stores carries what the dispatcher had seen.
+ */
+inline take_back()
+{
+	cpu = me;
+	c_code {
+		now.view[now.cpu] = join(now.view[now.cpu], now.device_view);
+		now.released[now.cpu] = join(now.released[now.cpu], now.device_view);
+	};
+	cpu = 0
+}
+
 inline hand_over(from)
 {
 	cpu = me; to_join = from;
@@ -137,6 +154,7 @@ inline load(at, to)
 			to_join = point << (4 * at);
 			c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
 			to = value[at * POINTS + point];
+			assert(to == value[at * POINTS + point]);	/* not cut off */
 			cpu = 0; to_join = 0; point = 0
 		}
 	}
@@ -146,6 +164,7 @@ inline load(at, to)
 inline append(at, new)
 {
 	what = new;
+	assert(what == (new));
 	/* A protocol that goes on and on without progress ends here. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;
@@ -222,6 +241,7 @@ inline release(ended)
 }
 
 /* core.c tg_has_work: if (llist_empty(&shard->inbox)) { */
+/* core.c tg_has_work: smp_rmb(); */
 /* core.c tg_has_work: if (!READ_ONCE(shard->queued)) */
 /* core.c tg_has_work: return likely(!test_bit(TG_HELD, &shard->state)); */
 inline has_work(says)
@@ -231,7 +251,6 @@ inline has_work(says)
 	if
 	:: !seen ->
 #ifndef FLAW_HAS_WORK_WITHOUT_BARRIER
-		/* core.c tg_has_work: smp_rmb(); */
 		d_step { read_barrier() };
 #endif
 		load(QUEUED, seen);
@@ -266,27 +285,33 @@ inline may_go(says)
 {
 	load(BACK, seen);
 	says = sent == seen;
-#if GRANTERS
+#if OPENERS
 	/* budget.c tg_bulk_fits: if (atomic64_read(&tg->budget.granted) > 0) */
-	load(GRANTED, seen);
+	/* device.h tg_budget_now: const u64 found = READ_ONCE(tg->controller.budget); */
+	/* device.h tg_bulk_may_go: return likely(atomic_read(&tg->submitters.nr_greedy) < 2) || tg_bulk_may_share(tg); */
+	load(OPENED, seen);
 	says = says || seen;
 #endif
 	seen = 0
 }
 
-/* gauge.h tg_gauge_inside: smp_rmb(); */
-/* gauge.h tg_gauge_inside: return READ_ONCE(gauge->sent) - back; */
+/* The gauge as others than the dispatcher see it: the difference is never negative. */
 inline may_go_outside(says)
 {
-	load(BACK, says);
+	load(BACK, back);
+#ifndef FLAW_GAUGE_WITHOUT_BARRIER
+	/* gauge.h tg_gauge_inside: smp_rmb(); */
 	d_step { read_barrier() };
+#endif
+	/* gauge.h tg_gauge_inside: return READ_ONCE(gauge->sent) - back; */
 	load(SENT, seen);
-	says = seen + BUSY == says;
-#if GRANTERS
-	load(GRANTED, seen);
+	assert(back <= seen + BUSY);
+	says = seen + BUSY == back;
+#if OPENERS
+	load(OPENED, seen);
 	says = says || seen;
 #endif
-	seen = 0
+	seen = 0; back = 0
 }
 
 inline drain()
@@ -336,7 +361,6 @@ inline drain()
 	list = 0
 }
 
-/* core.c tg_take_next: tg_send(shard, rq, tg_tag(rq)->urgent); */
 /* device.h tg_send: WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost); */
 inline send_urgent()
 {
@@ -353,6 +377,7 @@ inline send_bulk()
 }
 
 /* core.c tg_take_next: rq = tg_next(shard, &reason); */
+/* core.c tg_take_next: tg_send(shard, rq, tg_tag(rq)->urgent); */
 inline take_next()
 {
 	if
@@ -447,7 +472,6 @@ inline keep_held()
 	fi
 }
 
-/* core.c tg_dispatch_chosen: if (wait && llist_empty(&shard->inbox)) { */
 inline look_again()
 {
 	may_go(yes);
@@ -462,6 +486,9 @@ inline look_again()
 /* core.c tg_dispatch_chosen: if (!shard->queued) */
 /* core.c tg_dispatch_chosen: rq = tg_take_next(shard); */
 /* core.c tg_dispatch_chosen: tg_set_held(shard); */
+/* core.c tg_dispatch_chosen: if (wait && llist_empty(&shard->inbox)) { */
+/* core.c tg_dispatch_chosen: tg_drain(shard); */
+/* core.c tg_dispatch_chosen: rq = tg_take_next(shard); */
 inline dispatch_chosen()
 {
 	drain();
@@ -488,6 +515,7 @@ inline dispatch_chosen()
 		if
 		:: found ->
 			/* core.c tg_dispatch_chosen: if (unlikely(test_bit(TG_HELD, &shard->state))) */
+			/* core.c tg_dispatch_chosen: tg_release(shard); */
 			load(STATE, seen);
 			if
 			:: seen & HELD -> release(ended)
@@ -544,7 +572,8 @@ inline wake()
 	seen = 0
 }
 
-#define LOCALS	byte me = _pid, point, seen, list, ended; bool yes, found, again
+/* Bytes all: a count of two in a bool is 0. */
+#define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again
 
 /* core.c tg_insert_requests: const bool held = test_bit(TG_HELD, &shard->state); */
 /* core.c tg_insert_requests: llist_add_batch(newest, oldest, &shard->inbox); */
@@ -592,35 +621,51 @@ active [BULK] proctype bulk_submitter()
 }
 #endif
 
+/* device.c tg_back_noticed: tg_learn_back(tg, rq, done); */
+/* controller.c tg_learn_budget: WRITE_ONCE(controller->budget, budget); */
+inline learn()
+{
+	store(OPENED, 1);
+#ifndef FLAW_LEARNT_WITHOUT_BARRIER
+	/* device.c tg_back_noticed: smp_mb(); */
+	d_step { full_barrier() }
+#endif
+}
+
+inline back_noticed()
+{
+	load(NR_HELD, seen);
+#ifndef FLAW_BACK_WITHOUT_WAKE
+	/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
+	/* device.c tg_back_noticed: tg_wake(tg, tg->nr_shards); */
+	if
+	:: seen -> seen = 0; wake()
+	:: else
+	fi
+#endif
+}
+
 #if COMPLETERS
 /* device.h tg_back: atomic64_add(TG_GAUGE_ONE + tag->cost, tag->urgent ? &shard->device.urgent.back : */
+/* device.h tg_back: smp_mb__after_atomic(); */
 /* device.h tg_back: if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured || */
 active [COMPLETERS] proctype completer()
 {
 	LOCALS;
 
 end:	do
-	:: atomic { urgent_inside -> urgent_inside--; take_over(device_view) };
+	:: atomic { urgent_inside -> urgent_inside--; take_back() };
 		load(NR_HELD, seen);
 		if
 		:: seen -> seen = 0; wake()
 		:: else
 		fi
-	:: atomic { bulk_inside -> bulk_inside--; take_over(device_view) };
+	:: atomic { bulk_inside -> bulk_inside--; take_back() };
 		d_step { modify(BACK, NOW(BACK) + 1) };
 #ifndef FLAW_BACK_WITHOUT_BARRIER
-		/* device.h tg_back: smp_mb__after_atomic(); */
 		d_step { full_barrier() };
 #endif
-		load(NR_HELD, seen);
-#ifndef FLAW_BACK_WITHOUT_WAKE
-		/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
-		/* device.c tg_back_noticed: tg_wake(tg, tg->nr_shards); */
-		if
-		:: seen -> seen = 0; wake()
-		:: else
-		fi
-#endif
+		back_noticed()
 	od
 }
 #endif
@@ -631,7 +676,7 @@ active [GRANTERS] proctype granter()
 {
 	LOCALS;
 
-	store(GRANTED, 1);
+	store(OPENED, 1);
 #ifndef FLAW_GRANT_WITHOUT_BARRIER
 	/* device.c tg_send_before_bulk: smp_mb(); */
 	d_step { full_barrier() };
@@ -640,6 +685,40 @@ active [GRANTERS] proctype granter()
 #ifndef FLAW_GRANT_WITHOUT_WAKE
 	/* core.c tg_dispatch_request: if (unlikely(granted) && atomic_read(&tg->nr_held)) */
 	/* core.c tg_dispatch_request: tg_wake(tg, 1); */
+	if
+	:: seen -> seen = 0; wake()
+	:: else
+	fi
+#endif
+}
+#endif
+
+#if LEARNERS
+active [LEARNERS] proctype learner()
+{
+	LOCALS;
+
+	learn();
+	back_noticed()
+}
+#endif
+
+#if ENDERS
+/* submitter.h tg_submitter_put: atomic_dec(&submitters->nr_greedy); */
+active [ENDERS] proctype ender()
+{
+	LOCALS;
+
+	d_step { modify(OPENED, 1) };
+#ifndef FLAW_ENDED_WITHOUT_BARRIER
+	/* submitter.h tg_submitter_put: smp_mb__after_atomic(); */
+	d_step { full_barrier() };
+#endif
+	load(NR_HELD, seen);
+#ifndef FLAW_ENDED_WITHOUT_WAKE
+	/* main.c tg_finish_request: unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) && */
+	/* main.c tg_finish_request: atomic_read(&tg->nr_held)) */
+	/* main.c tg_finish_request: tg_wake(tg, tg->nr_shards); */
 	if
 	:: seen -> seen = 0; wake()
 	:: else
@@ -664,6 +743,7 @@ active [MERGERS] proctype merger()
 	unlock();
 #ifndef FLAW_LEFT_WITHOUT_RUN
 	/* core.c tg_shard_leave: if (kick) */
+	/* core.c tg_shard_leave: tg_run(shard); */
 	if
 	:: found -> run_queue()
 	:: else
@@ -718,7 +798,7 @@ active proctype nobody_is_left_waiting()
 	/* What a mistaken submitter has pushed waits until somebody looks. */
 	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
 	/* Where the device completes nothing it has room for one request of bulk. */
-	assert(COMPLETERS || GRANTERS -> bulk_dispatched == BULK :
+	assert(COMPLETERS || OPENERS -> bulk_dispatched == BULK :
 	       BUSY + bulk_dispatched == 1 || !BULK);
 	/* Of two holds that begin at once neither is counted as over while it lasts. */
 	assert(NOW(NR_HELD) == (NOW(STATE) & HELD))

@@ -31,8 +31,8 @@ struct tg_tag;
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
  * budget wrong for a tick at most.
  *
- * A completion (tg_back_noticed()) or a dispatch (tg_send_before_bulk())
- * that writes one that bulk waits for has a full barrier before it looks for held shards.
+ * A completion (tg_back_noticed()) or a dispatch (tg_send_before_bulk()) that writes one
+ * that bulk waits for has a full barrier before it looks for held shards.
  */
 struct tg_budget {
 	unsigned long urgent_at;

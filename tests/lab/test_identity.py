@@ -308,10 +308,10 @@ def test_an_image_is_made_again_when_what_it_is_made_of_is_another(
     application: applications.Application,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Stub:
+    class Sim:
         determines: ClassVar[dict[str, Any]] = {"command": ["qemu"]}
 
-    monkeypatch.setattr(machines, "make", lambda name, kernel: Stub)
+    monkeypatch.setattr(machines, "make", lambda name, kernel: Sim)
     kernel = kernels.Kernel(RELEASE, world / "vmlinuz", world, None)
     seen = {applications.image(application, kernel)}
     assert applications.image(application, kernel) in seen
@@ -328,7 +328,7 @@ def test_an_image_is_made_again_when_what_it_is_made_of_is_another(
     (tmp_path / "made/make").write_text("#!/bin/sh\n:\n")
     another()
     another(replace(application, image_mb=128))
-    Stub.determines = {"command": ["qemu", "-icount"]}
+    Sim.determines = {"command": ["qemu", "-icount"]}
     another()
 
 

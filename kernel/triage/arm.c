@@ -94,7 +94,7 @@ u64 tg_arm_changes_at(const struct tg_data *tg)
 
 static void tg_arm_begin(struct tg_data *tg, u64 now)
 {
-	const bool high = now < READ_ONCE(tg->budget.high_back_at) + NSEC_PER_SEC;
+	const bool high = READ_ONCE(tg->budget.high_seen);
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
 	/* A turn of one request takes a seek too. */

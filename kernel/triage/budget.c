@@ -12,8 +12,6 @@
 #include "device.h"
 #include "triage.h"
 
-/* Nobody waits on latency when no urgent request was seen for this long. */
-#define TG_QUIET_JIFFIES HZ
 /* Bulk that could not go for so long is let in: the device may never answer. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)

@@ -25,7 +25,8 @@ struct tg_tag;
  *	as a charge that is lost would let bulk in twice, and a grant that is lost would not
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @high_back_at: when a request of HIGH last came back; ns
+ * @high_at: jiffies when a latency-sensitive request of HIGH last came
+ * @high_seen: @high_at has a meaning: HIGH waits on latency
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
@@ -36,10 +37,12 @@ struct tg_tag;
  */
 struct tg_budget {
 	unsigned long urgent_at;
+	unsigned long high_at;
 	unsigned long bulk_at;
 	unsigned long written_at;
 	unsigned long shared_at;
 	bool pressed;
+	bool high_seen;
 	bool bulk_seen;
 	bool limited;
 	u32 bulk_cost;
@@ -47,7 +50,6 @@ struct tg_budget {
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
-	u64 high_back_at;
 };
 
 void tg_budget_init(struct tg_data *tg);

@@ -243,7 +243,7 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 }
 
 /* Learn from an urgent request that took @latency ns; @clean: it met no bulk. */
-void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
+void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency)
 {
 	const bool felt = time_before(jiffies,
 				      READ_ONCE(tg->budget.bulk_at) + TG_FELT_JIFFIES);
@@ -252,7 +252,7 @@ void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency)
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
-	tg_urgent_seen(tg);
+	tg_urgent_seen(tg, class);
 	if (controller->probing || !felt) {
 		tg_knee_interrupt(&controller->knee);
 		tg_learn_alone(tg, clean, latency);

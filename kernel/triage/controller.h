@@ -61,7 +61,7 @@ void tg_controller_init(struct tg_data *tg);
 u64 tg_target(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
-void tg_learn_urgent(struct tg_data *tg, bool clean, u64 latency);
+void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency);
 void tg_learn_bulk(struct tg_data *tg, u64 latency);
 
 #endif

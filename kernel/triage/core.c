@@ -72,10 +72,9 @@ static bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
 
-	if (tg_tag(rq)->returned || tg->rotational || class == PRIO_CLASS_HIGH)
+	if (tg_tag(rq)->returned || tg->rotational || tg_is_urgent(tg, class, rq))
 		return true;
-	if (class == PRIO_CLASS_NORMAL &&
-	    (tg_is_waited_for(rq) || tg_flags_hint(rq->cmd_flags)))
+	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
 		return true;
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
 }
@@ -193,8 +192,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	rq = llist_entry(list, struct request, ipi_list);
 	tag = tg_tag(rq);
 	class = tg_class_of(tg, rq);
-	urgent = class == PRIO_CLASS_HIGH ||
-		 (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq));
+	urgent = tg_is_urgent(tg, class, rq);
 	if (tag->returned || (!urgent && !tg_bulk_may_go(tg)))
 		return NULL;
 	/* Only this CPU removes from the inbox; a request that came meanwhile is newer. */

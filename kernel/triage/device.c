@@ -17,11 +17,15 @@ static void tg_tick(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
 
+	tg_flow_hinted_refill(shard, jiffies - shard->device.tick);
 	shard->device.tick = jiffies;
 	shard->device.samples = 0;
 	if (READ_ONCE(tg->budget.bulk_seen) &&
 	    time_after_eq(jiffies, READ_ONCE(tg->budget.bulk_at) + HZ))
 		WRITE_ONCE(tg->budget.bulk_seen, false);
+	if (READ_ONCE(tg->budget.high_seen) &&
+	    time_after_eq(jiffies, READ_ONCE(tg->budget.high_at) + TG_QUIET_JIFFIES))
+		WRITE_ONCE(tg->budget.high_seen, false);
 	if (time_after(jiffies, READ_ONCE(tg->costs.window_until)))
 		tg_costs_learn(tg);
 }
@@ -31,7 +35,7 @@ static void tg_time(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
 
-	tg_urgent_seen(shard->tg);
+	tg_urgent_seen(shard->tg, tag->class);
 	shard->device.samples++;
 	tag->timed = true;
 	tag->clean = !tg_bulk_inside(shard->tg);
@@ -121,10 +125,8 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	}
 	if (tag->timed && done) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);
-		if (tag->class == PRIO_CLASS_HIGH)
-			WRITE_ONCE(tg->budget.high_back_at, now);
 		if (tg_is_usual(rq))
-			tg_learn_urgent(tg, tag->clean && !tg_bulk_inside(tg), took);
+			tg_learn_urgent(tg, tag->class, tag->clean && !tg_bulk_inside(tg), took);
 	}
 	tag->measured = false;
 	tag->timed = false;

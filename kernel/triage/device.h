@@ -15,6 +15,9 @@
 /* Urgent requests that are timed in a tick without bulk: their times are alike. */
 #define TG_SAMPLES_ALONE 4
 
+/* Nobody waits on latency when no urgent request was seen for this long. */
+#define TG_QUIET_JIFFIES HZ
+
 /* Bulk waits for a gap behind an urgent request if the budget holds fewer than this. */
 #define TG_GATED_REQUESTS 2
 
@@ -149,15 +152,37 @@ static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 }
 
 /* Note that an urgent request has come. Write once a tick: many CPUs read it. */
-static inline void tg_urgent_seen(struct tg_data *tg)
+static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 {
 	const unsigned long now = jiffies;
 
+	if (class == PRIO_CLASS_HIGH && READ_ONCE(tg->budget.high_at) != now) {
+		WRITE_ONCE(tg->budget.high_at, now);
+		if (!READ_ONCE(tg->budget.high_seen))
+			WRITE_ONCE(tg->budget.high_seen, true);
+	}
 	if (likely(READ_ONCE(tg->budget.urgent_at) == now))
 		return;
 	WRITE_ONCE(tg->budget.urgent_at, now);
 	if (!READ_ONCE(tg->budget.pressed))
 		WRITE_ONCE(tg->budget.pressed, true);
+}
+
+/*
+ * Return whether flows of NORMAL that ask for little go within bulk's budget: to HIGH they
+ * are in the way like any other. On a disk HIGH has turns of the arm.
+ */
+static inline bool tg_little_is_bulk(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->budget.high_seen) && !tg->rotational;
+}
+
+/* Return whether a new request goes before bulk and outside its budget, hints apart. */
+static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
+				struct request *rq)
+{
+	return class == PRIO_CLASS_HIGH ||
+	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq) && !tg_little_is_bulk(tg));
 }
 
 /* Return whether a request of the backlog may be dispatched. */

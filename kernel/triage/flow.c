@@ -36,6 +36,13 @@ static s64 tg_quantum(const struct tg_shard *shard)
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 }
 
+/* Return the cost that goes first, and then the backlog has a turn; ns. */
+static u64 tg_sparse_most(const struct tg_shard *shard)
+{
+	return tg_quantum(shard) * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
+							    TG_SPARSE_TURNS_FLASH);
+}
+
 static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key,
 					 enum prio_class class)
 {
@@ -95,6 +102,7 @@ int tg_flows_init(struct tg_shard *shard, unsigned int tags)
 	for (i = PRIO_CLASS_HIGH; i < PRIO_CLASS_COUNT; i++) {
 		struct tg_class *class = &shard->classes[i];
 
+		INIT_LIST_HEAD(&class->hinted);
 		INIT_LIST_HEAD(&class->sparse);
 		INIT_LIST_HEAD(&class->backlog);
 		tg_flow_init(&class->common, TG_FLOW_COMMON);
@@ -201,17 +209,17 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 }
 
 /*
- * Return whether a flow that has nothing queued comes first for @rq: its submitter asks
- * for little, or somebody waits for this very request; and the flow does not owe several
- * turns. A disk that goes back and forth between streams does nothing else, so there
- * streams take turns.
+ * Return whether a flow that has nothing queued comes first: hinted ones have not used up
+ * their part; or its submitter asks for @little, and it does not owe several turns. A disk
+ * that goes back and forth between streams does nothing else, so there streams take turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
-			      bool waited_for)
+			      bool little)
 {
-	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
-		return false;
-	if (!waited_for)
+	if (tg_flow_is_hinted(flow))
+		return shard->classes[flow->class].hinted_may;
+	if (!little || flow->class == PRIO_CLASS_LOW ||
+	    flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
 		return false;
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
@@ -227,7 +235,8 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	flow->sparse = sparse;
 	if (sparse) {
 		flow->deficit = tg_quantum(shard);
-		list_move_tail(&flow->turn, &class->sparse);
+		list_move_tail(&flow->turn, tg_flow_is_hinted(flow) ? &class->hinted :
+								      &class->sparse);
 	} else if (shard->head.awaited == flow) {
 		list_move(&flow->turn, &class->backlog);
 	} else {
@@ -244,10 +253,11 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
-/* Return whether somebody waits for what a flow has. */
-static bool tg_flow_is_urgent(const struct tg_flow *flow)
+/* Return whether a flow goes before bulk and outside its budget. */
+static bool tg_flow_is_urgent(const struct tg_data *tg, const struct tg_flow *flow)
 {
-	return flow->sparse || flow->class == PRIO_CLASS_HIGH;
+	return flow->class == PRIO_CLASS_HIGH ||
+	       (flow->sparse && (tg_flow_is_hinted(flow) || !tg_little_is_bulk(tg)));
 }
 
 static void tg_arrivals_add(struct tg_arrivals *arrivals, struct request *rq)
@@ -267,7 +277,7 @@ static void tg_arrivals_del(struct tg_arrivals *arrivals, struct request *rq)
 	hlist_del_init(&rq->hash);
 }
 
-/* Queue a new request. Return whether somebody waits for it. */
+/* Queue a new request. Return whether it may go though bulk may not. */
 bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -286,15 +296,16 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 			   tag->class);
 	flow->level = tg_level(rq);
 	tag->flow = flow->index;
-	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) && !little;
+	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) &&
+		      (!little || tg_little_is_bulk(shard->tg));
 
 	tg_media_came(shard, flow, rq);
 	tg_detector_see(&flow->detector, blk_rq_pos(rq), blk_rq_sectors(rq));
 	if (tg_detector_maybe_sequential(&flow->detector))
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
-		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
-	urgent = tg_flow_is_urgent(flow);
+		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little));
+	urgent = tg_flow_is_urgent(shard->tg, flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_arrivals_add(&class->arrivals, rq);
@@ -304,7 +315,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 
 	if (urgent && !tag->hinted)
-		tg_urgent_seen(shard->tg);
+		tg_urgent_seen(shard->tg, tag->class);
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
@@ -377,25 +388,66 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 }
 
 /*
- * Return the next request of a class; NULL: none may go. @bulk: requests of the backlog
- * may go.
+ * Return the next hinted request of a class that may go before more urgent classes; NULL:
+ * none may.
+ */
+struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_class *class,
+				    enum tg_reason *reason)
+{
+	struct tg_flow *flow = list_first_entry_or_null(&class->hinted, struct tg_flow, turn);
+
+	lockdep_assert_held(&shard->lock);
+
+	if (likely(!flow) || !class->hinted_may)
+		return NULL;
+	*reason = TG_SPARSE;
+	return tg_media_next(shard, flow, reason);
+}
+
+/* Let hinted requests go first for NORMAL's guaranteed share of the last @ticks. */
+void tg_flow_hinted_refill(struct tg_shard *shard, unsigned long ticks)
+{
+	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
+	const u64 share = div_u64(jiffies_to_nsecs(min_t(unsigned long, ticks, HZ)) *
+				  READ_ONCE(shard->tg->tunables.share_normal), 100);
+
+	lockdep_assert_held(&shard->lock);
+
+	class->hinted_may = min(class->hinted_may + share, tg_sparse_most(shard));
+}
+
+/*
+ * Return the flow of a class that goes before its backlog, NULL if none does. @little: flows
+ * that ask for little may go, as well as hinted ones.
+ */
+static struct tg_flow *tg_flow_first(struct tg_class *class, bool little)
+{
+	struct tg_flow *flow = list_first_entry_or_null(&class->hinted, struct tg_flow, turn);
+
+	if (flow || !little)
+		return flow;
+	return list_first_entry_or_null(&class->sparse, struct tg_flow, turn);
+}
+
+/*
+ * Return the next request of a class; NULL: none may go. @bulk: what goes within bulk's
+ * budget may go.
  */
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason)
 {
 	const s64 quantum = tg_quantum(shard);
+	const u64 most = tg_sparse_most(shard);
+	const bool little = bulk || class == &shard->classes[PRIO_CLASS_HIGH] ||
+			    !tg_little_is_bulk(shard->tg);
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
 	if (!bulk || list_empty(&class->backlog))
 		class->sparse_had = 0;
-	while (!list_empty(&class->sparse) &&
-	       class->sparse_had <= quantum * (shard->tg->rotational ?
-					       TG_SPARSE_TURNS_DISK :
-					       TG_SPARSE_TURNS_FLASH)) {
-		flow = list_first_entry(&class->sparse, struct tg_flow, turn);
-		if (flow->deficit > 0) {
+	while (class->sparse_had <= most && (flow = tg_flow_first(class, little))) {
+		if (tg_flow_is_hinted(flow) ? class->hinted_may : flow->deficit > 0) {
 			*reason = TG_SPARSE;
 			return tg_media_next(shard, flow, reason);
 		}
@@ -432,13 +484,15 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 
 	tg_tag(rq)->cost = cost;
 	/* By now the flow may have turned out to ask for more than little. */
-	tg_tag(rq)->urgent = tg_flow_is_urgent(flow);
+	tg_tag(rq)->urgent = tg_flow_is_urgent(shard->tg, flow);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
+	if (flow->sparse && tg_flow_is_hinted(flow))
+		class->hinted_may -= min_t(u64, class->hinted_may, cost);
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);

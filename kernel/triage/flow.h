@@ -28,7 +28,7 @@ struct tg_shard;
  * @index: in tg_flows.table, or TG_FLOW_COMMON; set once
  * @class: enum prio_class; that of all its requests
  * @level: I/O priority level, 0 to 7, of its latest request
- * @sparse: it is on its class's list of flows that ask for little
+ * @sparse: it is on its class's list of flows that ask for little, or of hinted ones
  *
  * Guarded by the shard's lock.
  */
@@ -77,13 +77,16 @@ struct tg_arrivals {
 
 /**
  * struct tg_class - queued requests of one class on one shard
- * @sparse: flows that ask for little, in the order in which they came
+ * @hinted: of NORMAL, flows of requests that a process waits for by their flags, in the
+ *	order in which they came
+ * @sparse: flows that ask for little, likewise
  * @backlog: the other flows, in the order of their turns
- * @arrivals: all its requests in @sparse and @backlog
+ * @arrivals: all its requests in these lists
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
- * @queued: number of requests in @sparse and @backlog
+ * @queued: number of these
  * @owed: the missing part of its guaranteed share, in ns of the device's time
- * @sparse_had: cost of sparse requests since the backlog's last turn, in ns
+ * @hinted_may: cost that @hinted may have before all others, in ns
+ * @sparse_had: cost of requests in @hinted and @sparse since the backlog's last turn, in ns
  * @inserted: requests that came, in all
  * @reasons: requests dispatched, by reason
  *
@@ -91,12 +94,14 @@ struct tg_arrivals {
  * @reasons. Guarded by the shard's lock.
  */
 struct tg_class {
+	struct list_head hinted;
 	struct list_head sparse;
 	struct list_head backlog;
 	struct tg_arrivals arrivals;
 	struct tg_flow common;
 	unsigned int queued;
 	u64 owed;
+	u64 hinted_may;
 	u64 sparse_had;
 	unsigned long inserted;
 	unsigned long reasons[TG_REASONS];
@@ -109,6 +114,9 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class cl
 bool tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason);
+struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_class *class,
+				    enum tg_reason *reason);
+void tg_flow_hinted_refill(struct tg_shard *shard, unsigned long ticks);
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason);
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
@@ -120,6 +128,12 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {
 	return owner << 1 | tg_flags_hint(flags);
+}
+
+/* Return whether a flow's requests are of NORMAL, and waited for by their flags. */
+static inline bool tg_flow_is_hinted(const struct tg_flow *flow)
+{
+	return flow->class == PRIO_CLASS_NORMAL && (flow->key & 1);
 }
 
 static inline unsigned long tg_class_dispatched(const struct tg_class *class)

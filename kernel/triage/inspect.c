@@ -90,7 +90,8 @@ static int tg_count_class(struct tg_shard *shard, int class)
 	const struct hlist_node *node, *last = NULL;
 	unsigned int listed = 0, arrived = 0;
 
-	if (!tg_count_flows(shard, &c->sparse, class, &listed) ||
+	if (!tg_count_flows(shard, &c->hinted, class, &listed) ||
+	    !tg_count_flows(shard, &c->sparse, class, &listed) ||
 	    !tg_count_flows(shard, &c->backlog, class, &listed))
 		return -1;
 	for (node = c->arrivals.first.first; node; node = node->next) {

@@ -114,13 +114,31 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 	return NULL;
 }
 
+/*
+ * Return a hinted request of NORMAL that may go before HIGH: a process of HIGH may wait for
+ * it. A journal's commit holds up all that write to its file system, and is nobody's. This
+ * is as for a lock that all classes take, whose holder has the priority of the highest.
+ * NORMAL's guaranteed share bounds it.
+ */
+static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
+
+	if (!shard->classes[PRIO_CLASS_HIGH].queued || !class->queued ||
+	    tg_limit_holds(shard, PRIO_CLASS_NORMAL))
+		return NULL;
+	return tg_flow_next_hinted(shard, class, reason);
+}
+
 /* Return a request of the most urgent class that may send one. */
 static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
 {
-	struct request *rq;
+	struct request *rq = tg_next_hinted(shard, reason);
 	bool bulk = true;
 	int class;
 
+	if (rq)
+		return rq;
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &shard->classes[class];
 

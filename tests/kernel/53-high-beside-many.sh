@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: on flash a process of the highest class is protected from many others that each
+#         ask for one large request at a time: no one of them asks for much, all of them do.
+# Needs: modeldisk, fio; a scheduler with a budget
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+OTHERS=16
+MOST=400	# per cent of what a slow request (P99) takes with nothing beside it
+LEAST=60	# per cent of the data that the others have without a scheduler
+
+use_modeldisk memory_backed=0 hw_queues=1
+[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+
+# load SCHEDULER OTHERS: the P99 of the reader, in us, and the others' MB a second.
+load() {
+	choose_scheduler none
+	choose_scheduler "$1"
+	cat > "$TEST_TMP/jobs" <<-END
+		[global]
+		filename=/dev/$DEV
+		direct=1
+		ioengine=psync
+		rw=randread
+		norandommap
+		ramp_time=1
+		time_based
+		runtime=2
+		[reader]
+		bs=4k
+		prioclass=1
+	END
+	[ "$2" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
+		[other]
+		bs=128k
+		numjobs=$2
+		group_reporting
+		new_group
+	END
+	fio --output-format=json --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	awk '
+		/"read" :/ { read = 1 }
+		/"write" :/ { read = 0 }
+		read && /"bw_bytes"/ { bytes = int($3 / 1000000) }
+		read && /"99.000000"/ && !p99 { p99 = int($3 / 1000) }
+		END { print p99, bytes }
+	' "$TEST_TMP/report"
+}
+
+alone=$(load "$SCHEDULER" 0)
+alone=${alone% *}
+without=$(load none $OTHERS)
+with=$(load "$SCHEDULER" $OTHERS)
+echo "measured: P99 ${with% *} us, $alone alone, ${without% *} without a scheduler;" \
+	"the others have ${with#* } MB/s of ${without#* }"
+[ $((${with% *} * 100)) -le $((alone * MOST)) ] ||
+	fail "a slow request of the highest class takes ${with% *} us, $alone alone"
+[ $((${with#* } * 100)) -ge $((${without#* } * LEAST)) ] ||
+	fail "the others have ${with#* } MB/s, ${without#* } without a scheduler"

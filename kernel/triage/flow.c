@@ -19,6 +19,11 @@
 /* Turns that sparse flows may have before the backlog gets one. */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
+/*
+ * Hinted requests that may go first at once: twice a journal's commit, which is its blocks,
+ * neighbours that merge, and the record behind them.
+ */
+#define TG_HINTED_BURST 4
 /* Bios are tried on queued requests for so long after a sequential flow had one. */
 #define TG_MERGES_JIFFIES msecs_to_jiffies(100)
 /* A flow that owes so many turns does not ask for little. */
@@ -34,13 +39,6 @@
 static s64 tg_quantum(const struct tg_shard *shard)
 {
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
-}
-
-/* Return the cost that goes first, and then the backlog has a turn; ns. */
-static u64 tg_sparse_most(const struct tg_shard *shard)
-{
-	return tg_quantum(shard) * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
-							    TG_SPARSE_TURNS_FLASH);
 }
 
 static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key,
@@ -413,7 +411,8 @@ void tg_flow_hinted_refill(struct tg_shard *shard, unsigned long ticks)
 
 	lockdep_assert_held(&shard->lock);
 
-	class->hinted_may = min(class->hinted_may + share, tg_sparse_most(shard));
+	class->hinted_may = min_t(u64, class->hinted_may + share, TG_HINTED_BURST *
+				  tg_costs_base(&shard->tg->costs, TG_WRITE));
 }
 
 /*
@@ -437,7 +436,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason)
 {
 	const s64 quantum = tg_quantum(shard);
-	const u64 most = tg_sparse_most(shard);
+	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
+							    TG_SPARSE_TURNS_FLASH);
 	const bool little = bulk || class == &shard->classes[PRIO_CLASS_HIGH] ||
 			    !tg_little_is_bulk(shard->tg);
 	struct tg_flow *flow;

@@ -93,8 +93,9 @@ static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
 {
 	s64 old = atomic64_read(&tg->budget.granted);
 
-	while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,
-				     tg_depth_charge(old, gated, cost)))
+	/* Mostly there is no grant and no debt: nothing to write that other CPUs read. */
+	while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,
+						       tg_depth_charge(old, gated, cost)))
 		;
 }
 

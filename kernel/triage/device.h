@@ -170,11 +170,13 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 
 /*
  * Return whether flows of NORMAL that ask for little go within bulk's budget: to HIGH they
- * are in the way like any other. On a disk HIGH has turns of the arm.
+ * are in the way like any other. On a disk HIGH has turns of the arm, and in a device that
+ * answers at once nothing is in the way.
  */
 static inline bool tg_little_is_bulk(const struct tg_data *tg)
 {
-	return READ_ONCE(tg->budget.high_seen) && !tg->rotational;
+	return READ_ONCE(tg->budget.high_seen) && !tg->rotational &&
+	       !READ_ONCE(tg->controller.at_once);
 }
 
 /* Return whether a new request goes before bulk and outside its budget, hints apart. */
@@ -183,6 +185,12 @@ static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
 {
 	return class == PRIO_CLASS_HIGH ||
 	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq) && !tg_little_is_bulk(tg));
+}
+
+/* Return whether a class's limit is all that holds its requests. */
+static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
+{
+	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
 /* Return whether a request of the backlog may be dispatched. */

@@ -386,17 +386,17 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 }
 
 /*
- * Return the next hinted request of a class that may go before more urgent classes; NULL:
- * none may.
+ * Return the next request of a class with hinted ones, which goes before more urgent
+ * classes; NULL: they have had their part.
  */
 struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_class *class,
 				    enum tg_reason *reason)
 {
-	struct tg_flow *flow = list_first_entry_or_null(&class->hinted, struct tg_flow, turn);
+	struct tg_flow *flow = list_first_entry(&class->hinted, struct tg_flow, turn);
 
 	lockdep_assert_held(&shard->lock);
 
-	if (likely(!flow) || !class->hinted_may)
+	if (!class->hinted_may)
 		return NULL;
 	*reason = TG_SPARSE;
 	return tg_media_next(shard, flow, reason);

@@ -12,6 +12,7 @@
 #include <linux/math.h>
 #include <linux/sizes.h>
 
+#include "device.h"
 #include "triage.h"
 
 /* Return when a class may send again; ns, 0: at any time. */
@@ -69,8 +70,8 @@ bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class)
 	       tg_class_must_drain(shard, class);
 }
 
-/* Return whether a class's limit is all that holds its requests. */
-bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
+/* The part of tg_limit_holds() for when some class has a limit. */
+bool tg_limit_is_all(const struct tg_shard *shard, enum prio_class class)
 {
 	return tg_limit_is_reached(shard->tg, class) && !tg_is_waited_out(shard, class);
 }

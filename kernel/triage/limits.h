@@ -24,7 +24,7 @@ struct tg_limits {
 
 bool tg_limit_is_reached(const struct tg_data *tg, enum prio_class class);
 bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class);
-bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class);
+bool tg_limit_is_all(const struct tg_shard *shard, enum prio_class class);
 u64 tg_limit_wait(const struct tg_shard *shard);
 void tg_limit_charge(struct tg_shard *shard, struct request *rq);
 void tg_limit_forget(struct tg_data *tg, enum prio_class class);

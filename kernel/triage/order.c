@@ -124,7 +124,7 @@ static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *re
 {
 	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
 
-	if (!shard->classes[PRIO_CLASS_HIGH].queued || !class->queued ||
+	if (likely(list_empty(&class->hinted)) || !shard->classes[PRIO_CLASS_HIGH].queued ||
 	    tg_limit_holds(shard, PRIO_CLASS_NORMAL))
 		return NULL;
 	return tg_flow_next_hinted(shard, class, reason);

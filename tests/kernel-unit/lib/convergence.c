@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Prints for each flash drive of drives/, and for the profile flash, where triage's
+ * controller settles beside readers, writers and both. docs/triage.md explains the columns.
+ *
+ *   convergence EXCHANGE [DRIVE]...	the table
+ *   convergence EXCHANGE -f DRIVE...	the frontier of fixed budgets
+ */
+#include "convergence.h"
+
+#define RUNS 3
+#define RUN_MS 8000
+#define FROM_MS 2000
+#define STEP 1.41421356
+
+static void print_side(const struct frontier *frontier, const struct fixed *best, double budget)
+{
+	const struct fixed *edge = frontier_cliff(frontier);
+
+	if (!edge)
+		printf("none");
+	else if ((budget <= edge->budget) == (best->budget <= edge->budget))
+		printf("good, %s", budget <= edge->budget ? "below" : "above");
+	else
+		printf("**bad**, %s", budget <= edge->budget ? "below" : "above");
+}
+
+static void print_row(const char *drive, const struct load *load, u32 exchange)
+{
+	struct scene scene = beside_bulk(drive, load, exchange, RUN_MS, FROM_MS);
+	const struct fixed *best;
+	struct frontier frontier;
+	struct run mean = {};
+	double most;
+	u32 i;
+
+	frontier_find(&frontier, scene, STEP);
+	for (i = 0; i < RUNS; i++) {
+		const struct run run = loop_run(&scene);
+
+		mean.settled = fmax(mean.settled, run.settled);
+		mean.swing = fmax(mean.swing, run.swing);
+		mean.median += run.median / RUNS;
+		mean.p99 += run.p99 / RUNS;
+		mean.slow += run.slow / RUNS;
+		mean.alone += run.alone / RUNS;
+		mean.bulk += run.bulk / RUNS;
+	}
+	best = frontier_best(&frontier, mean.alone, exchange);
+	most = frontier_bulk(&frontier, mean.p99);
+	printf("| %s | %s | %.2f | %.1f | %.3g, %.3g | %.3g | %.3g, %.3g | %.3g | ", drive,
+	       load->name, mean.settled, mean.swing, mean.median, best->budget, mean.alone,
+	       mean.p99, frontier.none.p99, 100 * mean.bulk / frontier.none.bulk);
+	if (most)
+		printf("%.3g", 100 * mean.bulk / most);
+	else
+		printf("–");
+	printf(" | %.3g | ",
+	       100 * (1 - exp(run_worth(&mean, mean.alone, exchange) -
+			       run_worth(&best->run, mean.alone, exchange))));
+	print_side(&frontier, best, mean.median);
+	printf(" |\n");
+	fflush(stdout);
+}
+
+static void print_frontier(const char *drive, const struct load *load, u32 exchange)
+{
+	struct frontier frontier;
+	u32 i;
+
+	frontier_find(&frontier, beside_bulk(drive, load, exchange, RUN_MS, FROM_MS), STEP);
+	printf("%s beside %s: none %.0f, P99 %.0f\n", drive, load->name, frontier.none.bulk,
+	       frontier.none.p99);
+	printf("| budget | bulk | P50 | slow | P99 | alone | worth |\n");
+	for (i = 0; i < frontier.nr; i++) {
+		const struct run *run = &frontier.at[i].run;
+
+		printf("| %.4g | %.0f | %.0f | %.0f | %.0f | %.0f | %.3f |\n",
+		       frontier.at[i].budget, run->bulk, run->p50, run->slow, run->p99,
+		       run->alone, run_worth(run, frontier.at[0].run.alone, exchange));
+	}
+	fflush(stdout);
+}
+
+static void print_drive(const char *drive, u32 exchange, bool fixed)
+{
+	u32 i;
+
+	if (drive_has_arm(drive)) {
+		printf("| %s | not here: its arm takes turns, and has no budget |\n", drive);
+		return;
+	}
+	for (i = 0; i < ARRAY_SIZE(loads); i++)
+		if (fixed)
+			print_frontier(drive, &loads[i], exchange);
+		else
+			print_row(drive, &loads[i], exchange);
+}
+
+int main(int argc, char **argv)
+{
+	const u32 exchange = argc > 1 ? atoi(argv[1]) : 0;
+	const bool fixed = argc > 2 && !strcmp(argv[2], "-f");
+	const char *drive;
+	int i;
+
+	if (!exchange) {
+		fprintf(stderr, "usage: convergence EXCHANGE [-f] [DRIVE]...\n");
+		return 2;
+	}
+	if (!fixed)
+		printf("| drive | beside | settles, s | swing | budget, best, us | alone, us | "
+		       "P99, none's, us | keeps, %% | of the frontier, %% | worth lost, %% | cliff |\n"
+		       "|---|---|---|---|---|---|---|---|---|---|---|\n");
+	for (i = 2 + fixed; i < argc; i++)
+		print_drive(argv[i], exchange, fixed);
+	if (argc > 2)
+		return 0;
+	print_drive("flash", exchange, fixed);
+	for (i = 0; (drive = drive_named(i)); i++)
+		print_drive(drive, exchange, fixed);
+	return 0;
+}

@@ -24,6 +24,7 @@
 /* The parameters of a run; zero: absent. */
 struct scene {
 	const char *on;		/* the drive's name */
+	bool full;		/* it is from the beginning */
 	bool writes;		/* bulk writes */
 	bool mixed;		/* every other request of bulk does, at random */
 	bool turns;		/* it reads and writes in turn, a second each */
@@ -399,7 +400,7 @@ static struct run loop_run(const struct scene *s)
 {
 	struct loop l = {
 		.scene = s,
-		.drive = drive_new(s->on, s->depth + 1),
+		.drive = drive_new(s->on, s->depth + 1, s->full),
 		.cost = 2000 + 1000 * s->kib,
 		.writes = s->writes,
 		.latencies = malloc(MOST_LATENCIES * sizeof(u32)),

@@ -8,10 +8,28 @@
  */
 #include "convergence.h"
 
-#define RUNS 3
-#define RUN_MS 8000
-#define FROM_MS 2000
-#define STEP 1.41421356
+#define RUNS 4
+/* A cliff: P99 grows by so much, while the budget grows by half an octave. */
+#define CLIFF 2
+
+/* Return the last budget before the steepest cliff, or NULL: there is none. */
+static const struct fixed *frontier_cliff(const struct frontier *frontier)
+{
+	const struct fixed *edge = NULL;
+	double steepest = CLIFF;
+	u32 i;
+
+	for (i = 0; i + 1 < frontier->nr; i++) {
+		const struct fixed *at = &frontier->at[i];
+		const double rise = at[1].run.p99 / at->run.p99;
+
+		if (rise >= steepest) {
+			steepest = rise;
+			edge = at;
+		}
+	}
+	return edge;
+}
 
 static void print_side(const struct frontier *frontier, const struct fixed *best, double budget)
 {
@@ -27,37 +45,24 @@ static void print_side(const struct frontier *frontier, const struct fixed *best
 
 static void print_row(const char *drive, const struct load *load, u32 exchange)
 {
-	struct scene scene = beside_bulk(drive, load, exchange, RUN_MS, FROM_MS);
+	const struct scene scene = beside_bulk(drive, load, exchange);
 	const struct fixed *best;
 	struct frontier frontier;
-	struct run mean = {};
+	struct run mean;
 	double most;
-	u32 i;
 
-	frontier_find(&frontier, scene, STEP);
-	for (i = 0; i < RUNS; i++) {
-		const struct run run = loop_run(&scene);
-
-		mean.settled = fmax(mean.settled, run.settled);
-		mean.swing = fmax(mean.swing, run.swing);
-		mean.median += run.median / RUNS;
-		mean.p99 += run.p99 / RUNS;
-		mean.slow += run.slow / RUNS;
-		mean.alone += run.alone / RUNS;
-		mean.bulk += run.bulk / RUNS;
-	}
-	best = frontier_best(&frontier, mean.alone, exchange);
+	frontier_find(&frontier, scene);
+	mean = controller_run(&scene, RUNS);
+	best = frontier_best(&frontier, exchange);
 	most = frontier_bulk(&frontier, mean.p99);
-	printf("| %s | %s | %.2f | %.1f | %.3g, %.3g | %.3g | %.3g, %.3g | %.3g | ", drive,
+	printf("| %s | %s | %.2f | %.1f | %.3g, %.3g | %.3g, %.3g | %.3g, %.3g | %.3g | ", drive,
 	       load->name, mean.settled, mean.swing, mean.median, best->budget, mean.alone,
-	       mean.p99, frontier.none.p99, 100 * mean.bulk / frontier.none.bulk);
+	       frontier.alone, mean.p99, frontier.none.p99, 100 * mean.bulk / frontier.none.bulk);
 	if (most)
 		printf("%.3g", 100 * mean.bulk / most);
 	else
 		printf("–");
-	printf(" | %.3g | ",
-	       100 * (1 - exp(run_worth(&mean, mean.alone, exchange) -
-			       run_worth(&best->run, mean.alone, exchange))));
+	printf(" | %.3g | ", worth_lost(&frontier, &mean, exchange));
 	print_side(&frontier, best, mean.median);
 	printf(" |\n");
 	fflush(stdout);
@@ -68,7 +73,7 @@ static void print_frontier(const char *drive, const struct load *load, u32 excha
 	struct frontier frontier;
 	u32 i;
 
-	frontier_find(&frontier, beside_bulk(drive, load, exchange, RUN_MS, FROM_MS), STEP);
+	frontier_find(&frontier, beside_bulk(drive, load, exchange));
 	printf("%s beside %s: none %.0f, P99 %.0f\n", drive, load->name, frontier.none.bulk,
 	       frontier.none.p99);
 	printf("| budget | bulk | P50 | slow | P99 | alone | worth |\n");
@@ -77,7 +82,7 @@ static void print_frontier(const char *drive, const struct load *load, u32 excha
 
 		printf("| %.4g | %.0f | %.0f | %.0f | %.0f | %.0f | %.3f |\n",
 		       frontier.at[i].budget, run->bulk, run->p50, run->slow, run->p99,
-		       run->alone, run_worth(run, frontier.at[0].run.alone, exchange));
+		       run->alone, run_worth(&frontier, run, exchange));
 	}
 	fflush(stdout);
 }
@@ -109,7 +114,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!fixed)
-		printf("| drive | beside | settles, s | swing | budget, best, us | alone, us | "
+		printf("| drive | beside | settles, s | swing | budget, best, us | alone: probed, true, us | "
 		       "P99, none's, us | keeps, %% | of the frontier, %% | worth lost, %% | cliff |\n"
 		       "|---|---|---|---|---|---|---|---|---|---|---|\n");
 	for (i = 2 + fixed; i < argc; i++)

@@ -55,19 +55,27 @@ static const struct model_profile *find_profile(const char *name)
 	exit(2);
 }
 
-struct drive *drive_new(const char *name, uint32_t requests)
+static struct model_params params_of(const char *name)
+{
+	struct model_params params = find_profile(name)->params;
+	const struct named *drive = find(name);
+	u32 i;
+
+	for (i = 0; drive && i < drive->nr_set; i++)
+		memcpy((char *)&params + drive->set[i].offset, &drive->set[i].value, sizeof(u32));
+	return params;
+}
+
+struct drive *drive_new(const char *name, uint32_t requests, bool full)
 {
 	struct drive *drive = calloc(1, sizeof(*drive));
 	const struct model_profile *profile = find_profile(name);
-	const struct named *differs = find(name);
 	const char *wrong;
-	u32 i;
 
 	drive->profile = profile;
-	drive->params = profile->params;
-	for (i = 0; differs && i < differs->nr_set; i++)
-		memcpy((char *)&drive->params + differs->set[i].offset, &differs->set[i].value,
-		       sizeof(u32));
+	drive->params = params_of(name);
+	if (full)
+		drive->params.gc_after_mib = 0;
 	wrong = profile->model->check(&drive->params);
 	if (wrong) {
 		fprintf(stderr, "%s: %s\n", name, wrong);
@@ -128,6 +136,16 @@ const char *drive_named(uint32_t i)
 bool drive_has_arm(const char *name)
 {
 	return find_profile(name)->rotational;
+}
+
+bool drive_fills(const char *name, uint32_t ms)
+{
+	const struct model_params p = params_of(name);
+
+	if (drive_has_arm(name) || !p.gc_after_mib)
+		return false;
+	return (u64)p.dies * p.program_kib * ms * 1000 / p.program_ns * 1000 >
+	       (u64)p.gc_after_mib * 1024;
 }
 
 uint32_t drive_tags(const char *name)

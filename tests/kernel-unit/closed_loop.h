@@ -40,6 +40,7 @@ struct scene {
 	u32 cliff_us;		/* each takes longer by this */
 	u32 pause_ms;		/* after as long a time the reader pauses for so long */
 	bool free;		/* nothing holds bulk, and there are no probes */
+	u64 cost;		/* of a request of bulk, in ns; 0: triage's first guess */
 	u64 fixed;		/* budget, in ns */
 	u32 exchange;		/* 0: by the target */
 	u32 factor;		/* of the target */
@@ -87,6 +88,11 @@ static double loop_normal(void)
 	for (i = 0; i < 12; i++)
 		sum += any() / 18446744073709551616.;
 	return sum - 6;
+}
+
+static u64 loop_cost(const struct scene *s)
+{
+	return s->cost ?: 2000 + 1000 * s->kib;
 }
 
 static u64 loop_budget(const struct loop *l)
@@ -401,7 +407,7 @@ static struct run loop_run(const struct scene *s)
 	struct loop l = {
 		.scene = s,
 		.drive = drive_new(s->on, s->depth + 1, s->full),
-		.cost = 2000 + 1000 * s->kib,
+		.cost = loop_cost(s),
 		.writes = s->writes,
 		.latencies = malloc(MOST_LATENCIES * sizeof(u32)),
 		.kept = malloc(MOST_KEPT * sizeof(struct kept)),

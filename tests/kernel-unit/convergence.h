@@ -82,7 +82,7 @@ static struct run run_alike(const struct scene *scene, u32 series)
 /* The least budget is a tenth of a request of bulk. */
 static void frontier_find(struct frontier *frontier, struct scene scene)
 {
-	const double cost = 2000 + 1000. * scene.kib;
+	const double cost = loop_cost(&scene);
 	double budget;
 
 	frontier->nr = 0;

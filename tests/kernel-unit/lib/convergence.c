@@ -4,6 +4,7 @@
  * controller settles beside readers, writers and both. docs/triage.md explains the columns.
  *
  *   convergence EXCHANGE [DRIVE]...	the table
+ *   convergence EXCHANGE -l [DRIVE]...	the same with costs as learnt while bulk had the drive
  *   convergence EXCHANGE -f DRIVE...	the frontier of fixed budgets
  */
 #include "convergence.h"
@@ -43,14 +44,23 @@ static void print_side(const struct frontier *frontier, const struct fixed *best
 		printf("**bad**, %s", budget <= edge->budget ? "below" : "above");
 }
 
-static void print_row(const char *drive, const struct load *load, u32 exchange)
+/* Return the cost that adds up to the time that a busy drive takes, as tg_cost_learn() does. */
+static u64 learnt_cost(struct scene scene)
 {
-	const struct scene scene = beside_bulk(drive, load, exchange);
+	scene.free = true;
+	return 1e9 / run_alike(&scene, 0).bulk;
+}
+
+static void print_row(const char *drive, const struct load *load, u32 exchange, bool learnt)
+{
+	struct scene scene = beside_bulk(drive, load, exchange);
 	const struct fixed *best;
 	struct frontier frontier;
 	struct run mean;
 	double most;
 
+	if (learnt)
+		scene.cost = learnt_cost(scene);
 	frontier_find(&frontier, scene);
 	mean = controller_run(&scene, RUNS);
 	best = frontier_best(&frontier, exchange);
@@ -87,7 +97,7 @@ static void print_frontier(const char *drive, const struct load *load, u32 excha
 	fflush(stdout);
 }
 
-static void print_drive(const char *drive, u32 exchange, bool fixed)
+static void print_drive(const char *drive, u32 exchange, bool fixed, bool learnt)
 {
 	u32 i;
 
@@ -99,30 +109,32 @@ static void print_drive(const char *drive, u32 exchange, bool fixed)
 		if (fixed)
 			print_frontier(drive, &loads[i], exchange);
 		else
-			print_row(drive, &loads[i], exchange);
+			print_row(drive, &loads[i], exchange, learnt);
 }
 
 int main(int argc, char **argv)
 {
 	const u32 exchange = argc > 1 ? atoi(argv[1]) : 0;
 	const bool fixed = argc > 2 && !strcmp(argv[2], "-f");
+	const bool learnt = argc > 2 && !strcmp(argv[2], "-l");
+	const int drives = 2 + (fixed || learnt);
 	const char *drive;
 	int i;
 
 	if (!exchange) {
-		fprintf(stderr, "usage: convergence EXCHANGE [-f] [DRIVE]...\n");
+		fprintf(stderr, "usage: convergence EXCHANGE [-f | -l] [DRIVE]...\n");
 		return 2;
 	}
 	if (!fixed)
 		printf("| drive | beside | settles, s | swing | budget, best, us | alone: probed, true, us | "
 		       "P99, none's, us | keeps, %% | of the frontier, %% | worth lost, %% | cliff |\n"
 		       "|---|---|---|---|---|---|---|---|---|---|---|\n");
-	for (i = 2 + fixed; i < argc; i++)
-		print_drive(argv[i], exchange, fixed);
-	if (argc > 2)
+	for (i = drives; i < argc; i++)
+		print_drive(argv[i], exchange, fixed, learnt);
+	if (argc > drives)
 		return 0;
-	print_drive("flash", exchange, fixed);
+	print_drive("flash", exchange, fixed, learnt);
 	for (i = 0; (drive = drive_named(i)); i++)
-		print_drive(drive, exchange, fixed);
+		print_drive(drive, exchange, fixed, learnt);
 	return 0;
 }

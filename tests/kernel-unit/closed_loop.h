@@ -19,15 +19,19 @@
 #define NEVER U64_MAX
 #define MOST_REQUESTS 1024
 #define MOST_LATENCIES 2000000
+#define MOST_KEPT 10000
 
 /* The parameters of a run; zero: absent. */
 struct scene {
-	const char *profile;
+	const char *on;		/* the drive's name */
+	bool full;		/* it is from the beginning */
 	bool writes;		/* bulk writes */
+	bool mixed;		/* every other request of bulk does, at random */
 	bool turns;		/* it reads and writes in turn, a second each */
 	u32 kib;		/* of a request of bulk */
 	u32 depth;		/* of bulk */
 	u32 ms;			/* simulated */
+	u32 from_ms;		/* bulk and latencies count from then on */
 	u32 think_us;		/* between an answer and the next request */
 	u32 stall_permille;	/* so many of the reader's requests take longer, */
 	u32 stall_us;		/* by this */
@@ -35,6 +39,8 @@ struct scene {
 	u64 cliff;		/* beyond so much of bulk in the drive, in ns of cost, */
 	u32 cliff_us;		/* each takes longer by this */
 	u32 pause_ms;		/* after as long a time the reader pauses for so long */
+	bool free;		/* nothing holds bulk, and there are no probes */
+	u64 cost;		/* of a request of bulk, in ns; 0: triage's first guess */
 	u64 fixed;		/* budget, in ns */
 	u32 exchange;		/* 0: by the target */
 	u32 factor;		/* of the target */
@@ -46,7 +52,15 @@ struct run {
 	double bulk;		/* requests a second */
 	double budget;		/* the last, in us */
 	double alone;		/* a slow request of the reader's alone, in us */
+	double median;		/* of the best known budget over the last half, in us */
+	double settled;		/* when it has come within half an octave of that for good, s */
+	double swing;		/* its largest over its smallest from @from_ms on */
 	unsigned long trials, taken;
+};
+
+/* The best known budget from a time on, both in ns. */
+struct kept {
+	u64 at, budget;
 };
 
 struct loop {
@@ -62,6 +76,8 @@ struct loop {
 	u32 idle[MOST_REQUESTS], nr_idle;
 	u32 *latencies, nr_latencies;
 	u32 bulk_done;
+	struct kept *kept;
+	u32 nr_kept;
 };
 
 static double loop_normal(void)
@@ -72,6 +88,11 @@ static double loop_normal(void)
 	for (i = 0; i < 12; i++)
 		sum += any() / 18446744073709551616.;
 	return sum - 6;
+}
+
+static u64 loop_cost(const struct scene *s)
+{
+	return s->cost ?: 2000 + 1000 * s->kib;
 }
 
 static u64 loop_budget(const struct loop *l)
@@ -126,6 +147,8 @@ static bool loop_probe_holds(const struct loop *l)
 
 static bool loop_fits(const struct loop *l)
 {
+	if (l->scene->free)
+		return true;
 	if (loop_probe_holds(l))
 		return false;
 	if (l->now > l->bulk_at + 100 * MS)
@@ -149,6 +172,8 @@ static void loop_send_bulk(struct loop *l)
 	while (l->nr_idle && loop_fits(l)) {
 		const u64 places = drive_sectors(l->drive) / sectors;
 
+		if (s->mixed)
+			l->writes = any() >> 63;
 		l->granted = tg_depth_charge(l->granted, loop_gated(l), l->cost);
 		if (loop_paced(l))
 			l->next_at = l->now + tg_depth_gap(loop_budget(l), l->cost, l->cost);
@@ -224,15 +249,26 @@ static void loop_learn(struct loop *l, u64 latency)
 		loop_probe_begin(l);
 }
 
+/* Note the best known budget if it has changed; a trial's does not count. */
+static void loop_keep(struct loop *l)
+{
+	const u64 budget = l->knee.budget ?: l->depth.budget;
+
+	if ((l->nr_kept && l->kept[l->nr_kept - 1].budget == budget) || l->nr_kept == MOST_KEPT)
+		return;
+	l->kept[l->nr_kept++] = (struct kept){ l->now, budget };
+}
+
 static void loop_done(struct loop *l, u32 tag)
 {
 	const struct scene *s = l->scene;
+	const bool counts = l->now >= s->from_ms * MS;
 	u64 latency;
 
 	if (tag != s->depth) {
 		l->inside -= l->cost;
 		l->served += l->cost;
-		l->bulk_done++;
+		l->bulk_done += counts;
 		l->idle[l->nr_idle++] = tag;
 		return;
 	}
@@ -242,9 +278,12 @@ static void loop_done(struct loop *l, u32 tag)
 	l->reader_next = l->now + s->think_us * 1000ull + l->reader_extra;
 	if (s->pause_ms && l->reader_next / (s->pause_ms * MS) % 2)
 		l->reader_next += s->pause_ms * MS;
-	if (l->nr_latencies < MOST_LATENCIES)
+	if (counts && l->nr_latencies < MOST_LATENCIES)
 		l->latencies[l->nr_latencies++] = latency;
+	if (s->free)
+		return;
 	loop_learn(l, latency);
+	loop_keep(l);
 }
 
 /* Return when bulk that waits may go by itself. */
@@ -252,7 +291,7 @@ static u64 loop_opens_at(const struct loop *l)
 {
 	u64 at = 0;
 
-	if (!l->nr_idle)
+	if (!l->nr_idle || l->scene->free)
 		return NEVER;
 	if (loop_probe_holds(l))
 		return l->asked ? l->probe_until : min_t(u64, l->probe_until, l->back_at + 32 * MS);
@@ -287,6 +326,60 @@ static int loop_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int loop_compare_kept(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return (x->budget > y->budget) - (x->budget < y->budget);
+}
+
+/* Return the median over time of the best known budget from @from to @until. */
+static u64 loop_median_kept(const struct loop *l, u64 from, u64 until)
+{
+	struct kept *times = malloc(l->nr_kept * sizeof(*times));
+	u64 median = 0, passed = 0;
+	u32 i;
+
+	for (i = 0; i < l->nr_kept; i++) {
+		const u64 end = i + 1 < l->nr_kept ? l->kept[i + 1].at : until;
+		const u64 begin = max_t(u64, l->kept[i].at, from);
+
+		times[i].budget = l->kept[i].budget;
+		times[i].at = end > begin ? end - begin : 0;
+	}
+	qsort(times, l->nr_kept, sizeof(*times), loop_compare_kept);
+	for (i = 0; i < l->nr_kept && 2 * passed < until - from; i++) {
+		passed += times[i].at;
+		median = times[i].budget;
+	}
+	free(times);
+	return median;
+}
+
+static void loop_sum_kept(const struct loop *l, struct run *run)
+{
+	const u64 until = l->scene->ms * MS, from = l->scene->from_ms * MS;
+	const u64 median = loop_median_kept(l, until / 2, until);
+	u64 least = U64_MAX, most = 0, settled = 0;
+	u32 i;
+
+	for (i = 0; i < l->nr_kept; i++) {
+		const u64 budget = l->kept[i].budget;
+		const u64 end = i + 1 < l->nr_kept ? l->kept[i + 1].at : until;
+
+		/* Half an octave, and 1 % for its rounding. */
+		if (budget > median * 1.43 || budget < median / 1.43)
+			settled = end;
+		if (end > from) {
+			least = min_t(u64, least, budget);
+			most = max_t(u64, most, budget);
+		}
+	}
+	run->median = median / 1000.;
+	run->settled = settled / 1e9;
+	run->swing = most / (double)least;
+}
+
 static struct run loop_sum(struct loop *l, double seconds)
 {
 	const u32 n = l->nr_latencies;
@@ -304,6 +397,8 @@ static struct run loop_sum(struct loop *l, double seconds)
 	run.p99 = l->latencies[n / 100 * 99] / 1000.;
 	for (i = n - n / TG_KNEE_SLOWEST; i < n; i++)
 		run.slow += l->latencies[i] / 1000. / (n / TG_KNEE_SLOWEST);
+	if (l->nr_kept)
+		loop_sum_kept(l, &run);
 	return run;
 }
 
@@ -311,10 +406,11 @@ static struct run loop_run(const struct scene *s)
 {
 	struct loop l = {
 		.scene = s,
-		.drive = drive_new(s->profile, s->depth + 1),
-		.cost = 2000 + 1000 * s->kib,
+		.drive = drive_new(s->on, s->depth + 1, s->full),
+		.cost = loop_cost(s),
 		.writes = s->writes,
 		.latencies = malloc(MOST_LATENCIES * sizeof(u32)),
+		.kept = malloc(MOST_KEPT * sizeof(struct kept)),
 		.depth.budget = TG_DEPTH_FIRST,
 	};
 	struct run run;
@@ -324,8 +420,9 @@ static struct run loop_run(const struct scene *s)
 		l.idle[l.nr_idle++] = i;
 	while (l.now < s->ms * MS)
 		loop_step(&l);
-	run = loop_sum(&l, s->ms / 1000.);
+	run = loop_sum(&l, (s->ms - s->from_ms) / 1000.);
 	free(l.latencies);
+	free(l.kept);
 	drive_free(l.drive);
 	return run;
 }

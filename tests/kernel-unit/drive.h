@@ -8,8 +8,12 @@
 
 struct drive;
 
-/* Return a drive of modeldisk's profile of that name, with room for so many requests. */
-struct drive *drive_new(const char *profile, uint32_t requests);
+/*
+ * Return a drive with room for so many requests: one of drives/NAME.toml, or modeldisk's
+ * profile of that name. Exits if there is none. @full: so much has been written that the drive
+ * collects garbage, or its quick cells are full.
+ */
+struct drive *drive_new(const char *name, uint32_t requests, bool full);
 void drive_free(struct drive *drive);
 uint64_t drive_sectors(const struct drive *drive);
 /* Send a request. Its tag must be free, and below the number of places. */
@@ -19,5 +23,14 @@ void drive_submit(struct drive *drive, uint32_t tag, bool write, uint64_t sector
 uint64_t drive_next(const struct drive *drive);
 /* Return the tag of a request that is done, or -1: there is no other at this time. */
 int drive_done(struct drive *drive, uint64_t now);
+
+/* Return the name of the i-th drive of drives/, or NULL. */
+const char *drive_named(uint32_t i);
+/* Return whether the drive has an arm. */
+bool drive_has_arm(const char *name);
+/* Return whether writers can make the drive full in so long. */
+bool drive_fills(const char *name, uint32_t ms);
+/* Return how many requests Linux gives the drive at once. */
+uint32_t drive_tags(const char *name);
 
 #endif

@@ -30,15 +30,23 @@ static inline void expect(const char *what, double got, double wanted)
 	expect_between(what, got, wanted, wanted);
 }
 
+#define ANY_SEED 88172645463325252ull
+
+static u64 any_state = ANY_SEED;
+
+/* Begin a series of numbers of its own; 0: the one that a test begins with. */
+static inline void any_begin(u64 series)
+{
+	any_state = ANY_SEED + series * 0x9e3779b97f4a7c15ull;
+}
+
 /* Xorshift: the same numbers in every run. */
 static inline u64 any(void)
 {
-	static u64 state = 88172645463325252ull;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	any_state ^= any_state << 13;
+	any_state ^= any_state >> 7;
+	any_state ^= any_state << 17;
+	return any_state;
 }
 
 /* Both bounds occur. */

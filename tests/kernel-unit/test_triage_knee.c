@@ -12,7 +12,7 @@
 static struct scene beside(u32 kib, u32 depth)
 {
 	return (struct scene){
-		.profile = "flash",
+		.on = "flash",
 		.kib = kib,
 		.depth = depth,
 		.ms = SECONDS * 1000,

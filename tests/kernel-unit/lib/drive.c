@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* kernel/modeldisk's models as drive.h's drives. */
+/* kernel/modeldisk's models, with the parameters of drives/, as drive.h's drives. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +9,82 @@
 
 struct drive {
 	const struct model_profile *profile;
+	struct model_params params;
 	void *model;
 	struct io_fifo done;
 	size_t io_size;
 	char *ios;
 };
 
-struct drive *drive_new(const char *name, uint32_t requests)
+/* A drive of drives/: the parameters that differ from those of its profile. */
+struct named {
+	const char *name, *profile;
+	u32 hw_queues, depth;	/* 0: the profile's */
+	struct {
+		size_t offset;
+		u32 value;
+	} set[MODEL_NR_PARAMS];
+	u32 nr_set;
+};
+
+#define SET(param, value) { offsetof(struct model_params, param), value }
+
+static const struct named named[] = {
+#include "drives.h"
+};
+
+static const struct named *find(const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(named); i++)
+		if (!strcmp(named[i].name, name))
+			return &named[i];
+	return NULL;
+}
+
+static const struct model_profile *find_profile(const char *name)
+{
+	const struct named *drive = find(name);
+	u32 i;
+
+	for (i = 0; i < model_nr_profiles; i++)
+		if (!strcmp(model_profiles[i].name, drive ? drive->profile : name))
+			return &model_profiles[i];
+	fprintf(stderr, "no such drive: %s\n", name);
+	exit(2);
+}
+
+static struct model_params params_of(const char *name)
+{
+	struct model_params params = find_profile(name)->params;
+	const struct named *drive = find(name);
+	u32 i;
+
+	for (i = 0; drive && i < drive->nr_set; i++)
+		memcpy((char *)&params + drive->set[i].offset, &drive->set[i].value, sizeof(u32));
+	return params;
+}
+
+struct drive *drive_new(const char *name, uint32_t requests, bool full)
 {
 	struct drive *drive = calloc(1, sizeof(*drive));
-	const struct model_profile *profile = model_profiles;
+	const struct model_profile *profile = find_profile(name);
+	const char *wrong;
 
-	while (strcmp(profile->name, name))
-		profile++;
 	drive->profile = profile;
+	drive->params = params_of(name);
+	if (full)
+		drive->params.gc_after_mib = 0;
+	wrong = profile->model->check(&drive->params);
+	if (wrong) {
+		fprintf(stderr, "%s: %s\n", name, wrong);
+		exit(2);
+	}
 	drive->model = calloc(1, profile->model->size);
-	profile->model->init(drive->model, &profile->params, drive_sectors(drive));
+	profile->model->init(drive->model, &drive->params, drive_sectors(drive));
 	drive->io_size = sizeof(struct model_io) +
-			 profile->model->parts(&profile->params) * sizeof(struct model_part);
+			 profile->model->parts(&drive->params) * sizeof(struct model_part);
 	drive->ios = calloc(requests, drive->io_size);
 	return drive;
 }
@@ -67,4 +126,34 @@ int drive_done(struct drive *drive, uint64_t now)
 		drive->profile->model->advance(drive->model, now, &drive->done);
 	io = io_fifo_pop(&drive->done);
 	return io ? (int)(((char *)io - drive->ios) / drive->io_size) : -1;
+}
+
+const char *drive_named(uint32_t i)
+{
+	return i < ARRAY_SIZE(named) ? named[i].name : NULL;
+}
+
+bool drive_has_arm(const char *name)
+{
+	return find_profile(name)->rotational;
+}
+
+bool drive_fills(const char *name, uint32_t ms)
+{
+	const struct model_params p = params_of(name);
+
+	if (drive_has_arm(name) || !p.gc_after_mib)
+		return false;
+	return (u64)p.dies * p.program_kib * ms * 1000 / p.program_ns * 1000 >
+	       (u64)p.gc_after_mib * 1024;
+}
+
+uint32_t drive_tags(const char *name)
+{
+	const struct model_profile *profile = find_profile(name);
+	const struct named *drive = find(name);
+	const u32 queues = drive && drive->hw_queues ? drive->hw_queues : profile->hw_queues;
+	const u32 depth = drive && drive->depth ? drive->depth : profile->depth;
+
+	return queues * depth;
 }

@@ -64,7 +64,7 @@ static void print_row(const struct row *row, u32 exchange)
 	double unlimited;
 	u32 i;
 
-	scene.profile = "flash";
+	scene.on = "flash";
 	scene.ms = BULK_MS;
 	scene.think_us = scene.think_us ?: 14;
 	scene.factor = 200;
@@ -93,7 +93,7 @@ static void print_fixed(u64 budget)
 	printf("| %.4g", budget / 1000.);
 	for (writes = 0; writes < 2; writes++) {
 		const struct scene scene = {
-			.profile = "flash", .kib = 64, .depth = 128, .ms = BULK_MS,
+			.on = "flash", .kib = 64, .depth = 128, .ms = BULK_MS,
 			.think_us = 14, .writes = writes, .fixed = budget,
 		};
 		const struct run run = loop_run(&scene);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A drive's frontier: bulk and latency with each of many fixed budgets; and where on it
+ * triage's controller settles.
+ */
+#ifndef CONVERGENCE_H
+#define CONVERGENCE_H
+
+#include "closed_loop.h"
+
+/* As in experiments/drives-matrix: 8 MiB of requests of 128 KiB. */
+#define BULK_KIB 128
+#define BULK_DEPTH 64
+/* P99 of two runs is the same within this. */
+#define ALIKE 1.03
+#define MOST_BUDGETS 32
+/* Half an octave. */
+#define STEP 1.41421356
+/*
+ * A run counts from when the controller should have settled. What is left are 3 s, as a drive
+ * may be slow once in 3 s.
+ */
+#define RUN_MS 5000
+#define FROM_MS 2000
+
+struct load {
+	const char *name;
+	bool writes, mixed;
+};
+
+static const struct load loads[] = {
+	{ .name = "readers" },
+	{ .name = "writers", .writes = true },
+	{ .name = "both", .mixed = true },
+};
+
+/* A fixed budget, in us, and its result. */
+struct fixed {
+	double budget;
+	struct run run;
+};
+
+/*
+ * From the least budget to one that holds nothing back; @alone: the reader's slow requests
+ * without bulk, in us.
+ */
+struct frontier {
+	struct fixed at[MOST_BUDGETS];
+	u32 nr;
+	struct run none;
+	double alone;
+};
+
+/*
+ * Return a reader beside bulk; no more bulk at once than the drive has tags for. A drive that
+ * writers can fill is full: otherwise each budget would fill it at another time.
+ */
+static struct scene beside_bulk(const char *drive, const struct load *load, u32 exchange)
+{
+	return (struct scene){
+		.on = drive,
+		.full = drive_fills(drive, RUN_MS),
+		.writes = load->writes,
+		.mixed = load->mixed,
+		.kib = BULK_KIB,
+		.depth = min_t(u32, BULK_DEPTH, drive_tags(drive) - 1),
+		.ms = RUN_MS,
+		.from_ms = FROM_MS,
+		.think_us = 14,
+		.exchange = exchange,
+		.factor = 200,
+	};
+}
+
+/* Return a run whose random numbers do not depend on the runs before. */
+static struct run run_alike(const struct scene *scene, u32 series)
+{
+	any_begin(series);
+	return loop_run(scene);
+}
+
+/* The least budget is a tenth of a request of bulk. */
+static void frontier_find(struct frontier *frontier, struct scene scene)
+{
+	const double cost = loop_cost(&scene);
+	double budget;
+
+	frontier->nr = 0;
+	for (budget = cost / 10; budget < cost * scene.depth * STEP; budget *= STEP) {
+		scene.fixed = budget;
+		frontier->at[frontier->nr++] = (struct fixed){
+			.budget = budget / 1000,
+			.run = run_alike(&scene, 0),
+		};
+	}
+	scene.free = true;
+	frontier->none = run_alike(&scene, 0);
+	scene.depth = 0;
+	frontier->alone = run_alike(&scene, 0).slow;
+}
+
+/*
+ * Return the controller's result: means of several runs, and the longest time to settle and
+ * the largest swing of any.
+ */
+static struct run controller_run(const struct scene *scene, u32 runs)
+{
+	struct run sum = {};
+	u32 i;
+
+	for (i = 1; i <= runs; i++) {
+		const struct run run = run_alike(scene, i);
+
+		sum.settled = fmax(sum.settled, run.settled);
+		sum.swing = fmax(sum.swing, run.swing);
+		sum.median += run.median / runs;
+		sum.p50 += run.p50 / runs;
+		sum.p99 += run.p99 / runs;
+		sum.slow += run.slow / runs;
+		sum.alone += run.alone / runs;
+		sum.bulk += run.bulk / runs;
+	}
+	return sum;
+}
+
+/* Return the most bulk that a fixed budget, or none at all, leaves at a P99; 0: nothing does. */
+static double frontier_bulk(const struct frontier *frontier, double p99)
+{
+	double most = frontier->none.p99 <= p99 * ALIKE ? frontier->none.bulk : 0;
+	u32 i;
+
+	for (i = 0; i < frontier->nr; i++)
+		if (frontier->at[i].run.p99 <= p99 * ALIKE)
+			most = fmax(most, frontier->at[i].run.bulk);
+	return most;
+}
+
+/* Return what a run is worth: bulk's logarithm, less the reader's delays at their price. */
+static double run_worth(const struct frontier *frontier, const struct run *run, u32 exchange)
+{
+	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;
+}
+
+/* Return the least fixed budget that is worth as much as any, within 1 % of bulk. */
+static const struct fixed *frontier_best(const struct frontier *frontier, u32 exchange)
+{
+	double most = -INFINITY;
+	u32 i;
+
+	for (i = 0; i < frontier->nr; i++)
+		most = fmax(most, run_worth(frontier, &frontier->at[i].run, exchange));
+	for (i = 0; run_worth(frontier, &frontier->at[i].run, exchange) < most - .01;)
+		i++;
+	return &frontier->at[i];
+}
+
+/* Return how much less than the best fixed budget a run is worth, in % of bulk. */
+static double worth_lost(const struct frontier *frontier, const struct run *run, u32 exchange)
+{
+	const struct fixed *best = frontier_best(frontier, exchange);
+
+	return 100 * (1 - exp(run_worth(frontier, run, exchange) -
+			      run_worth(frontier, &best->run, exchange)));
+}
+
+#endif

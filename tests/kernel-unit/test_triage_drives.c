@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: on each flash drive of drives/ triage's controller settles within 2 s, leaves bulk
+ * nearly what the best fixed budget at its P99 leaves, is nearly worth what the best fixed
+ * budget is (so it is on the good side of a cliff), and has no longer P99 than no scheduler.
+ * Drives that miss a bound are listed with the reason; a listed miss that is none fails too.
+ * Drives with an arm are not covered: an arm takes turns and has no budget.
+ * Run with: make -C kernel unit
+ */
+#include "convergence.h"
+
+#define EXCHANGE 6
+#define RUNS 2
+/*
+ * The bounds: s; % of the best fixed budget's bulk; % of bulk that would make up for being
+ * worth less than the best fixed budget.
+ */
+#define SETTLED 2.
+#define LEAST_BULK 90
+#define MOST_LOST 10
+
+struct miss {
+	const char *drive, *beside, *kind, *reason;
+	bool judged;
+};
+
+#define ROOM "half an octave more has no room for one more request, so its trial shows nothing"
+#define BURSTS "copies come in bursts that last longer than a trial: it meets one, or it does not"
+#define STALLS "writes stop for 1.2 s: one trial meets that, the next does not"
+#define FLAT "budgets up to 10 times as large are worth the same: the search wanders among them"
+#define COST "the first guess of its costs is a tenth of the truth: the search begins far too high"
+
+static struct miss misses[] = {
+	{ .drive = "980pro", .beside = "readers", .kind = "worth", .reason = ROOM },
+	{ .drive = "980pro", .beside = "both", .kind = "settles", .reason = ROOM },
+	{ .drive = "nvme-cm7", .beside = "writers", .kind = "bulk", .reason = ROOM },
+	{ .drive = "nvme-cm7", .beside = "writers", .kind = "worth", .reason = ROOM },
+	{ .drive = "nvme-cm7", .beside = "both", .kind = "settles", .reason = BURSTS },
+	{ .drive = "nvme-cm7", .beside = "both", .kind = "bulk", .reason = BURSTS },
+	{ .drive = "nvme-cm7", .beside = "both", .kind = "worth", .reason = BURSTS },
+	{ .drive = "nvme-p300", .beside = "writers", .kind = "worth", .reason = STALLS },
+	{ .drive = "nvme-p300", .beside = "both", .kind = "settles", .reason = STALLS },
+	{ .drive = "nvme-p300", .beside = "both", .kind = "bulk", .reason = STALLS },
+	{ .drive = "nvme-p300", .beside = "both", .kind = "worth", .reason = STALLS },
+	{ .drive = "nvme-pe8110", .beside = "writers", .kind = "settles", .reason = FLAT },
+	{ .drive = "nvme-wd-dc", .beside = "writers", .kind = "settles", .reason = FLAT },
+	{ .drive = "sd-a2", .beside = "readers", .kind = "worth", .reason = COST },
+	{ .drive = "sd-a2", .beside = "writers", .kind = "worth", .reason = COST },
+	{ .drive = "sd-a2", .beside = "both", .kind = "worth", .reason = COST },
+};
+
+static struct miss *miss_find(const char *drive, const char *beside, const char *kind)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(misses); i++)
+		if (!strcmp(misses[i].drive, drive) && !strcmp(misses[i].beside, beside) &&
+		    !strcmp(misses[i].kind, kind))
+			return &misses[i];
+	return NULL;
+}
+
+static void judge(const char *drive, const char *beside, const char *kind, double got,
+		  bool holds)
+{
+	struct miss *miss = miss_find(drive, beside, kind);
+
+	if (miss)
+		miss->judged = true;
+	if (holds && miss)
+		fprintf(stderr, "%s beside %s: %s: %.3g is none of the listed misses (%s)\n", drive,
+			beside, kind, got, miss->reason);
+	else if (!holds && !miss)
+		fprintf(stderr, "%s beside %s: %s: %.3g is a miss that is not listed\n", drive,
+			beside, kind, got);
+	else
+		return;
+	failed = 1;
+}
+
+static void test_drive(const char *drive, const struct load *load)
+{
+	const struct scene scene = beside_bulk(drive, load, EXCHANGE);
+	struct frontier frontier;
+	double most, lost;
+	struct run run;
+
+	frontier_find(&frontier, scene);
+	run = controller_run(&scene, RUNS);
+	most = frontier_bulk(&frontier, run.p99);
+	lost = worth_lost(&frontier, &run, EXCHANGE);
+	judge(drive, load->name, "settles", run.settled, run.settled <= SETTLED);
+	judge(drive, load->name, "bulk", most ? 100 * run.bulk / most : 100,
+	      100 * run.bulk >= LEAST_BULK * most);
+	judge(drive, load->name, "worth", lost, lost <= MOST_LOST);
+	judge(drive, load->name, "P99", run.p99, run.p99 <= frontier.none.p99 * ALIKE);
+}
+
+int main(void)
+{
+	const char *drive;
+	u32 i, j;
+
+	for (i = 0; (drive = i ? drive_named(i - 1) : "flash"); i++)
+		for (j = 0; j < ARRAY_SIZE(loads) && !drive_has_arm(drive); j++)
+			test_drive(drive, &loads[j]);
+	for (i = 0; i < ARRAY_SIZE(misses); i++)
+		if (!misses[i].judged) {
+			fprintf(stderr, "a miss of a drive that there is not: %s beside %s: %s\n", misses[i].drive,
+				misses[i].beside, misses[i].kind);
+			failed = 1;
+		}
+	if (!failed)
+		printf("triage drives: the controller settles where it is worth it, but for %zu listed misses\n",
+		       ARRAY_SIZE(misses));
+	return failed;
+}

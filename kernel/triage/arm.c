@@ -9,6 +9,7 @@
  */
 #include <linux/ktime.h>
 
+#include "device.h"
 #include "triage.h"
 
 /*
@@ -94,7 +95,7 @@ u64 tg_arm_changes_at(const struct tg_data *tg)
 
 static void tg_arm_begin(struct tg_data *tg, u64 now)
 {
-	const bool high = READ_ONCE(tg->budget.high_seen);
+	const bool high = tg_high_came_within(tg, TG_QUIET_JIFFIES);
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
 	/* A turn of one request takes a seek too. */

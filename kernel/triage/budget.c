@@ -22,6 +22,7 @@ void tg_budget_init(struct tg_data *tg)
 
 	budget->bulk_cost = tg_costs_base(&tg->costs, TG_READ);
 	budget->bulk_at = jiffies - HZ;
+	budget->high_at = jiffies - HZ;
 	budget->written_at = jiffies - HZ;
 	budget->shared_at = jiffies - HZ;
 }

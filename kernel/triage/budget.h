@@ -26,7 +26,7 @@ struct tg_tag;
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
  * @high_at: jiffies when a latency-sensitive request of HIGH last came
- * @high_seen: @high_at has a meaning: HIGH waits on latency
+ * @hinted_due: when hinted requests have again had no more than their share; ns, atomic
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
@@ -42,7 +42,6 @@ struct tg_budget {
 	unsigned long written_at;
 	unsigned long shared_at;
 	bool pressed;
-	bool high_seen;
 	bool bulk_seen;
 	bool limited;
 	u32 bulk_cost;
@@ -50,6 +49,7 @@ struct tg_budget {
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
+	atomic64_t hinted_due;
 };
 
 void tg_budget_init(struct tg_data *tg);

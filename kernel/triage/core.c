@@ -15,7 +15,8 @@
  *     TG_HELD, a completion changes a gauge and then looks at nr_held, and so does an
  *     urgent request that makes way for bulk (tg_grant()). A dispatcher sets both
  *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
- *     between, so one of two sees the other.
+ *     between, so one of two sees the other. What time alone changes (a limit, a pace, that
+ *     HIGH has not come for a while) is left to the watchdog.
  *  4. Whoever ends a hold has the queue run: an insertion's submitter and a dispatcher do
  *     that anyway, watchdog and completion ask for it, and a lock holder that does
  *     neither does so in tg_shard_leave().

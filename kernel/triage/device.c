@@ -17,15 +17,11 @@ static void tg_tick(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
 
-	tg_flow_hinted_refill(shard, jiffies - shard->device.tick);
 	shard->device.tick = jiffies;
 	shard->device.samples = 0;
 	if (READ_ONCE(tg->budget.bulk_seen) &&
 	    time_after_eq(jiffies, READ_ONCE(tg->budget.bulk_at) + HZ))
 		WRITE_ONCE(tg->budget.bulk_seen, false);
-	if (READ_ONCE(tg->budget.high_seen) &&
-	    time_after_eq(jiffies, READ_ONCE(tg->budget.high_at) + TG_QUIET_JIFFIES))
-		WRITE_ONCE(tg->budget.high_seen, false);
 	if (time_after(jiffies, READ_ONCE(tg->costs.window_until)))
 		tg_costs_learn(tg);
 }

@@ -17,6 +17,11 @@
 
 /* Nobody waits on latency when no urgent request was seen for this long. */
 #define TG_QUIET_JIFFIES HZ
+/*
+ * Others make way for HIGH so long after its last request. By then its budget is four times
+ * as large (tg_depth_lingering()): it protects nobody any more.
+ */
+#define TG_HIGH_JIFFIES msecs_to_jiffies(32)
 
 /* Bulk waits for a gap behind an urgent request if the budget holds fewer than this. */
 #define TG_GATED_REQUESTS 2
@@ -156,16 +161,20 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 {
 	const unsigned long now = jiffies;
 
-	if (class == PRIO_CLASS_HIGH && READ_ONCE(tg->budget.high_at) != now) {
+	if (class == PRIO_CLASS_HIGH && READ_ONCE(tg->budget.high_at) != now)
 		WRITE_ONCE(tg->budget.high_at, now);
-		if (!READ_ONCE(tg->budget.high_seen))
-			WRITE_ONCE(tg->budget.high_seen, true);
-	}
 	if (likely(READ_ONCE(tg->budget.urgent_at) == now))
 		return;
 	WRITE_ONCE(tg->budget.urgent_at, now);
 	if (!READ_ONCE(tg->budget.pressed))
 		WRITE_ONCE(tg->budget.pressed, true);
+}
+
+/* Return whether a request of HIGH came in the last @ticks. */
+static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
+{
+	/* A difference: an old time is taken for a new one once in 2^32 ticks at most. */
+	return jiffies - READ_ONCE(tg->budget.high_at) < ticks;
 }
 
 /*
@@ -175,7 +184,7 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
  */
 static inline bool tg_little_is_bulk(const struct tg_data *tg)
 {
-	return READ_ONCE(tg->budget.high_seen) && !tg->rotational &&
+	return tg_high_came_within(tg, TG_HIGH_JIFFIES) && !tg->rotational &&
 	       !READ_ONCE(tg->controller.at_once);
 }
 

@@ -7,10 +7,12 @@
 #include <linux/cgroup-defs.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
+#include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/overflow.h>
 #include <linux/log2.h>
 #include <linux/sched/mm.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "device.h"
@@ -20,8 +22,8 @@
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
- * Hinted requests that may go first at once: twice a journal's commit, which is its blocks,
- * neighbours that merge, and the record behind them.
+ * Hinted requests that may go before HIGH at once: twice a journal's commit, which is its
+ * blocks, neighbours that merge, and the record behind them.
  */
 #define TG_HINTED_BURST 4
 /* Bios are tried on queued requests for so long after a sequential flow had one. */
@@ -207,17 +209,17 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 }
 
 /*
- * Return whether a flow that has nothing queued comes first: hinted ones have not used up
- * their part; or its submitter asks for @little, and it does not owe several turns. A disk
- * that goes back and forth between streams does nothing else, so there streams take turns.
+ * Return whether a flow that has nothing queued comes first: its submitter asks for little,
+ * or a process waits for its requests by their flags; and it does not owe several turns. A
+ * disk that goes back and forth between streams does nothing else, so there streams take
+ * turns.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
-			      bool little)
+			      bool waited_for)
 {
-	if (tg_flow_is_hinted(flow))
-		return shard->classes[flow->class].hinted_may;
-	if (!little || flow->class == PRIO_CLASS_LOW ||
-	    flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
+	if (flow->class == PRIO_CLASS_LOW || flow->deficit < -TG_SPARSE_DEBT * tg_quantum(shard))
+		return false;
+	if (!waited_for)
 		return false;
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
@@ -251,11 +253,36 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
+/* Return whether hinted requests have had no more than their share: they may go before HIGH. */
+static bool tg_hinted_may_go(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->tunables.share_normal) &&
+	       ktime_get_ns() >= atomic64_read(&tg->budget.hinted_due);
+}
+
+/* Charge hinted requests, which went while HIGH waits, to the share of NORMAL. */
+static void tg_hinted_charge(struct tg_data *tg, u32 cost)
+{
+	const u32 share = max(READ_ONCE(tg->tunables.share_normal), 1u);
+	const struct tg_cost one = {
+		.base = tg_costs_base(&tg->costs, TG_WRITE),
+		.per_kib = READ_ONCE(tg->costs.of[TG_WRITE].per_kib),
+	};
+	const u64 burst = (u64)TG_HINTED_BURST * tg_cost_of(&one, SZ_4K, true);
+	s64 old = atomic64_read(&tg->budget.hinted_due);
+	const u64 now = ktime_get_ns();
+
+	while (!atomic64_try_cmpxchg(&tg->budget.hinted_due, &old,
+				     tg_share_spent(old, now, burst, cost, share)))
+		;
+}
+
 /* Return whether a flow goes before bulk and outside its budget. */
 static bool tg_flow_is_urgent(const struct tg_data *tg, const struct tg_flow *flow)
 {
-	return flow->class == PRIO_CLASS_HIGH ||
-	       (flow->sparse && (tg_flow_is_hinted(flow) || !tg_little_is_bulk(tg)));
+	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
+		return flow->class == PRIO_CLASS_HIGH;
+	return !tg_little_is_bulk(tg) || (tg_flow_is_hinted(flow) && tg_hinted_may_go(tg));
 }
 
 static void tg_arrivals_add(struct tg_arrivals *arrivals, struct request *rq)
@@ -302,7 +329,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	if (tg_detector_maybe_sequential(&flow->detector))
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
-		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little));
+		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
 	urgent = tg_flow_is_urgent(shard->tg, flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
@@ -385,47 +412,32 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	return tg_media_next(shard, flow, reason);
 }
 
-/*
- * Return the next request of a class with hinted ones, which goes before more urgent
- * classes; NULL: they have had their part.
- */
-struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_class *class,
-				    enum tg_reason *reason)
+/* Return the next hinted request, if it may go before HIGH; NULL: none may. */
+struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
 {
-	struct tg_flow *flow = list_first_entry(&class->hinted, struct tg_flow, turn);
+	struct list_head *flows = &shard->classes[PRIO_CLASS_NORMAL].hinted;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!class->hinted_may)
+	if (likely(list_empty(flows)) || !tg_hinted_may_go(shard->tg))
 		return NULL;
 	*reason = TG_SPARSE;
-	return tg_media_next(shard, flow, reason);
-}
-
-/* Let hinted requests go first for NORMAL's guaranteed share of the last @ticks. */
-void tg_flow_hinted_refill(struct tg_shard *shard, unsigned long ticks)
-{
-	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
-	const u64 share = div_u64(jiffies_to_nsecs(min_t(unsigned long, ticks, HZ)) *
-				  READ_ONCE(shard->tg->tunables.share_normal), 100);
-
-	lockdep_assert_held(&shard->lock);
-
-	class->hinted_may = min_t(u64, class->hinted_may + share, TG_HINTED_BURST *
-				  tg_costs_base(&shard->tg->costs, TG_WRITE));
+	return tg_media_next(shard, list_first_entry(flows, struct tg_flow, turn), reason);
 }
 
 /*
- * Return the flow of a class that goes before its backlog, NULL if none does. @little: flows
- * that ask for little may go, as well as hinted ones.
+ * Return the flow of a class that goes before its backlog, NULL if none does. @bulk: what
+ * goes within bulk's budget may go.
  */
-static struct tg_flow *tg_flow_first(struct tg_class *class, bool little)
+static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class, bool bulk)
 {
-	struct tg_flow *flow = list_first_entry_or_null(&class->hinted, struct tg_flow, turn);
+	const bool little = bulk || class == &shard->classes[PRIO_CLASS_HIGH] ||
+			    !tg_little_is_bulk(shard->tg);
 
-	if (flow || !little)
-		return flow;
-	return list_first_entry_or_null(&class->sparse, struct tg_flow, turn);
+	if (!list_empty(&class->hinted))
+		return little || tg_hinted_may_go(shard->tg) ?
+		       list_first_entry(&class->hinted, struct tg_flow, turn) : NULL;
+	return little ? list_first_entry_or_null(&class->sparse, struct tg_flow, turn) : NULL;
 }
 
 /*
@@ -438,16 +450,14 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	const s64 quantum = tg_quantum(shard);
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
-	const bool little = bulk || class == &shard->classes[PRIO_CLASS_HIGH] ||
-			    !tg_little_is_bulk(shard->tg);
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
 	if (!bulk || list_empty(&class->backlog))
 		class->sparse_had = 0;
-	while (class->sparse_had <= most && (flow = tg_flow_first(class, little))) {
-		if (tg_flow_is_hinted(flow) ? class->hinted_may : flow->deficit > 0) {
+	while (class->sparse_had <= most && (flow = tg_flow_first(shard, class, bulk))) {
+		if (flow->deficit > 0) {
 			*reason = TG_SPARSE;
 			return tg_media_next(shard, flow, reason);
 		}
@@ -491,8 +501,9 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	if (flow->sparse && tg_flow_is_hinted(flow))
-		class->hinted_may -= min_t(u64, class->hinted_may, cost);
+	if (flow->sparse && tg_flow_is_hinted(flow) &&
+	    tg_high_came_within(shard->tg, TG_HIGH_JIFFIES))
+		tg_hinted_charge(shard->tg, cost);
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);

@@ -85,7 +85,6 @@ struct tg_arrivals {
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
  * @queued: number of these
  * @owed: the missing part of its guaranteed share, in ns of the device's time
- * @hinted_may: cost that @hinted may have before all others, in ns
  * @sparse_had: cost of requests in @hinted and @sparse since the backlog's last turn, in ns
  * @inserted: requests that came, in all
  * @reasons: requests dispatched, by reason
@@ -101,7 +100,6 @@ struct tg_class {
 	struct tg_flow common;
 	unsigned int queued;
 	u64 owed;
-	u64 hinted_may;
 	u64 sparse_had;
 	unsigned long inserted;
 	unsigned long reasons[TG_REASONS];
@@ -114,9 +112,7 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class cl
 bool tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason);
-struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_class *class,
-				    enum tg_reason *reason);
-void tg_flow_hinted_refill(struct tg_shard *shard, unsigned long ticks);
+struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reason);
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason);
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);

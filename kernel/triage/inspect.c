@@ -65,6 +65,15 @@ static unsigned int tg_count(const struct list_head *requests)
 	return count;
 }
 
+/* Return whether a flow belongs on a list of its class. */
+static bool tg_flow_belongs(const struct tg_class *class, const struct list_head *flows,
+			    const struct tg_flow *flow)
+{
+	if (flows == &class->backlog)
+		return !flow->sparse;
+	return flow->sparse && tg_flow_is_hinted(flow) == (flows == &class->hinted);
+}
+
 /* Count the requests of a class's flows on one of its lists. Return false if one is foreign. */
 static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows, int class,
 			   unsigned int *count)
@@ -73,7 +82,8 @@ static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows
 	struct request *rq;
 
 	list_for_each_entry(flow, flows, turn) {
-		if (flow->class != class || list_empty(&flow->fifo))
+		if (flow->class != class || list_empty(&flow->fifo) ||
+		    !tg_flow_belongs(&shard->classes[class], flows, flow))
 			return false;
 		list_for_each_entry(rq, &flow->fifo, queuelist)
 			if (tg_tag(rq)->class != class || tg_flow_of(shard, rq) != flow)

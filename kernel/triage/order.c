@@ -122,12 +122,9 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
  */
 static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
 {
-	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
-
-	if (likely(list_empty(&class->hinted)) || !shard->classes[PRIO_CLASS_HIGH].queued ||
-	    tg_limit_holds(shard, PRIO_CLASS_NORMAL))
+	if (!shard->classes[PRIO_CLASS_HIGH].queued || tg_limit_holds(shard, PRIO_CLASS_NORMAL))
 		return NULL;
-	return tg_flow_next_hinted(shard, class, reason);
+	return tg_flow_next_hinted(shard, reason);
 }
 
 /* Return a request of the most urgent class that may send one. */

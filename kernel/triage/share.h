@@ -64,4 +64,21 @@ static inline u64 tg_share_due(u64 time, u32 percent)
 	return time * percent / (100 - percent);
 }
 
+/**
+ * tg_share_spent() - charge what goes out of turn to a share of all time
+ * @due: when its users had had no more than their share, in ns
+ * @now: ns
+ * @burst: cost that may go at once after a pause, in ns
+ * @cost: of this request, in ns
+ * @percent: the share; above 0
+ *
+ * Return: the new @due; before it no other request may go out of turn
+ */
+static inline u64 tg_share_spent(u64 due, u64 now, u64 burst, u32 cost, u32 percent)
+{
+	const u64 paused = div64_u64(burst * 100, percent);
+
+	return max_t(u64, due, now - min_t(u64, now, paused)) + div64_u64((u64)cost * 100, percent);
+}
+
 #endif

@@ -137,8 +137,37 @@ static void test_weighted(void)
 	}
 }
 
+/*
+ * Who always wants to go has its share of the time, and a burst at most; a pause earns a burst
+ * and no more; a request that is larger than the burst is paid for afterwards.
+ */
+static void test_spent(void)
+{
+	const u32 cost = 10000, percent = 10;
+	const u64 burst = 4 * cost, length = 1000000000;
+	u64 due = 0, now = length, begun = now, had = 0;
+	u32 at_once = 0;
+
+	while (due <= now && at_once < 100) {
+		due = tg_share_spent(due, now, burst, cost, percent);
+		at_once++;
+	}
+	expect("requests at once after a pause", at_once, 5);
+
+	for (; now < begun + length; now += cost)
+		if (due <= now) {
+			due = tg_share_spent(due, now, burst, cost, percent);
+			had += cost;
+		}
+	expect_between("part of the time, in %", had * 100. / length, 9.9, 10.1);
+
+	due = tg_share_spent(0, now, burst, 100 * cost, percent);
+	expect("a debt is paid in full", due - now, (100. - 4) * cost * 100 / percent);
+}
+
 int main(void)
 {
+	test_spent();
 	test_charge();
 	test_debt();
 	test_turns();

@@ -44,7 +44,7 @@ DEBUGGED_ON_SIM = ("triage",)
 #: The kernel's own that show what is general; `./triage verify` takes every one.
 OTHERS = ("none", "mq-deadline")
 #: The longest of all, of accounts and budgets that one scheduler has.
-BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54")
+BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
 #: Checks of one guest on sim. With all of a scheduler's in one guest, the longest guest would
 #: end alone on one core.
 CHECKS_PER_GUEST = 6

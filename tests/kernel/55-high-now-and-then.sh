@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: on flash a process without a priority that reads one thing at a time is protected
+#         from bulk as well, where a process of the highest class asks now and then.
+# Needs: modeldisk, fio; a scheduler with a budget
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+LEAST=75	# per cent of the reads that it has where the highest class asks for nothing
+
+use_modeldisk memory_backed=0 hw_queues=1
+[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+
+# reads HIGH: reads a second of the process without a priority; HIGH=1: beside the other.
+reads() {
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	cat > "$TEST_TMP/jobs" <<-END
+		[global]
+		filename=/dev/$DEV
+		direct=1
+		rw=randread
+		norandommap
+		ramp_time=1
+		time_based
+		runtime=2
+		[reader]
+		bs=4k
+		ioengine=psync
+		[bulk]
+		bs=64k
+		ioengine=io_uring
+		iodepth=32
+		numjobs=2
+		group_reporting
+		new_group
+	END
+	[ "$1" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
+		[high]
+		new_group
+		bs=4k
+		ioengine=psync
+		prioclass=1
+		thinktime=300ms
+	END
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	awk -F ';' 'NR == 1 { print $8 }' "$TEST_TMP/report"
+}
+
+without=$(reads 0)
+with=$(reads 1)
+echo "measured: $with reads a second, $without without the highest class"
+[ $((with * 100)) -ge $((without * LEAST)) ] ||
+	fail "only $with reads a second where the highest class asks now and then, $without else"

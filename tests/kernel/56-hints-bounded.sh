@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: processes whose writes go ahead, because fsync waits for them, take little more from
+#         the highest class than the guaranteed share of their own.
+# Needs: modeldisk, fio; a scheduler with guaranteed shares and a budget
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+LEAST=80	# per cent of what the highest class has alone; the share is 10
+
+# One request at a time, so that each one that goes ahead is in the way.
+use_modeldisk memory_backed=0 hw_queues=1 depth=2 slots=1 read_ns=200000
+[ -e "$(tunable share_normal)" ] && [ -e "$(tunable budget_fixed)" ] ||
+	skip "$SCHEDULER guarantees no shares"
+echo "write through" > /sys/block/$DEV/queue/write_cache ||
+	fail "the device's write cache cannot be hidden"
+
+# reads WRITERS: reads a second of the highest class.
+reads() {
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	allow_backlog 256
+	cat > "$TEST_TMP/jobs" <<-END
+		[global]
+		filename=/dev/$DEV
+		time_based
+		ramp_time=1
+		runtime=2
+		[high]
+		direct=1
+		rw=randread
+		norandommap
+		bs=4k
+		ioengine=io_uring
+		iodepth=16
+		prioclass=1
+	END
+	[ "$1" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
+		[writer]
+		new_group
+		group_reporting
+		rw=randwrite
+		bs=64k
+		ioengine=psync
+		sync=dsync
+		numjobs=$1
+	END
+	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	awk -F ';' 'NR == 1 { print $8 }' "$TEST_TMP/report"
+}
+
+alone=$(reads 0)
+with=$(reads 8)
+echo "measured: $with reads a second of the highest class, $alone alone"
+[ $((with * 100)) -ge $((alone * LEAST)) ] ||
+	fail "the highest class has $with reads a second beside writes that go ahead, $alone alone"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triagelab.version import version
 
-from tests.packaging.system import make
+from tests.packaging.system import UNIT, WANTED, make
 from triagectl import PYTHON
 
 
@@ -42,4 +42,6 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         "usr/lib/triage/put-back",
         "usr/lib/udev/rules.d/60-triage.rules",
         "usr/share/licenses/triage-dkms/LICENSE",
+        UNIT.lstrip("/"),
+        WANTED.lstrip("/"),
     } <= made

@@ -12,7 +12,17 @@ import pytest
 from triagelab import kernels, tools
 from triagelab.version import version
 
-from tests.packaging.system import NEXT, PACKAGING, ROOT, System, copied, make, of_next_version
+from tests.packaging.system import (
+    NEXT,
+    PACKAGING,
+    ROOT,
+    UNIT,
+    WANTED,
+    System,
+    copied,
+    make,
+    of_next_version,
+)
 from triagectl import PYTHON
 
 DKMS = tools.Tool("dkms", "dkms")
@@ -41,6 +51,8 @@ def test_it_holds_the_modules_source_and_nothing_of_the_laboratory(deb: Path) ->
     assert files[f"{source}/dkms.conf"] == "-rw-r--r--"
     assert files["./usr/lib/triage/put-back"] == "-rwxr-xr-x"
     assert files["./usr/lib/udev/rules.d/60-triage.rules"] == "-rw-r--r--"
+    assert files[f".{UNIT}"] == "-rw-r--r--"
+    assert files[f".{WANTED}"] == "lrwxrwxrwx"
     built = {Path(name).name for name in files if name.startswith(f"{source}/triage/")}
     assert built == {
         path.name for path in (ROOT / "kernel/triage").iterdir() if path.suffix != ".md"

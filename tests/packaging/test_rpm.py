@@ -9,7 +9,7 @@ import pytest
 from triagelab import kernels, tools
 from triagelab.version import version
 
-from tests.packaging.system import NEXT, System, make, of_next_version
+from tests.packaging.system import NEXT, UNIT, WANTED, System, make, of_next_version
 from triagectl import PYTHON
 
 RPMBUILD = tools.Tool("rpmbuild", "rpm")
@@ -38,6 +38,7 @@ def test_it_holds_what_the_debian_package_holds(rpms: Path) -> None:
     assert {"/usr/lib/triage/put-back", "/usr/lib/udev/rules.d/60-triage.rules"} <= set(files)
     akmod = query(rpms / f"akmod-triage-{RELEASE}.noarch.rpm", "-l")
     assert f"/usr/src/akmods/triage-kmod-{RELEASE}.src.rpm" in akmod
+    assert {UNIT, WANTED} <= set(files) & set(akmod)
     assert not [name for name in files + akmod if name.startswith("/etc")]
 
 

@@ -9,7 +9,7 @@ cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
-	kernel-patch packages-in-guest release mutants lock clean
+	kernel-patch packages-in-guest release mutants lock work clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -91,6 +91,9 @@ lock: ## pin the Python dependencies again after a change to lab/*.in
 		sed -i '1i # SPDX-License-Identifier: GPL-2.0-only\n# Made by `make lock`; change the .in file.' \
 			lab/$$name.txt; \
 	done
+
+work: ## what triagectl top does for each event: lines of Python, and CPU time
+	$(developer) -m tests.triagectl.work
 
 clean: ## remove what was built and measured here (the cache folder stays)
 	rm -rf build results

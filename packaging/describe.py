@@ -87,7 +87,7 @@ def usage(parser: argparse.ArgumentParser) -> str:
 def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
     """Return the manual page."""
     commands = Commands(parser)
-    day = datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
+    day = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date().isoformat()
     summary = (parser.description or "").rstrip(".")
     lines = [
         '.\\" SPDX-License-Identifier: GPL-2.0-only',

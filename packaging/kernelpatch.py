@@ -241,7 +241,7 @@ def patch(tree: Path, maintainer: str, seconds: int) -> str:
     """Return the whole patch."""
     header = (KERNEL / "triage/version.h").read_text()
     (version,) = re.findall(r'^#define TRIAGE_VERSION "(.+)"$', header, re.MULTILINE)
-    day = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    day = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         add_files(tree, folder / "b")

@@ -56,7 +56,9 @@ def verdict(system: System, disk: Disk) -> Verdict:
     """Return what set a disk's scheduler, and whether something changed it afterwards."""
     default, certain = kernel_default(system, disk)
     sources = [Source("kernel", default, "", certain)]
-    sources += [Source("udev", r.value, str(r), r.certain) for r in udev.rules(system, disk)]
+    before = [default] if certain else disk.schedulers
+    for rule in udev.rules(system, disk, before):
+        sources.append(Source("udev", rule.value, str(rule), rule.certain))
     for line in tuned.lines(system, disk):
         kind = {"systemd-tmpfiles": "tmpfiles"}.get(line.program, line.program)
         sources.append(Source(kind, line.value, str(line)))

@@ -3,14 +3,19 @@
 
 udev keeps no record of its rules' effects, so this module evaluates the rules again for a disk, as
 far as it can without running programs. If a match depends on a program, the rule is `perhaps`.
+
+A rule may depend on the scheduler that the disk had before, and the disk shows only the one that
+it has now. So the module follows the disk from the kernel's choice through its first event, `add`,
+and through as many later ones, `change`, as make a difference.
 """
 
-import fnmatch
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from triagectl import patterns
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
@@ -22,18 +27,50 @@ _FOLDERS = (
     "usr/lib/udev/rules.d",
     "lib/udev/rules.d",
 )
-_TOKEN = re.compile(r'(\w+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"')
+_TOKEN = re.compile(r'(\w+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*([ei]*)"((?:[^"\\]|\\.)*)"')
 _OF_PARENTS = ("KERNELS", "SUBSYSTEMS", "DRIVERS", "ATTRS")
-#: Matches that depend on programs, or on what rules before have set.
-_PROGRAMS = ("PROGRAM", "RESULT", "IMPORT", "CONST", "SYSCTL", "TAG", "TAGS", "SYMLINK", "NAME")
+_SCHEDULER = "queue/scheduler"
+#: Attributes that the choice of a scheduler changes: what they were before is not known.
+_WITH_IT = re.compile(r"queue/(iosched/.*|nr_requests|wbt_lat_usec)")
+
+
+class _Token(NamedTuple):
+    """A match or an assignment of a rule."""
+
+    key: str
+    name: str
+    operator: str
+    prefix: str
+    value: str
+
+    @property
+    def is_match(self) -> bool:
+        """Whether the rest of the line depends on it: on PROGRAM and IMPORT with `=` too."""
+        return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
+
+    @property
+    def of_the_scheduler(self) -> bool:
+        """Whether it looks at the scheduler or sets it."""
+        return self.key == "ATTR" and self.name == _SCHEDULER
+
+    def holds(self, text: str | None) -> bool:
+        """Return whether the match holds for a text; none does for an attribute that is not there.
+
+        Blanks at the end of an attribute count only if the pattern ends with one.
+        """
+        if text is None:
+            return False
+        if self.key in ("ATTR", "ATTRS"):
+            text = text.rstrip() if self.value[-1:].strip() else text.rstrip("\n")
+        return patterns.matches(text, self.value, "i" in self.prefix) == (self.operator == "==")
 
 
 @dataclass(frozen=True)
 class Rule:
     """A line that chooses a scheduler for a disk.
 
-    value    the scheduler; None if a program that the line runs may choose one
-    certain  whether the line is sure to match this disk
+    value    the scheduler; None if that is not known
+    certain  whether the disk is sure to have that scheduler after the line
     """
 
     file: str
@@ -55,10 +92,67 @@ class _Device:
     parents: list[Path]
 
 
-def rules(system: System, disk: Disk) -> list[Rule]:
-    """Return the lines that choose a scheduler for a disk, in udev's order: the last one wins."""
+@dataclass(frozen=True)
+class _Way:
+    """One course that an event may have taken so far.
+
+    scheduler  the disk's scheduler now
+    seen       the scheduler that matches see: udev reads an attribute once in an event
+    label      the label that a GOTO went to, until it is reached
+    """
+
+    scheduler: str
+    seen: str | None = None
+    label: str | None = None
+
+
+@dataclass
+class _Line:
+    """A line of a file, and what the events so far tell of its choice."""
+
+    file: str
+    number: int
+    tokens: list[_Token]
+    acts: bool = False
+    certain: bool = True
+
+    @property
+    def choice(self) -> _Token | None:
+        """Return the token that chooses a scheduler, itself or through a program."""
+        for token in self.tokens:
+            if not token.is_match and token.of_the_scheduler:
+                return token
+            if token.key == "RUN" and "scheduler" in token.value:
+                return token
+        return None
+
+    @property
+    def value(self) -> str | None:
+        """Return the scheduler that the line chooses; None if only udev knows."""
+        choice = self.choice
+        if choice is None or choice.key == "RUN" or re.search("[$%]", choice.value):
+            return None
+        return choice.value
+
+
+def rules(system: System, disk: Disk, before: Sequence[str]) -> list[Rule]:
+    """Return the lines that choose a scheduler for a disk, in udev's order: the last one wins.
+
+    `before` are the schedulers that the disk may have had before udev's first event.
+    """
     device = _Device(system, disk, _properties(system, disk), _parents(system, disk))
-    return [rule for path, shown in _files(system) for rule in _in_file(path, shown, device)]
+    files = [_read(path, shown) for path, shown in _files(system)]
+    reached = _event("add", set(before), files, device)
+    had: set[str] = set()
+    while reached - had:
+        had |= reached
+        reached = _event("change", had, files, device)
+    return [
+        Rule(line.file, line.number, line.value, line.certain)
+        for lines in files
+        for line in lines
+        if line.acts
+    ]
 
 
 def _files(system: System) -> list[tuple[Path, str]]:
@@ -104,87 +198,151 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             joined = ""
 
 
-def _in_file(path: Path, shown: str, device: _Device) -> Iterator[Rule]:
-    skip_to = None
-    for number, line in _lines(read(path) or ""):
-        tokens = _TOKEN.findall(line)
-        if skip_to is not None:
-            if ("LABEL", "", "=", skip_to) in tokens:
-                skip_to = None
-            else:
-                continue
-        matched = _matches(tokens, device)
-        if matched is False:
+def _read(path: Path, shown: str) -> list[_Line]:
+    """Return the lines of a file; none if it cannot matter here."""
+    text = read(path) or ""
+    if "scheduler" not in text:
+        return []
+    return [_Line(shown, number, _tokens(line)) for number, line in _lines(text)]
+
+
+def _tokens(line: str) -> list[_Token]:
+    found = []
+    for key, name, operator, prefix, value in _TOKEN.findall(line):
+        if "e" in prefix:
+            value = value.encode("latin-1", "backslashreplace").decode("unicode_escape", "replace")
+        else:
+            value = value.replace('\\"', '"')
+        found.append(_Token(key, name, operator, prefix, value))
+    return found
+
+
+def _event(action: str, before: set[str], files: list[list[_Line]], device: _Device) -> set[str]:
+    """Take a disk through an event. Return the schedulers that it may have afterwards."""
+    ways = {_Way(scheduler) for scheduler in before}
+    programs = False
+    for lines in files:
+        # A GOTO stays in its file.
+        ways = {replace(way, label=None) for way in ways}
+        for line in lines:
+            ways = _after(line, ways, action, device)
+            programs |= line.acts and line.choice is not None and line.choice.key == "RUN"
+    # udev runs programs last.
+    more = device.disk.schedulers if programs else []
+    return {way.scheduler for way in ways} | set(more)
+
+
+def _after(line: _Line, ways: set[_Way], action: str, device: _Device) -> set[_Way]:
+    """Return the ways behind a line, and note in the line whether it acts."""
+    labels = [token.value for token in line.tokens if token.key == "LABEL"]
+    behind: set[_Way] = set()
+    acts, certain = False, True
+    for way in ways:
+        if way.label is not None and way.label not in labels:
+            behind.add(way)
             continue
-        for key, name, operator, value in tokens:
-            if operator in ("==", "!="):
-                continue
-            if key == "GOTO" and matched:
-                skip_to = value
-            elif key == "ATTR" and name == "queue/scheduler":
-                yield Rule(shown, number, value, matched is True)
-            elif key == "RUN" and "scheduler" in value:
-                yield Rule(shown, number, None, False)
+        matched, way = _matched(line.tokens, replace(way, label=None), action, device)
+        if matched is not True:
+            behind.add(way)
+        if matched is not False:
+            acts = True
+            certain &= matched is True
+            behind |= _taken(line, way, device)
+    if line.choice is not None and (acts or action == "add"):
+        certain &= all(way.scheduler == line.value for way in behind)
+        line.certain &= acts and certain
+        line.acts |= acts
+    return behind
 
 
-def _matches(tokens: Sequence[tuple[str, str, str, str]], device: _Device) -> bool | None:
-    """Whether all matches of a rule hold; None if that depends on a program."""
+def _taken(line: _Line, way: _Way, device: _Device) -> set[_Way]:
+    """Return the ways behind a line whose matches hold."""
+    for token in line.tokens:
+        if token.key == "GOTO":
+            way = replace(way, label=token.value)
+    if line.choice is None or line.choice.key == "RUN":
+        return {way}
+    values = device.disk.schedulers if line.value is None else [line.value]
+    return {replace(way, scheduler=value) for value in values}
+
+
+def _matched(
+    tokens: Sequence[_Token], way: _Way, action: str, device: _Device
+) -> tuple[bool | None, _Way]:
+    """Return whether all matches of a line hold, and the way with what they read.
+
+    None if that depends on a program, or on a value that is not kept.
+    """
     certain: bool | None = True
     above = []
-    for key, name, operator, value in tokens:
-        if operator not in ("==", "!="):
+    for token in tokens:
+        if not token.is_match or token.of_the_scheduler:
             continue
-        if key in _OF_PARENTS:
-            above.append((key, name, operator, value))
+        if token.key in _OF_PARENTS:
+            above.append(token)
             continue
-        found = _values(key, name, value, device)
-        if found is None:
-            certain = None
-        elif any(_like(one, value) for one in found) != (operator == "=="):
-            return False
+        holds = _holds(token, action, device)
+        if holds is False:
+            return False, way
+        certain = certain and holds
     if above and not any(_parent_matches(path, above) for path in device.parents):
-        return False
-    return certain
+        return False, way
+    for token in tokens:
+        if token.is_match and token.of_the_scheduler:
+            way = replace(way, seen=way.seen or way.scheduler)
+            if not token.holds(_offer(device.disk, way.seen)):
+                return False, way
+    return certain, way
 
 
-def _values(key: str, name: str, value: str, device: _Device) -> list[str] | None:
-    """Return the values that a key may be compared with; None if only udev knows."""
-    if key in _PROGRAMS:
-        return None
+def _offer(disk: Disk, scheduler: str | None) -> str:
+    """Return the text of a disk's attribute if it had a scheduler."""
+    offered = disk.schedulers
+    if scheduler not in offered:
+        offered = [*offered, str(scheduler)]
+    return " ".join(f"[{name}]" if name == scheduler else name for name in offered)
+
+
+def _holds(token: _Token, action: str, device: _Device) -> bool | None:
+    """Return whether a match holds; None if only udev knows."""
+    key, name = token.key, token.name
     if key == "ACTION":
-        return ["add", "change"]
+        return token.holds(action)
     if key == "SUBSYSTEM":
-        return ["block"]
+        return token.holds("block")
     if key == "KERNEL":
-        return [device.disk.name]
+        return token.holds(device.disk.name)
     if key == "DEVPATH":
-        return ["/" + str(device.parents[0]).partition("/sys/")[2]] if device.parents else [""]
-    if key == "ENV":
-        return [device.properties.get(name, "")]
-    if key == "ATTR":
-        return [device.disk.attribute(name) or ""]
+        below = str(device.parents[0]).partition("/sys/")[2] if device.parents else ""
+        return token.holds(f"/{below}")
+    if key == "ENV" and not name.startswith("."):
+        return token.holds(device.properties.get(name, ""))
+    if key == "ATTR" and not (_WITH_IT.fullmatch(name) or re.search(r"^\[|[$%]", name)):
+        return token.holds(_attribute(device.disk.folder, name))
     if key == "TEST":
-        there = (device.disk.folder / value).exists() or device.system.path(value).exists()
-        return [value] if there else []
+        below_it = device.disk.folder / token.value
+        there = below_it.exists() or device.system.path(token.value).exists()
+        return there == (token.operator == "==")
+    # It depends on a program, on earlier rules or on what is not kept.
     return None
 
 
-def _parent_matches(path: Path, wanted: Sequence[tuple[str, str, str, str]]) -> bool:
-    return all(
-        _like(_of_parent(path, key, name), value) == (operator == "==")
-        for key, name, operator, value in wanted
-    )
+def _attribute(folder: Path, name: str) -> str | None:
+    """Return an attribute with the blanks at its ends."""
+    try:
+        return (folder / name).read_text(errors="replace")
+    except OSError:
+        return None
 
 
-def _of_parent(path: Path, key: str, name: str) -> str:
+def _parent_matches(path: Path, wanted: Sequence[_Token]) -> bool:
+    return all(token.holds(_of_parent(path, token.key, token.name)) for token in wanted)
+
+
+def _of_parent(path: Path, key: str, name: str) -> str | None:
     if key == "KERNELS":
         return path.name
     if key == "ATTRS":
-        return read(path / name) or ""
+        return _attribute(path, name)
     link = path / ("subsystem" if key == "SUBSYSTEMS" else "driver")
     return link.resolve().name if link.exists() else ""
-
-
-def _like(text: str, pattern: str) -> bool:
-    """Return whether a text matches one of udev's patterns."""
-    return any(fnmatch.fnmatchcase(text, one) for one in pattern.split("|"))

@@ -104,6 +104,9 @@ def make(target: str, out: Path, *arguments: str, source: Path = ROOT) -> str:
     return done.stdout
 
 
+#: The unit that records schedulers at each boot, and the link that starts it.
+UNIT = "/usr/lib/systemd/system/triagectl-record.service"
+WANTED = "/usr/lib/systemd/system/multi-user.target.wants/triagectl-record.service"
 #: A version that is newer than any.
 NEXT = "99.0.0"
 

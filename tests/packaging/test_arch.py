@@ -9,7 +9,8 @@ from pathlib import Path
 
 from triagelab.version import version
 
-from tests.packaging.system import make
+from tests.packaging.system import UNIT, WANTED, make
+from triagectl import PYTHON
 
 
 def test_its_package_fills_a_folder(tmp_path: Path) -> None:
@@ -20,6 +21,7 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         bash -n triage-dkms.install
         . ./PKGBUILD
         echo "$pkgver ${{sha256sums[0]}} ${{source[0]}} $install"
+        echo "${{depends[@]}}" | tr ' ' '\\n' | grep '>='
         mkdir {tmp_path}/src {tmp_path}/pkg
         pkgdir={tmp_path}/pkg
         tar -xf "${{source[0]}}" -C {tmp_path}/src
@@ -32,11 +34,14 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     archive = f"triage-{version()}.tar.gz"
     digest = hashlib.sha256((folder / archive).read_bytes()).hexdigest()
-    assert done.stdout.split() == [version(), digest, archive, "triage-dkms.install"]
+    oldest = f"python>={'.'.join(map(str, PYTHON))}"
+    assert done.stdout.split() == [version(), digest, archive, "triage-dkms.install", oldest]
     made = {str(path.relative_to(tmp_path / "pkg")) for path in (tmp_path / "pkg").rglob("*")}
     assert {
         f"usr/src/triage-{version()}/dkms.conf",
         "usr/lib/triage/put-back",
         "usr/lib/udev/rules.d/60-triage.rules",
         "usr/share/licenses/triage-dkms/LICENSE",
+        UNIT.lstrip("/"),
+        WANTED.lstrip("/"),
     } <= made

@@ -12,7 +12,18 @@ import pytest
 from triagelab import kernels, tools
 from triagelab.version import version
 
-from tests.packaging.system import NEXT, PACKAGING, ROOT, System, copied, make, of_next_version
+from tests.packaging.system import (
+    NEXT,
+    PACKAGING,
+    ROOT,
+    UNIT,
+    WANTED,
+    System,
+    copied,
+    make,
+    of_next_version,
+)
+from triagectl import PYTHON
 
 DKMS = tools.Tool("dkms", "dkms")
 UDEVADM = tools.Tool("udevadm", "udev")
@@ -40,12 +51,20 @@ def test_it_holds_the_modules_source_and_nothing_of_the_laboratory(deb: Path) ->
     assert files[f"{source}/dkms.conf"] == "-rw-r--r--"
     assert files["./usr/lib/triage/put-back"] == "-rwxr-xr-x"
     assert files["./usr/lib/udev/rules.d/60-triage.rules"] == "-rw-r--r--"
+    assert files[f".{UNIT}"] == "-rw-r--r--"
+    assert files[f".{WANTED}"] == "lrwxrwxrwx"
     built = {Path(name).name for name in files if name.startswith(f"{source}/triage/")}
     assert built == {
         path.name for path in (ROOT / "kernel/triage").iterdir() if path.suffix != ".md"
     }
     assert not [name for name in files if name.startswith("./etc")], "a conffile outlives removal"
     assert not [name for name in files if re.search("gatedisk|modeldisk|prio-(basic|adap)", name)]
+
+
+def test_it_asks_for_the_oldest_python_that_runs_it(deb: Path) -> None:
+    command = ["dpkg-deb", "-f", str(deb), "Depends"]
+    depends = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"python3 (>= {'.'.join(map(str, PYTHON))})" in depends
 
 
 def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None:

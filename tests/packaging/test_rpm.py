@@ -9,7 +9,8 @@ import pytest
 from triagelab import kernels, tools
 from triagelab.version import version
 
-from tests.packaging.system import NEXT, System, make, of_next_version
+from tests.packaging.system import NEXT, UNIT, WANTED, System, make, of_next_version
+from triagectl import PYTHON
 
 RPMBUILD = tools.Tool("rpmbuild", "rpm")
 DKMS = tools.Tool("dkms", "dkms")
@@ -37,7 +38,14 @@ def test_it_holds_what_the_debian_package_holds(rpms: Path) -> None:
     assert {"/usr/lib/triage/put-back", "/usr/lib/udev/rules.d/60-triage.rules"} <= set(files)
     akmod = query(rpms / f"akmod-triage-{RELEASE}.noarch.rpm", "-l")
     assert f"/usr/src/akmods/triage-kmod-{RELEASE}.src.rpm" in akmod
+    assert {UNIT, WANTED} <= set(files) & set(akmod)
     assert not [name for name in files + akmod if name.startswith("/etc")]
+
+
+@pytest.mark.parametrize("name", ["triage-dkms", "akmod-triage"])
+def test_it_asks_for_the_oldest_python_that_runs_it(name: str, rpms: Path) -> None:
+    requires = query(rpms / f"{name}-{RELEASE}.noarch.rpm", "--requires")
+    assert f"python3 >= {'.'.join(map(str, PYTHON))}" in requires
 
 
 def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ One process does everything, because Python takes long to start in a guest.
 """
 
 import contextlib
+import json
 import random
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, "/job")
 
-from triagectl import command
+from triagectl import command, top
+from triagectl.sampling import LIMIT, Sampler
 
 OUT = Path("out")
 DISK = "md0"
@@ -21,8 +23,11 @@ QUEUE = Path(f"/sys/block/{DISK}/queue")
 GATE = Path("/sys/kernel/debug/gatedisk/gate")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
 
+#: Under these `top` also samples, as it does for its users.
+SAMPLED = ("none", "triage")
+
 READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
-BULK = "--name=bulk --bs=32k --iodepth=8 --rate_iops=700 --prioclass=3"
+BULK = "--name=bulk --bs=16k --iodepth=8 --rate_iops=850 --prioclass=3"
 
 #: For each case: the scheduler, its settings, the victim's job, the other jobs.
 CASES = {
@@ -76,13 +81,35 @@ def ctl(words: str, output: str) -> None:
         sys.exit(f"triagectl {words} ended with {status}")
 
 
+def watched(limit: float, seconds: float, output: str) -> None:
+    """Let `top` measure within a limit of CPU time, and write down when it did."""
+    began_ended: list[float] = []
+
+    class Watched(Sampler):
+        """Says when it samples."""
+
+        def run(self, until: float) -> None:
+            self.limit = limit
+            began_ended.append(time.time())
+            super().run(until)
+            began_ended.append(time.time())
+
+    setattr(top, "Sampler", Watched)  # noqa: B010
+    ctl(f"top {DISK} --interval {seconds} --count 1 --json", f"top-{output}")
+    (OUT / f"when-{output}").write_text(json.dumps(began_ended))
+
+
 def figures() -> None:
     """Let `top` and fio measure the same load under each scheduler."""
     for scheduler in SCHEDULERS:
         (QUEUE / "scheduler").write_text(scheduler)
-        load = fio(f"{READER} {BULK}", output=f"out/fio-{scheduler}")
+        logs = f"--write_lat_log=out/{scheduler} --log_unix_epoch=1"
+        load = fio(f"--name=global {logs} {READER} {BULK}")
         time.sleep(0.2)
-        ctl(f"top {DISK} --interval 1.9 --count 1 --json", f"top-{scheduler}")
+        # Without a limit it sees every request.
+        watched(100.0, 2.4, scheduler)
+        if scheduler in SAMPLED:
+            watched(LIMIT, 1.9, f"{scheduler}-sampled")
         end(load)
 
 

@@ -2,6 +2,7 @@
 """The origin of a scheduler: the prepared cases, and udev's and tuned's files as they read them."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -123,9 +124,10 @@ def test_a_change_since_it_was_written_down(machine: Machine) -> None:
     assert "it was mq-deadline" in setby.verdict(machine.system, disk).changed
 
 
-def values(machine: Machine) -> list[tuple[str | None, bool]]:
+def values(machine: Machine, *before: str) -> list[tuple[str | None, bool]]:
     disk = machine.disk(rotational=True)
-    return [(rule.value, rule.certain) for rule in udev.rules(machine.system, disk)]
+    found = udev.rules(machine.system, disk, before or ["mq-deadline"])
+    return [(rule.value, rule.certain) for rule in found]
 
 
 CHOOSE = 'ATTR{queue/scheduler}="bfq"'
@@ -151,15 +153,58 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         (f'PROGRAM=="/bin/true", {CHOOSE}', [("bfq", False)]),
         (f'KERNEL=="sd*", GOTO="end"\n{CHOOSE}\nLABEL="end"\n', []),
         (f'KERNEL=="vd*", GOTO="end"\n{CHOOSE}\nLABEL="end"\n', [("bfq", True)]),
+        (
+            f'KERNEL=="vd*", GOTO="end"\nPROGRAM=="/bin/x", GOTO="end"\n{CHOOSE}\nLABEL="end"\n',
+            [("bfq", False)],
+        ),
+        (f'PROGRAM="/bin/true", {CHOOSE}', [("bfq", False)]),
+        (f'IMPORT{{program}}="/bin/true", {CHOOSE}', [("bfq", False)]),
         (f"#{CHOOSE}", []),
         ('ATTR{queue/scheduler}=="bfq"', []),
+        (f'KERNEL==i"SD*", {CHOOSE}', [("bfq", True)]),
+        (f'KERNEL=="SD*", {CHOOSE}', []),
+        (f'KERNEL==e"sd\\x61", {CHOOSE}', [("bfq", True)]),
+        (f'ENV{{ID_X}}=="say \\"a\\"", {CHOOSE}', [("bfq", True)]),
+        (f'ENV{{.INTERNAL}}=="1", {CHOOSE}', [("bfq", False)]),
+        (f'ENV{{NOWHERE}}!="1", {CHOOSE}', [("bfq", True)]),
+        # udev takes no attribute for different from any text if it is not there.
+        (f'ATTR{{queue/zoned}}!="none", {CHOOSE}', []),
+        (f'ATTRS{{vendor}}=="ATA", {CHOOSE}', [("bfq", True)]),
+        (f'ATTRS{{vendor}}=="ATA ", {CHOOSE}', []),
+        (f'ATTRS{{vendor}}=="ATA     ", {CHOOSE}', [("bfq", True)]),
+        ('ATTR{queue/scheduler}="$env{ID_BUS}"', [(None, False)]),
+        # A set of letters, which any list of schedulers has.
+        (f'ATTR{{queue/scheduler}}=="*[none]*", {CHOOSE}', [("bfq", True)]),
+        # Judged is the scheduler before the rule, mq-deadline.
+        (f'ATTR{{queue/scheduler}}=="*\\[none\\]*", {CHOOSE}', []),
+        (f'ATTR{{queue/scheduler}}=="*\\[mq-deadline\\]*", {CHOOSE}', [("bfq", True)]),
+        (f'ATTR{{queue/scheduler}}=="*\\[bfq\\]*", {CHOOSE}', []),
+        (f'ATTR{{queue/scheduler}}!="*\\[bfq\\]*", {CHOOSE}', [("bfq", True)]),
+        (f'ATTR{{queue/scheduler}}=="*\\[none\\]*|*\\[mq-*", {CHOOSE}', [("bfq", True)]),
+        # Its own tunables and these two come with a scheduler.
+        (f'ATTR{{queue/nr_requests}}=="64", {CHOOSE}', [("bfq", False)]),
+        # It comes only if something changed the disk.
+        (f'ACTION=="change", {CHOOSE}', [("bfq", False)]),
+        (f'ACTION!="change", {CHOOSE}', [("bfq", True)]),
+        # udev reads the attribute once in an event, so the second waits for a next one.
+        (
+            'ATTR{queue/scheduler}=="*\\[mq-deadline\\]*", ATTR{queue/scheduler}="kyber"\n'
+            f'ATTR{{queue/scheduler}}=="*\\[kyber\\]*", {CHOOSE}',
+            [("kyber", True), ("bfq", False)],
+        ),
+        # Nothing has read it before the second.
+        (
+            f'ATTR{{queue/scheduler}}="kyber"\nATTR{{queue/scheduler}}=="*\\[kyber\\]*", {CHOOSE}',
+            [("kyber", True), ("bfq", True)],
+        ),
     ],
 )
 def test_a_rule_as_udev_reads_it(
     rule: str, found: list[tuple[str, bool]], machine: Machine
 ) -> None:
-    machine.file("run/udev/data/b8:0", "S:disk/by-id/x\nE:ID_BUS=ata\n")
+    machine.file("run/udev/data/b8:0", 'S:disk/by-id/x\nE:ID_BUS=ata\nE:ID_X=say "a"\n')
     machine.file("sys/devices/pci0/0000:00:1f.2/host0/model", "XYZ\n")
+    machine.file("sys/devices/pci0/0000:00:1f.2/host0/vendor", "ATA     \n")
     machine.file("usr/lib/udev/rules.d/60-io.rules", rule + "\n")
     assert values(machine) == found
 
@@ -169,3 +214,63 @@ def test_files_in_order_and_one_in_etc_before_its_namesake(machine: Machine) -> 
     machine.file("etc/udev/rules.d/60-io.rules", 'ATTR{queue/scheduler}="kyber"\n')
     machine.file("usr/lib/udev/rules.d/50-io.rules", 'ATTR{queue/scheduler}="bfq"\n')
     assert values(machine) == [("bfq", True), ("kyber", True)]
+
+
+def test_where_the_kernels_choice_is_not_known_neither_is_that_of_a_rule_that_asks(
+    machine: Machine,
+) -> None:
+    asks = 'ATTR{queue/scheduler}=="*\\[none\\]*"'
+    machine.file(RULES, f'{asks}, ATTR{{queue/scheduler}}="bfq"\n')
+    assert values(machine, "none", "kyber") == [("bfq", False)]
+
+
+def test_a_program_that_may_choose_leaves_all_open_for_later_events(machine: Machine) -> None:
+    machine.file(
+        RULES,
+        'RUN+="/bin/choose-a-scheduler"\n'
+        'ATTR{queue/scheduler}=="*\\[kyber\\]*", ATTR{queue/scheduler}="bfq"\n',
+    )
+    assert values(machine) == [(None, False), ("bfq", False)]
+
+
+def test_a_rule_that_asks_for_the_kernels_choice_is_judged_by_that(machine: Machine) -> None:
+    asks = 'ATTR{queue/scheduler}=="*\\[mq-deadline\\]*"'
+    machine.file(RULES, f'{asks}, ATTR{{queue/scheduler}}="bfq"\n')
+    assert by(machine).text == f"udev, /{RULES}:1"
+    again = setby.verdict(machine.system, machine.disk("sdb", "mq-deadline bfq [kyber] none"))
+    assert (again.by, again.text.partition("; ")[2]) == (
+        "hand",
+        f"udev, /{RULES}:1 would choose bfq",
+    )
+
+
+OURS = "usr/lib/udev/rules.d/60-triage.rules"
+TEXT = (Path(__file__).resolve().parents[2] / "packaging/60-triage.rules").read_text()
+CHOOSES = TEXT[: TEXT.index('ATTR{queue/scheduler}="triage"')].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "chosen", "by", "text"),
+    [
+        ("none mq-deadline [triage]", True, "udev", f"udev, /{OURS}:{CHOOSES}"),
+        ("none [mq-deadline] triage", True, "hand", f"/{OURS}:{CHOOSES} would choose triage"),
+        ("none [bfq] triage", True, "hand", f"/{OURS}:{CHOOSES} would choose triage"),
+        ("none [mq-deadline]", True, "module gone", "asks for triage, which this kernel"),
+        ("none [mq-deadline] triage", False, "kernel", "the kernel's default"),
+        ("none mq-deadline [triage]", False, "hand", "the kernel's default would choose"),
+    ],
+)
+@pytest.mark.parametrize("queues", [1, 4])
+def test_our_own_rules(
+    schedulers: str, chosen: bool, by: str, text: str, queues: int, machine: Machine
+) -> None:
+    """With one queue and with four: then the kernel's choice is not sure without debugfs."""
+    machine.file(OURS, TEXT)
+    machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")
+    disk = machine.disk(schedulers=schedulers, queues=queues)
+    flags = "alloc_policy=FIFO TAG_HCTX_SHARED"
+    if queues > 1 and not chosen:
+        machine.file("sys/kernel/debug/block/sda/hctx0/flags", flags)
+    found = setby.verdict(machine.system, disk)
+    assert found.by == by
+    assert text in found.text

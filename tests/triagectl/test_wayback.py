@@ -19,6 +19,8 @@ from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
 from triagectl.system import System
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 @pytest.fixture
 def no_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,6 +247,31 @@ def test_killed_at_any_moment_everything_is_as_before(who: str, loop: Disk) -> N
         wait_for("its keeper to end", lambda: not keepers(loop.name))
         state.unlink(missing_ok=True)
         wayback.ready_file(system, loop.name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("case", ["scheduler", "tunables"])
+def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_path: Path) -> None:
+    """The try, its keeper, both, and then `--undo` too; see killing.py."""
+    # Not what the kernel chooses by itself.
+    wayback.choose(loop, "mq-deadline")
+    wayback.write(loop.folder / "queue/iosched/fifo_batch", "7")
+    wayback.write(loop.folder / "queue/nr_requests", "50")
+    command = [sys.executable, "-m", "tests.triagectl.killing", loop.name, str(tmp_path), case]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "lab"}
+    )
+    assert done.returncode == 0, done.stderr
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    for one in runs:
+        assert one["restored"] or (one["died"] and one["keeper_died"] and one["pending"]), one
+        assert one["restored_at_last"], one
+        assert one.get("next", 0) == 0, one
+    # Had the hook missed steps, fewer would have died.
+    alone = [one for one in runs if one["dies"][1:] == [None, None]]
+    assert sum(one["died"] for one in alone) >= 15
+    if case == "scheduler":
+        assert sum(not one["restored"] for one in runs) >= 20
+        assert sum(one["undo_died"] for one in runs) >= 6
 
 
 def keepers(disk: str) -> list[str]:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs `try` on a disk again and again, and kills it or its keeper at each step in turn.
+
+    python -m tests.triagectl.killing DISK FOLDER CASE
+
+A step is what others can see: a file of ours or of the disk that is opened to be written, made,
+linked or removed, a lock, the start of the keeper, a measurement, the end. The process dies before
+the step, so it also dies behind the step before. A line of JSON tells each run.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from triagectl import trial, wayback
+from triagectl.errors import CtlError
+from triagectl.sysfs import Disk
+from triagectl.system import System
+
+_PR_SET_CHILD_SUBREAPER = 36
+_EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
+_WRITES = os.O_WRONLY | os.O_RDWR
+#: What is tried by name: a scheduler, and settings.
+CASES: dict[str, tuple[str | None, dict[str, str]]] = {
+    "scheduler": ("none", {"nr_requests": "77"}),
+    "tunables": (None, {"fifo_batch": "99", "nr_requests": "77"}),
+}
+
+
+class Steps:
+    """The steps of this process. It dies before the one of a number."""
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self.folders = folders
+        self.last: int | None = None
+        self.count = 0
+        self.on = False
+
+    def begin(self, last: int | None) -> None:
+        self.last, self.count, self.on = last, 0, True
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def audit(self, event: str, given: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        ours = event in _EVENTS and str(given[0]).startswith(self.folders)
+        if event == "fcntl.flock" or (ours and (event != "open" or given[2] & _WRITES)):
+            self.step()
+
+
+class Trials:
+    """A disk, and the processes that try something on it."""
+
+    def __init__(self, name: str, folder: Path, case: str) -> None:
+        # The machine's own disks, and a /run of our own.
+        for link in ("sys", "proc"):
+            (folder / link).symlink_to(f"/{link}")
+        (folder / "run").mkdir()
+        self.system = System(folder)
+        self.disk = Disk(name, self.system.path(f"sys/block/{name}"))
+        self.options = trial.Options(name, *CASES[case], seconds=60)
+        self.steps = Steps((str(folder / "run"), str(self.disk.folder)))
+        self.keeper_dies: int | None = None
+        sys.addaudithook(self.steps.audit)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._quick()
+        self.before = wayback.current(self.disk)
+
+    def _quick(self) -> None:
+        """Let nothing be measured, and the keeper be a fork: Python takes long to start."""
+
+        def blocks(*_: object) -> list[trial.Block]:
+            self.steps.step()
+            return []
+
+        @contextlib.contextmanager
+        def meter(_: System, disk: Disk) -> Iterator[trial.Meter]:
+            yield trial.Meter(disk, None)
+
+        def spawn(*_: object, **__: object) -> None:
+            self.steps.step()
+            self._child(lambda: wayback.keep(self.system, self.disk.name), self.keeper_dies)
+
+        stand_in = SimpleNamespace(Popen=spawn, DEVNULL=subprocess.DEVNULL)
+        for module, name, value in (
+            (trial.Meter, "blocks", blocks),
+            (trial, "_meter", meter),
+            (trial, "_SETTLE_S", 0.0),
+            (wayback, "_as_a_service", lambda *_: False),
+            (wayback, "_START_S", 0.3),
+            (wayback, "subprocess", stand_in),
+        ):
+            setattr(module, name, value)
+
+    def _child(self, work: Callable[[], object], dies: int | None) -> int:
+        child = os.fork()
+        if not child:
+            self._work(work, dies)
+        return child
+
+    def _work(self, work: Callable[[], object], dies: int | None) -> NoReturn:
+        os.setsid()
+        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+        self.steps.begin(dies)
+        status = 0
+        try:
+            work()
+        except CtlError:
+            status = 1
+        self.steps.step()
+        os._exit(status)
+
+    def _give(self, options: trial.Options, dies: int | None) -> tuple[int, bool]:
+        """Run a command. Return its status, and whether any process was killed beside it."""
+        child = self._child(lambda: trial.run(self.system, options), dies)
+        status, other = 0, False
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, how = os.wait()
+                if pid == child:
+                    status = os.waitstatus_to_exitcode(how)
+                else:
+                    other |= os.WIFSIGNALED(how)
+        return status, other
+
+    def run(
+        self, dies: int | None, keeper_dies: int | None, undo_dies: int | None = None
+    ) -> dict[str, Any]:
+        """Try once, put back by hand what is left to be, and tell how the disk is."""
+        self.keeper_dies = keeper_dies
+        status, keeper_died = self._give(self.options, dies)
+        told = {
+            "dies": (dies, keeper_dies, undo_dies),
+            "died": status < 0,
+            "keeper_died": keeper_died,
+            "restored": self._restored(),
+            "pending": self._pending(),
+            "undo_died": False,
+        }
+        self.keeper_dies = None
+        if told["pending"] and told["restored"]:
+            # A state that nothing was changed under is not in the way of the next try.
+            told["next"] = self._give(self.options, None)[0]
+        elif told["pending"]:
+            undo = trial.Options(self.disk.name, None, {}, 60, undo=True)
+            if undo_dies is not None:
+                told["undo_died"] = self._give(undo, undo_dies)[0] < 0
+            if self._pending():
+                self._give(undo, None)
+        told["restored_at_last"] = self._restored() and not self._pending()
+        print(json.dumps(told), flush=True)
+        return told
+
+    def _restored(self) -> bool:
+        return wayback.current(self.disk) == self.before
+
+    def _pending(self) -> bool:
+        return wayback.pending(self.system, self.disk.name) is not None
+
+
+def main() -> None:
+    """Kill the try, its keeper, both and then `--undo`, each at its steps."""
+    name, folder, case = sys.argv[1:]
+    trials = Trials(name, Path(folder), case)
+    steps = 1
+    while trials.run(steps, None)["died"]:
+        steps += 1
+    keeper_steps = 1
+    while trials.run(None, keeper_steps)["keeper_died"]:
+        keeper_steps += 1
+    if case != "scheduler":
+        return
+    changed = []
+    # Those of the try's steps at which the keeper still comes to its own step.
+    dying = list(range(1, steps))
+    keeper_steps = 1
+    while dying:
+        both = [trials.run(one, keeper_steps) for one in dying]
+        dying = [told["dies"][0] for told in both if told["keeper_died"]]
+        changed += [told["dies"] for told in both if told["pending"] and not told["restored"]]
+        keeper_steps += 1
+    undo_steps = 1
+    while changed and trials.run(changed[0][0], changed[0][1], undo_steps)["undo_died"]:
+        undo_steps += 1
+
+
+if __name__ == "__main__":
+    main()

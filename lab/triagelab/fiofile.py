@@ -4,7 +4,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,8 @@ _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
 #: The name of a section with options for all jobs after it.
 GLOBAL = "global"
+#: Another name of an option -> the name under which the lab looks for it.
+_ALIASES = {"timeout": "runtime"}
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,14 @@ class Section:
     @property
     def urgency(self) -> tuple[int, int]:
         """The job's I/O priority as a sort key, the most urgent first: RT, BE or none, IDLE."""
-        io_class = self._number("prioclass", 0)
-        level = self._number("prio", 4)
+        io_class = self.number("prioclass", 0)
+        level = self.number("prio", 4)
         return {1: 0, 3: 2}.get(io_class, 1), level
 
     @property
     def processes(self) -> int:
         """The number of processes that run the job."""
-        return self._number("numjobs", 1)
+        return self.number("numjobs", 1)
 
     @property
     def traces(self) -> tuple[str, ...]:
@@ -88,16 +90,23 @@ class Section:
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
 
-    def _number(self, option: str, default: int) -> int:
+    def number(self, option: str, default: int) -> int:
         """An option's value; an error for a number that fio would calculate."""
+        return self._value(option, default, number, "4 or 0x4")
+
+    def time_us(self, option: str, default: int) -> int:
+        """An option's time in µs; an error for one that the lab cannot read as fio does."""
+        return self._value(option, default, time_us, "5, 5s, 5000ms or 1m")
+
+    def _value(self, option: str, default: int, read: Callable[[str], int], like: str) -> int:
         if option not in self.options:
             return default
         try:
-            return number(self.options[option])
+            return read(self.options[option])
         except ValueError as error:
             raise RequestError(
                 f"job {self.name}: {option}={self.options[option]}: {error}; "
-                "write one like 4 or 0x4, as the lab needs it too"
+                f"write one like {like}, as the lab needs it too"
             ) from error
 
 
@@ -229,6 +238,45 @@ def number(text: str) -> int:
     raise ValueError(f"'{text}' is no plain number")
 
 
+#: The units of a time in µs; one without a unit is in seconds.
+_TIME_UNITS_US = {
+    "us": 1,
+    "usec": 1,
+    "ms": 1000,
+    "msec": 1000,
+    "": 1_000_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+
+
+def time_us(text: str) -> int:
+    """A time as fio reads it, in µs; ValueError for one of a unit or form that is not above.
+
+    fio takes any other unit, `5min` and `5sec` too, for µs.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})([a-z]*)", text.lower())
+    if found is None or found[2] not in _TIME_UNITS_US:
+        raise ValueError(f"'{text}' is no plain time")
+    return int(found[1]) * _TIME_UNITS_US[found[2]]
+
+
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(text: str) -> int:
+    """Return a size as fio reads it, in bytes; ValueError for one that is not like 4096 or 4k.
+
+    fio takes `4kib` for 4000 bytes.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})([kmg]?)b?", text.lower())
+    if found is None:
+        raise ValueError(f"'{text}' is no plain size; write one like 4096 or 4k")
+    return int(found[1]) * _SIZE_UNITS[found[2]]
+
+
 def _meant(line: str) -> str:
     """A line without what fio takes for a comment, wherever that begins."""
     return re.split("[#;]", line, maxsplit=1)[0].strip()
@@ -273,7 +321,7 @@ def _parse(path: Path, text: str) -> list[Section]:
     common: dict[str, str] = {}
     sections = []
     for name, own in zip(names, lines, strict=True):
-        options = dict(map(_option, own))
+        options = {_ALIASES.get(option, option): value for option, value in map(_option, own)}
         if name == GLOBAL:
             common |= options
         sections.append(Section(name, tuple(own), common | options))

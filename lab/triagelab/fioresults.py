@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from triagelab import fiofile
 from triagelab.drives import Point
 from triagelab.errors import RequestError
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat": 1.0, "slat": 1.0}
 
 
@@ -40,9 +40,14 @@ def _points(path: Path) -> Iterator[tuple[Point, float]]:
     if not isinstance(given, dict) or "fio version" not in given:
         return
     groups: dict[str, list[tuple[dict[str, int | str], Mapping[str, Any]]]] = {}
-    for job in given.get("jobs", []):
+    jobs = given.get("jobs", [])
+    for place, job in enumerate(jobs, 1):
         options = {**given.get("global options", {}), **job.get("job options", {})}
-        for load in _loads(options):
+        try:
+            loads = list(_loads(options))
+        except ValueError as error:
+            raise RequestError(f"{path}: job {place} of {len(jobs)}: {error}") from error
+        for load in loads:
             groups.setdefault(str(load), []).append((load, job[str(load["op"])]))
     for members in groups.values():
         load, sides = members[0][0], [side for _, side in members if side["iops"]]
@@ -66,17 +71,10 @@ def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
         yield {
             "op": operation,
             "pattern": "random" if kind.startswith("rand") else "sequential",
-            "bytes": size_of(options.get("bs", options.get("blocksize", "4k"))),
-            "depth": int(options.get("iodepth", "1")),
-            "jobs": int(options.get("numjobs", "1")),
+            "bytes": fiofile.size(options.get("bs", options.get("blocksize", "4k"))),
+            "depth": fiofile.number(options.get("iodepth", "1")),
+            "jobs": fiofile.number(options.get("numjobs", "1")),
         }
-
-
-def size_of(text: str) -> int:
-    """Return the bytes of a size as fio has it, 4k or 1m."""
-    number = text.lower().removesuffix("b").removesuffix("i")
-    unit = number[-1] if number[-1] in "km" else ""
-    return int(number.removesuffix(unit)) * _UNITS[unit]
 
 
 def _mean_us(side: Mapping[str, Any], what: str) -> float:

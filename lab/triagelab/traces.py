@@ -111,11 +111,10 @@ def _shared(section: Section, requests: list[Request], size: int) -> Iterator[st
 
 def _end_us(section: Section) -> int | None:
     """The recorded time at which the job's runtime is over; None where it has no such end."""
-    runtime = re.fullmatch(r"(\d+)s?", section.options.get("runtime", ""))
-    if runtime is None or section.options.get("replay_no_stall", "0") != "0":
-        return None
-    speed = int(section.options.get("replay_time_scale", "100"))
-    return int(runtime[1]) * 10_000 * speed
+    runtime_us = section.time_us("runtime", 0)
+    speed = section.number("replay_time_scale", 100)
+    at_once = section.number("replay_no_stall", 0)
+    return None if at_once or runtime_us == 0 else runtime_us * speed // 100
 
 
 def _folded(request: Request, size: int) -> str:

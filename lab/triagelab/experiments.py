@@ -14,6 +14,13 @@ from triagelab.errors import RequestError, unknown
 from triagelab.metrics import Of
 from triagelab.settings import Value
 
+#: What a quick variant or a measure of the study may have in place of the experiment's own.
+CHANGES: Mapping[str, tomlfile.Check] = {
+    "schedulers": tomlfile.some_of(tomlfile.text),
+    "repeats": tomlfile.count,
+    "vary": tomlfile.table_of(tomlfile.some_of(tomlfile.setting)),
+}
+
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
 Case = Mapping[str, Value]
@@ -169,23 +176,9 @@ def _described(path: Path) -> dict[str, Any]:
         "repeats": tomlfile.count,
         "set": tomlfile.table_of(tomlfile.setting),
         "vary": tomlfile.table_of(_values_or_cases),
-        "quick": _quick,
+        "quick": tomlfile.keys({}, CHANGES),
     }
     return tomlfile.read(path, required, optional)
-
-
-def _quick(where: str, given: Any) -> None:
-    """Check [quick], and return its values in place of the experiment's own."""
-    wanted = {
-        "schedulers": tomlfile.list_of(tomlfile.text),
-        "repeats": tomlfile.count,
-        "vary": tomlfile.table_of(tomlfile.list_of(tomlfile.setting)),
-    }
-    tomlfile.table_of(lambda *_: None)(where, given)
-    for key, value in given.items():
-        if key not in wanted:
-            raise RequestError(f"{where} has {key}; known: {', '.join(wanted)}")
-        wanted[key](f"{where}.{key}", value)
 
 
 def _values_or_cases(where: str, given: Any) -> None:
@@ -201,18 +194,22 @@ def _values_or_cases(where: str, given: Any) -> None:
 def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -> Experiment:
     path = folder / "experiment.toml"
     given = _described(path)
-    less = given.pop("quick", None)
-    if quick:
-        if less is None:
-            raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
-        fewer = {settings.plain(name): tuple(of) for name, of in less.pop("vary", {}).items()}
-        given, changes = given | less, fewer | dict(changes)
-    fixed = {settings.plain(name): value for name, value in given.pop("set", {}).items()}
-    own = {
-        settings.plain(name): _cases(name, of, fixed) for name, of in given.pop("vary", {}).items()
-    }
     application = applications.find(given.pop("application")) if "application" in given else None
     workload = fiofile.read(folder / "workload.fio")
+    fixed = _settings(f"{path}: set", given.pop("set", {}))
+    own = settings.by_name(
+        (where, name, _cases(where, name, of, fixed))
+        for name, of in given.pop("vary", {}).items()
+        for where in [f"{path}: vary.{name}"]
+    )
+    _require_used(path, fixed, own, workload, application)
+    less = given.pop("quick", None)
+    if quick and less is None:
+        raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
+    fewer = to_vary(f"{path}: quick", (less or {}).pop("vary", {}))
+    _varied(own, fewer, workload, application)  # wrong names and values, although it is not quick
+    if quick:
+        given, changes = given | less, fewer | dict(changes)
     experiment = Experiment(
         name=folder.name,
         workload=workload,
@@ -223,7 +220,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
         | {
             "background": tuple(given.get("background", ())),
             "judged_by": tuple(given.get("judged_by", ())),
-            "schedulers": tuple(given.get("schedulers") or all_schedulers()),
+            "schedulers": tuple(given.get("schedulers", all_schedulers())),
         },
     )
     _checked_jobs(experiment)
@@ -260,10 +257,35 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
     return replace(experiment, protected=protected, background=background)
 
 
+def to_vary(where: str, given: Mapping[str, list[Value]]) -> dict[str, tuple[Value, ...]]:
+    """Check the values for varied names in a table `vary` of a file."""
+    vary = settings.by_name(
+        (place, name, settings.values(place, values))
+        for name, values in given.items()
+        for place in [f"{where}.vary.{name}"]
+    )
+    settings.require_schedulers(vary, all_schedulers())
+    return vary
+
+
+def _settings(where: str, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Check the settings of a table in a file; return them by short name."""
+    return settings.by_name(
+        (place, name, settings.value(place, value))
+        for name, value in given.items()
+        for place in [f"{where}.{name}"]
+    )
+
+
+def _listed(name: str, values: tuple[Value, ...]) -> dict[Value, Case]:
+    return {value: {name: value} for value in values}
+
+
 def _cases(
+    where: str,
     name: str,
     given: list[Value] | dict[str, dict[str, Value]],
-    fixed: Mapping[str, Value] = MappingProxyType({}),
+    fixed: Mapping[str, Value],
 ) -> dict[Value, Case]:
     """The values of something varied: a list of them, or a table of cases that have names.
 
@@ -271,13 +293,15 @@ def _cases(
     cases. A case of devices is called by the device's name.
     """
     if isinstance(given, list):
-        return {value: {settings.plain(name): value} for value in given}
+        return _listed(settings.plain(name), settings.values(where, given))
     own = {settings.DEVICE} & {name}
     cases: dict[Value, dict[str, Value]] = {
-        label: {settings.plain(key): value for key, value in case.items()}
+        settings.value(where, label): _settings(f"{where}.{label}", case)
         | dict.fromkeys(own, label)
         for label, case in given.items()
     }
+    if not any(cases.values()):
+        raise RequestError(f"{where} sets nothing in any of its cases; remove it")
     nothing = {
         key: ""
         for case in cases.values()
@@ -285,6 +309,40 @@ def _cases(
         if not settings.is_setting(key) and key not in fixed
     }
     return {label: nothing | case for label, case in cases.items()}
+
+
+def _require_used(
+    path: Path,
+    fixed: Mapping[str, Value],
+    vary: Mapping[str, Mapping[Value, Case]],
+    workload: fiofile.FioFile,
+    application: Application | None,
+) -> None:
+    """Raise RequestError for a name in an experiment's file that would have no effect."""
+    tables = [("set", set(fixed))]
+    tables += [(f"vary.{name}", set().union(*cases.values())) for name, cases in vary.items()]
+    for table, names in tables:
+        settings.require_schedulers(names, all_schedulers())
+        for name in sorted(names):
+            if not _is_used(name, workload, application):
+                raise unknown(f"name in {path}: {table},", name, [*workload.names, *_SETTINGS])
+    for varied, cases in vary.items():
+        if never := fixed.keys() & set.intersection(*map(set, cases.values())):
+            raise RequestError(
+                f"{path}: set.{min(never)} has no effect, because vary.{varied} sets it at every "
+                "point; remove one"
+            )
+
+
+#: The forms of settings' names, for messages.
+_SETTINGS = (settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE")
+
+
+def _is_used(name: str, workload: fiofile.FioFile, application: Application | None) -> bool:
+    """Return whether `name` is a setting, or one that the jobs or the application read."""
+    if settings.is_setting(name) or name in workload.names:
+        return True
+    return application is not None and application.uses(name)
 
 
 def _varied(
@@ -306,11 +364,9 @@ def _varied(
                     raise unknown(f"value of {name}", str(value), map(str, cases))
             varied[name] = {value: cases[value] for value in values}
             continue
-        used = workload.uses(name) or (application and application.uses(name))
-        if name not in own and not settings.is_setting(name) and not used:
-            known = [*own, settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE"]
-            raise unknown("name to vary", name, known)
-        varied[name] = _cases(name, list(values))
+        if name not in own and not _is_used(name, workload, application):
+            raise unknown("name to vary", name, [*own, *_SETTINGS])
+        varied[name] = _listed(name, values)
     return varied
 
 

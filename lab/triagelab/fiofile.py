@@ -149,9 +149,10 @@ class FioFile:
             section for section in self.sections if section.name != GLOBAL and section.processes
         ]
 
-    def uses(self, name: str) -> bool:
-        """Return whether ${`name`} is in the file."""
-        return name in _NAME.findall(self.text)
+    @property
+    def names(self) -> list[str]:
+        """Every NAME whose ${NAME} is in the file."""
+        return _NAME.findall(self.text)
 
     def check(self) -> None:
         """Raise RequestError unless this is a job file; what fio itself says is the error's text.

@@ -11,12 +11,14 @@ Any other name has no dot and is what ${name} stands for in a job file.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from triagelab.errors import RequestError
+from triagelab.errors import RequestError, unknown
 
 Value = int | str
+T = TypeVar("T")
 
 CPUS = "cpus"
 DEVICE = "device"
@@ -41,6 +43,47 @@ class Settings:
 def plain(name: str) -> str:
     """The short form of a name."""
     return name.removeprefix("iosched.")
+
+
+def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
+    """Return what users give for names, by short name, from triples (place, name, it).
+
+    RequestError, which tells the place, for a name that is given twice or has two dots.
+    """
+    found: dict[str, T] = {}
+    for where, name, it in given:
+        short = plain(name)
+        if short.count(".") > 1:
+            raise RequestError(f"{where}: a name has one dot at most, as in SCHEDULER.TUNABLE")
+        if short in found:
+            raise RequestError(f"{where}: {short} is given twice; give it once")
+        found[short] = it
+    return found
+
+
+def value(where: str, given: Value) -> Value:
+    """Return a user's value, a number as int; RequestError for a number of two readings."""
+    text = str(given)
+    if re.fullmatch(r"0[0-9]+", text):
+        raise RequestError(
+            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
+            f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
+        )
+    return int(text) if is_number(text) else given
+
+
+def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
+    """Return a user's values for a varied name, each once."""
+    return tuple(dict.fromkeys(value(where, each) for each in given))
+
+
+def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
+    """Raise RequestError for a tunable of a scheduler that is none of these."""
+    known = tuple(schedulers)
+    for name in names:
+        owner = scheduler(name)
+        if owner is not None and owner not in known:
+            raise unknown(f"scheduler in {name}", owner, known)
 
 
 def is_setting(name: str) -> bool:

@@ -10,7 +10,7 @@ from triagelab import experiments, tomlfile
 from triagelab.errors import RequestError
 from triagelab.experiments import Experiment
 from triagelab.settings import Value
-from triagelab.tomlfile import count, keys, list_of, setting, some_of, table_of, text
+from triagelab.tomlfile import keys, list_of, setting, table_of, text
 
 FILE = experiments.FOLDER / "study.toml"
 
@@ -25,20 +25,13 @@ KINDS: Mapping[str, frozenset[str]] = {
 }
 
 
-_OF_A_MEASURE = {
-    "schedulers": some_of(text),
-    "repeats": count,
-    "vary": table_of(some_of(setting)),
-}
-
-
 def _quick(where: str, given: Any) -> None:
     """The quick study's values in place of the measure's own; false: it omits the measure."""
     if given is not False:
-        keys({}, _OF_A_MEASURE)(where, given)
+        keys({}, experiments.CHANGES)(where, given)
 
 
-_MEASURE = keys({}, {"experiment": text, **_OF_A_MEASURE, "quick": _quick})
+_MEASURE = keys({}, {"experiment": text, **experiments.CHANGES, "quick": _quick})
 _CHART = keys(
     {"kind": text, "measure": text},
     {**dict.fromkeys(("job", "metric", "x", "y", "scheduler"), text), "at": table_of(setting)},
@@ -110,7 +103,7 @@ def load(path: Path | None = None, *, quick: bool = False) -> Study:
     """Load our study, or one from a file; `quick` applies its reductions."""
     path = path or FILE
     given = tomlfile.read(path, {"measure": table_of(_MEASURE), "page": list_of(_PAGE)}, {})
-    found = [_measure(name, values, quick) for name, values in given["measure"].items()]
+    found = [_measure(path, name, values, quick) for name, values in given["measure"].items()]
     try:
         pages = tuple(_page(values, set(given["measure"])) for values in given["page"])
     except ValueError as error:
@@ -118,7 +111,7 @@ def load(path: Path | None = None, *, quick: bool = False) -> Study:
     return Study(tuple(measure for measure in found if measure), pages)
 
 
-def _measure(name: str, given: Mapping[str, Any], quick: bool) -> Measure | None:
+def _measure(where: Path, name: str, given: Mapping[str, Any], quick: bool) -> Measure | None:
     values = {key: value for key, value in given.items() if key != "quick"}
     if quick:
         changes = given.get("quick", {})
@@ -131,7 +124,7 @@ def _measure(name: str, given: Mapping[str, Any], quick: bool) -> Measure | None
         values.get("experiment", name),
         tuple(schedulers) if schedulers else None,
         values.get("repeats"),
-        {key: tuple(of) for key, of in values.get("vary", {}).items()},
+        experiments.to_vary(f"{where}: measure.{name}", values.get("vary", {})),
     )
 
 

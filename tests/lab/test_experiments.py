@@ -106,7 +106,7 @@ def test_quick_takes_less_and_a_user_takes_precedence(made: Path) -> None:
     (made / "experiment.toml").write_text(
         (made / "experiment.toml").read_text().replace("repeats = 2", "repeat = 2")
     )
-    with pytest.raises(RequestError, match="quick has repeat; known: schedulers, repeats, vary"):
+    with pytest.raises(RequestError, match="quick: not known: repeat; there are"):
         experiments.find("made")
 
 

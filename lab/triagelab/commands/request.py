@@ -4,7 +4,6 @@
 import argparse
 import functools
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -180,50 +179,22 @@ def schedulers_of(
 
 def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
     """Parse --vary: values by name, numbers as int."""
-    vary: dict[str, tuple[settings.Value, ...]] = {}
-    for pair in pairs:
-        name, _, values = pair.partition("=")
-        texts = values.split(",")
-        if not all(texts):
-            raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
-        if settings.plain(name) in vary:
-            raise RequestError(
-                f"--vary {pair}: {name} is varied twice; give all its values at once, "
-                f"as in --vary {name}=A,B"
-            )
-        for text in texts:
-            _require_one_reading(f"--vary {pair}", text)
-        numbered = (int(text) if settings.is_number(text) else text for text in texts)
-        vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
-    return vary
+    return settings.by_name(map(_values, pairs))
 
 
-def _require_one_reading(where: str, text: str) -> None:
-    """Raise RequestError for a number that a kernel and fio do not read alike."""
-    if re.fullmatch(r"0[0-9]+", text):
-        raise RequestError(
-            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
-            f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
-        )
+def _values(pair: str) -> tuple[str, str, tuple[settings.Value, ...]]:
+    name, _, given = pair.partition("=")
+    texts = given.split(",")
+    if not all(texts):
+        raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
+    return f"--vary {pair}", name, settings.values(f"--vary {pair}", texts)
 
 
 def _settings(
     given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
 ) -> dict[str, settings.Value]:
     """Parse --set and --cpus; check that they and --vary name only chosen schedulers."""
-    changes: dict[str, settings.Value] = {}
-    for pair in given.set:
-        key, equals, value = pair.partition("=")
-        name = settings.plain(key)
-        if not equals or name.count(".") != 1:
-            raise RequestError(
-                f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
-                "or SCHEDULER.TUNABLE=VALUE"
-            )
-        if name in changes:
-            raise RequestError(f"--set {pair}: {name} is set twice; give it once")
-        _require_one_reading(f"--set {pair}", value)
-        changes[name] = value
+    changes = settings.by_name(map(_setting, given.set))
     if given.cpus is not None:
         changes[settings.CPUS] = given.cpus
     for name in experiment.vary:
@@ -231,8 +202,14 @@ def _settings(
             raise RequestError(
                 f"{', '.join(varied)}: the experiment varies it; use --vary {name}=…"
             )
-    for name in (*changes, *values_to_vary(given.vary)):
-        owner = settings.scheduler(name)
-        if owner is not None and owner not in schedulers:
-            raise unknown(f"scheduler in {name}", owner, schedulers)
+    settings.require_schedulers((*changes, *values_to_vary(given.vary)), schedulers)
     return changes
+
+
+def _setting(pair: str) -> tuple[str, str, settings.Value]:
+    name, equals, text = pair.partition("=")
+    if not equals or "." not in name:
+        raise RequestError(
+            f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE"
+        )
+    return f"--set {pair}", name, settings.value(f"--set {pair}", text)

@@ -7,18 +7,16 @@ made again, so they go after a long time without use; each change of an input ma
 new entry.
 """
 
-import asyncio
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TextIO
 
-_LOCK_POLL_S = 0.1
+from triagelab import files
+
 _UNUSED_S = 30 * 24 * 3600
 _PART = ".part-"
 
@@ -29,33 +27,6 @@ def root() -> Path:
     if given:
         return Path(given).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "triage"
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` (made if missing); wait for its present holder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-@contextlib.asynccontextmanager
-async def locked_meanwhile(path: Path) -> AsyncIterator[None]:
-    """Hold the lock as `locked` does, but let other tasks run during the wait."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        while not _try_lock(handle):
-            await asyncio.sleep(_LOCK_POLL_S)
-        yield
-
-
-def _try_lock(handle: TextIO) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -70,9 +41,9 @@ def handed_over(folder: Path) -> Iterator[None]:
             owner = int(user), int(group) if group.isdecimal() else -1
             for path in filter(Path.exists, made):
                 os.chown(path, *owner, follow_symlinks=False)
-            for _, names, files, here in os.fwalk(folder) if folder.is_dir() else ():
+            for _, names, leaves, here in os.fwalk(folder) if folder.is_dir() else ():
                 os.fchown(here, *owner)
-                for name in (*names, *files):
+                for name in (*names, *leaves):
                     os.chown(name, *owner, dir_fd=here, follow_symlinks=False)
 
 
@@ -81,7 +52,7 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
     path = root() / name
     if path.exists():
         return path
-    with locked(_lock(path)):
+    with files.locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
                 make(scratch)
@@ -92,7 +63,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     """Return an entry as `fetched` does, but remove entries that were not used for long."""
     path = root() / name
     # Held also if the entry exists: no other process may remove it before the new time is set.
-    with locked(_lock(path)):
+    with files.locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
                 make(scratch)
@@ -104,7 +75,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
 async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
     """Return an entry as `made` does, but let other tasks run meanwhile."""
     path = root() / name
-    async with locked_meanwhile(_lock(path)):
+    async with files.locked_meanwhile(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
                 await make(scratch)
@@ -118,8 +89,8 @@ def _remove_unused(kind: Path) -> None:
     folders = [path for path in kind.iterdir() if path.is_dir()]
     for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
         # An entry of another user cannot be removed and stays.
-        with contextlib.suppress(OSError), _lock(path).open("a") as handle:
-            if not _try_lock(handle):
+        with contextlib.suppress(OSError), files.locked_if_free(_lock(path)) as ours:
+            if not ours:
                 continue  # in use
             if path.exists() and time.time() - path.stat().st_mtime > _UNUSED_S:
                 path.rename(_scratch(path))

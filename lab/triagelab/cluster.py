@@ -28,7 +28,8 @@ from distributed.client import FutureCancelledError
 from triagelab import cache, execute, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.guest import Base
-from triagelab.machines import BootError, Qemu
+from triagelab.machine import BootError
+from triagelab.machines import Qemu
 from triagelab.plan import Run
 
 _CONNECT_S = 10

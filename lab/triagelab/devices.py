@@ -12,8 +12,8 @@ from pathlib import Path
 
 from triagelab import drives
 from triagelab.errors import RequestError, unknown
-from triagelab.modules import SOURCE
 from triagelab.settings import is_number
+from triagelab.sources import MODULES
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def modeldisk_bounds(name: str) -> dict[str, Bounds]:
 
 
 def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
-    text = (SOURCE / "modeldisk" / header).read_text()
+    text = (MODULES / "modeldisk" / header).read_text()
     found = {}
     for line in re.findall(r"^PARAM\((.*)\)$", text, re.M):
         name, lowest, highest, flags = (word.strip() for word in line.split(","))

@@ -8,13 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from triagelab import tomlfile
+from triagelab import sources, tomlfile
 from triagelab.errors import RequestError, unknown
 
-FOLDER = Path(__file__).resolve().parents[2] / "drives"
+FOLDER = sources.ROOT / "drives"
 
 #: fit: given to the optimiser. held: predicted. seen: in view while the parameters were chosen.
 #: scaled: the whole drive's, for a part of it. state: of the same drive in another state, and

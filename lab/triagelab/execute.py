@@ -7,23 +7,18 @@ kept, and resuming repeats none of them.
 
 import asyncio
 import contextlib
-import json
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from triagelab import samples
-from triagelab.errors import LabError
-from triagelab.machines import BootError, FullError, GuestError, Outcome, last_lines
+from triagelab import files, records
+from triagelab.machine import BootError, FullError, GuestError, Outcome, last_lines
 from triagelab.plan import Run
 
 T = TypeVar("T")
-
-#: Follows the name of a file that is yet to be whole.
-PART = ".part"
 
 
 class StoppedError(Exception):
@@ -44,12 +39,6 @@ Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
 #: Prepares a place for the given runs, and yields the function that carries one out there.
 Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
-
-
-def is_done(folder: Path) -> bool:
-    """Return True if the run in `folder` has finished successfully."""
-    record = folder / "run.json"
-    return record.exists() and samples.read_json(record).get("status") == "done"
 
 
 @contextlib.asynccontextmanager
@@ -159,7 +148,7 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
     """Write run.json. It is written last: its presence shows that the results are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
-    write_json(folder / "run.json", _about(run) | ended)
+    files.write_json(folder / "run.json", _about(run) | ended)
     return Result(run, reason, boot_s)
 
 
@@ -167,7 +156,7 @@ def take_over(was: Path, run: Run, folder: Path) -> None:
     """Turn the folder `was` into that of `run`: the same run with another name or more points."""
     record = was / "run.json"
     if record.exists():
-        write_json(record, samples.read_json(record) | _about(run))
+        files.write_json(record, records.read_json(record) | _about(run))
     was.rename(folder)
 
 
@@ -195,28 +184,3 @@ def _complaint(outcome: Outcome, folder: Path) -> str | None:
     what = told.read_text().strip() if told.exists() else f"the job ended with {outcome.status}"
     console = folder / "console.log"
     return f"{what}\nIts last lines were:\n{last_lines(console)}\nThe console's log is {console}"
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file that appears whole or not at all."""
-    write_text(path, json.dumps(content, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file that appears whole or not at all."""
-    with whole(path) as scratch:
-        # A file's name may hold bytes that are not text; JSON escapes them in the same way.
-        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-@contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that becomes the file `path` on success and is deleted on failure."""
-    scratch = path.with_name(path.name + PART)
-    try:
-        yield scratch
-        scratch.replace(path)
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from triagelab import applications, fiofile, metrics, modules, settings, tomlfile
+from triagelab import applications, fiofile, metrics, settings, sources, tomlfile
 from triagelab.applications import Application
 from triagelab.errors import RequestError, unknown
 from triagelab.metrics import Of
@@ -21,7 +21,7 @@ CHANGES: Mapping[str, tomlfile.Check] = {
     "vary": tomlfile.table_of(tomlfile.some_of(tomlfile.setting)),
 }
 
-FOLDER = Path(__file__).resolve().parents[2] / "experiments"
+FOLDER = sources.ROOT / "experiments"
 
 Case = Mapping[str, Value]
 Point = Mapping[str, Value]
@@ -126,7 +126,7 @@ def _texts(values: Mapping[str, Value]) -> dict[str, str]:
 
 def all_schedulers() -> tuple[str, ...]:
     """The kernel's own schedulers and ours."""
-    return (*modules.KERNELS_OWN, *modules.own_schedulers())
+    return (*sources.KERNELS_OWN, *sources.own_schedulers())
 
 
 def names() -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from triagelab import drawing, execute, figures
+from triagelab import drawing, figures, files
 from triagelab.fitting import Compared
 
 #: The figures in the chart: the name in a point, and the name for readers.
@@ -67,4 +67,4 @@ def write(path: Path, name: str, compared: Sequence[Compared]) -> None:
         title=f"{name}: measured (open: held out of the fit) and modelled",
         height=480,
     )
-    execute.write_text(path, figure.to_html(include_plotlyjs=True))
+    files.write_text(path, figure.to_html(include_plotlyjs=True))

@@ -22,11 +22,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from triagelab import disks, guest, kernels, modules, programs, putback, tools
+from triagelab import disks, guest, kernels, modules, programs, putback, sources, tools
 from triagelab.devices import Device
 from triagelab.disks import Disk
 from triagelab.errors import LabError, RequestError
-from triagelab.machines import FIO_STARTS, Job, Outcome, computer, processor
+from triagelab.machine import FIO_STARTS, Job, Outcome
+from triagelab.machines import computer, processor
 
 _PROC = Path("/proc")
 _KERNEL_RECORD_BYTES = 8192  # none is longer
@@ -35,7 +36,7 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Host:
-    """The machine `host`; see machines.Machine.
+    """The machine `host`; see machine.Machine.
 
     before     the disk's settings before the experiment
     may_write  True if fio may write to the disk
@@ -215,7 +216,7 @@ class Held:
         release = os.uname().release
         if not (_PROC / "modules").exists():
             raise LabError(f"the kernel {release} is built without it and loads no modules")
-        if file is None and name in modules.own_schedulers():
+        if file is None and name in sources.own_schedulers():
             file = modules.build(kernels.find("running")) / f"{name}-iosched.ko"
         file = file and modules.kept(file)
         for module in (name, f"{name}_iosched"):
@@ -236,7 +237,7 @@ class Held:
         found = [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
         found += [
             f"{name} was loaded before, and need not be this repository's"
-            for name in modules.own_schedulers()
+            for name in sources.own_schedulers()
             if name in self.disk.schedulers and name not in self.loaded
         ]
         if "enable=1" in _io_cost(self.disk):

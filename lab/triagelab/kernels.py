@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triagelab import cache, debugkernel, toolchain, tools
+from triagelab import cache, debugkernel, sources, toolchain, tools
 from triagelab.errors import LabError, RequestError, unknown
 from triagelab.packages import Apt, debian_backports, everywhere, unpack
 
@@ -33,7 +33,7 @@ _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
 #: End of the part of the boot protocol's header that every current image has.
 _HEADER_END = 0x250
 #: The program that unpacks a boot image; the modules' build uses it too, without the lab.
-UNPACK = Path(__file__).resolve().parents[2] / "kernel/compat/vmlinux.py"
+UNPACK = sources.MODULES / "compat/vmlinux.py"
 
 
 @dataclass(frozen=True)

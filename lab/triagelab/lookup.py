@@ -8,7 +8,7 @@ from typing import Any
 from triagelab import metrics
 from triagelab.figures import more_is_better, quantity
 from triagelab.metrics import MAXIMUM, TAIL
-from triagelab.samples import parts, point_key
+from triagelab.records import parts, point_key
 from triagelab.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
 from triagelab.summary import alone_key, is_alone, nothing_completed
 

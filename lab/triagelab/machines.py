@@ -22,14 +22,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from triagelab import cache, guest, programs, saved, tools
-from triagelab.errors import LabError, unknown
+from triagelab.errors import unknown
 from triagelab.kernels import Kernel
+from triagelab.machine import (
+    FIO_STARTS,
+    BootError,
+    FullError,
+    GuestError,
+    Job,
+    Outcome,
+    console_text,
+    last_lines,
+)
 
 READY = "triage: ready"
-FIO_STARTS = "triage: fio starts"
 DONE = "triage: done"
 _KVM_PROBE_S = 30.0
 _CONSOLE_POLL_S = 0.05
@@ -44,69 +53,6 @@ _NO_CMPXCHG16B = ",-cx16"
 _LOCKSTEP = Path(__file__).parent / "lockstep.c"
 #: The archive of a job, in the run's folder.
 _JOB = "job.cpio"
-
-
-class GuestError(LabError):
-    """The guest died, hung, or never came up."""
-
-
-class BootError(GuestError):
-    """The kernel did not boot."""
-
-
-class FullError(BootError):
-    """No job can be run here: the disk is full."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """Files for a folder in which `run` is executed, and modules of ours that it may load."""
-
-    files: Mapping[str, Path | str]
-    modules: tuple[Path, ...] = ()
-    memory_mb: int = 512
-    time_limit_s: float = 1800.0
-    boot_limit_s: float = 120.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A job's result: its `out` as `folder`, and its exit status."""
-
-    status: int
-    folder: Path
-    fio_started_s: float | None
-
-
-class Machine(Protocol):
-    """A machine that runs jobs."""
-
-    @property
-    def name(self) -> str:
-        """The name for --machine."""
-
-    @property
-    def cpus(self) -> int:
-        """The number of its CPUs."""
-
-    @property
-    def description(self) -> str:
-        """A description for the report."""
-
-    @property
-    def at_once(self) -> int:
-        """The number of runs that fit side by side without changing each other's figures."""
-
-    @property
-    def counts_locks(self) -> bool:
-        """Whether the machine can count how often CPUs wait for each other."""
-
-    @property
-    def determines(self) -> Mapping[str, Any]:
-        """Everything about the machine that determines a job's figures."""
-
-    async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job; write its console log and its output to `folder`."""
 
 
 @dataclass(frozen=True)
@@ -401,7 +347,7 @@ async def _run(
     try:
         while not communicate.done():
             elapsed = time.monotonic() - begin
-            said = _text(console)
+            said = console_text(console)
             if DONE in said:
                 break  # all it had to send is here; it need not shut down
             if started is None and FIO_STARTS in said:
@@ -432,10 +378,6 @@ async def _talk(process: Process, state: Path | None) -> bytes:
     return errors
 
 
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.exists() else ""
-
-
 def _unpack(results: Path, out: Path) -> int | None:
     """Unpack what the guest sent; None if the archive is incomplete."""
     if not results.exists() or not results.stat().st_size:
@@ -449,18 +391,10 @@ def _unpack(results: Path, out: Path) -> int | None:
     return int(text) if text else None  # empty where the guest had no memory left for it
 
 
-def last_lines(console: Path, count: int = 15) -> str:
-    """The lines of a console log that say why it ended: from the first complaint, or the last."""
-    lines = [line.rstrip() for line in _text(console).splitlines() if line.strip()]
-    complaint = re.compile(r"Kernel panic|BUG:|WARNING:|Oops|Unable to mount|blocked for more than")
-    first = next((n for n, line in enumerate(lines) if complaint.search(line)), len(lines) - count)
-    return "\n".join(lines[max(first, 0) :][:count])
-
-
 def _died(console: Path, complaint: str) -> GuestError:
     if shutil.disk_usage(console.parent).free < _FULL_BYTES:
         return FullError(f"No space left for {console.parent}; make room and use --resume")
-    text = _text(console)
+    text = console_text(console)
     kind: type[GuestError] = GuestError if READY in text else BootError
     if kind is BootError:
         what = "the kernel did not boot"

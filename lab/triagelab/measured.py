@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import lookup, samples, summary
+from triagelab import lookup, records, samples, summary
 from triagelab.lookup import View
 from triagelab.summary import Values
 
@@ -50,5 +50,5 @@ class Measured:
 
 def read(out: Path) -> Measured:
     """Read the measurements in `out`; LabError if a finished run's files are malformed."""
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     return Measured(out, environment, samples.collect(out))

@@ -9,36 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from triagelab import cache, clangheaders, kernels, tools
+from triagelab import cache, clangheaders, files, kernels, sources, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.kernels import Kernel
 
-SOURCE = Path(__file__).resolve().parents[2] / "kernel"
-BUILD = SOURCE.parent / "build"
-
-#: A scheduler module's name in Linux, which asks modprobe for NAME-iosched.
-KERNELS_OWN = {"none": None, "mq-deadline": None, "kyber": "kyber-iosched", "bfq": "bfq"}
-
-
-def own_schedulers() -> list[str]:
-    """Return this repository's schedulers: folders in kernel/ whose module is NAME-iosched."""
-    return sorted(
-        kbuild.parent.name
-        for kbuild in SOURCE.glob("*/Kbuild")
-        if f"{kbuild.parent.name}-iosched" in kbuild.read_text()
-    )
-
-
-def scheduler_of(module: Path) -> str:
-    """Return the scheduler that a module file NAME-iosched.ko holds."""
-    if not module.name.endswith("-iosched.ko"):
-        raise RequestError(
-            f"{module}: a scheduler's module is called NAME-iosched.ko, "
-            "because that is what Linux looks for when NAME is chosen"
-        )
-    if not module.is_file():
-        raise RequestError(f"{module}: no such file")
-    return module.name.removesuffix("-iosched.ko")
+BUILD = sources.ROOT / "build"
 
 
 def require_built_for(module: Path, kernel: Kernel) -> None:
@@ -55,7 +30,7 @@ def require_built_for(module: Path, kernel: Kernel) -> None:
 
 
 def build(
-    kernel: Kernel, source: Path = SOURCE, output: Path | None = None, storm: bool = False
+    kernel: Kernel, source: Path = sources.MODULES, output: Path | None = None, storm: bool = False
 ) -> Path:
     """Build every module under `source` for `kernel`; return the folder with the .ko files.
 
@@ -69,21 +44,21 @@ def build(
 def warnings(kernel: Kernel, clang: bool = False) -> None:
     """Compile and link with all warnings, by the kernel's compiler or clang; any is an error."""
     if not clang:
-        _make(kernel, SOURCE, _output(kernel), "warnings")
+        _make(kernel, sources.MODULES, _output(kernel), "warnings")
         return
     tools.require([tools.CLANG])
     output = BUILD / f"{kernel.release}-clang"
     headers = clangheaders.configured(_headers(kernel), output / "src")
     compiler = f"CC={tools.path(tools.CLANG)}"
     other = dataclasses.replace(kernel, headers=headers)
-    _make(other, SOURCE, output, "warnings", compiler)
+    _make(other, sources.MODULES, output, "warnings", compiler)
 
 
 def check(kernel: Kernel) -> str:
     """Compile with all warnings, sparse and checkpatch; return the output, raise on a complaint."""
     tools.require([tools.SPARSE, tools.PERL])
     checker = f"CHECKPATCH={kernels.checkpatch()}"
-    return _make(kernel, SOURCE, _output(kernel), "check", checker)
+    return _make(kernel, sources.MODULES, _output(kernel), "check", checker)
 
 
 def _headers(kernel: Kernel) -> Path:
@@ -120,7 +95,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *programs,
         *arguments,
     ]
-    with cache.handed_over(output), cache.locked(output / ".lock"):
+    with cache.handed_over(output), files.locked(output / ".lock"):
         # Else the next to build would do so beside it, the lock being gone with us.
         done = subprocess.run(
             tools.with_us("TERM", command),

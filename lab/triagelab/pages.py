@@ -14,7 +14,7 @@ from triagelab import (
     grids,
     lookup,
     metrics,
-    samples,
+    records,
     study,
     sweeps,
 )
@@ -75,7 +75,7 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
     if there is None or not there.views:
         return Part(name, name, None, "", why_not or "not measured", [])
     environment = there.environment
-    runs = samples.runs(there.out)
+    runs = records.runs(there.out)
     done = sum(run["status"] == "done" for _, run in runs)
     how = (
         f"{environment['machine']}, {environment['device']['name']}, "

@@ -16,7 +16,7 @@ from triagelab.experiments import Experiment
 from triagelab.experiments import Point as Where
 from triagelab.fiofile import FioFile
 from triagelab.guest import FILES
-from triagelab.machines import Job, Machine
+from triagelab.machine import Job, Machine
 
 #: Marks the point of the protected job alone, on `none`: the base of comparison.
 ALONE: Mapping[str, Any] = {"alone": True}

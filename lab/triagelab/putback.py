@@ -8,16 +8,14 @@ neither do the settings.
 """
 
 import contextlib
-import fcntl
 import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from triagelab import cache, tools
+from triagelab import files, tools
 from triagelab.disks import Disk
-from triagelab.execute import write_json
 
 RECORDS = Path("/run/triage")
 
@@ -56,7 +54,7 @@ def noted(disk: Disk) -> Iterator[Before]:
     """
     RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not hold locks
     record = _record(disk.name, disk.about("diskseq"))
-    with cache.locked(_lock(record)):
+    with files.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
         _write_down(before)
         yield before
@@ -98,12 +96,8 @@ def recover() -> list[str]:
     """Restore what earlier runs left changed; return a sentence on each, failures included."""
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
-        with _lock(path).open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # that run is still going on
-            if path.exists():
+        with files.locked_if_free(_lock(path)) as ours:
+            if ours and path.exists():  # else that run is still going on
                 told += _recovered(_recorded(path))
     return told
 
@@ -157,7 +151,7 @@ def _remove(modules: list[str]) -> Iterator[str]:
 
 
 def _write_down(before: Before) -> None:
-    write_json(before.record, asdict(before))
+    files.write_json(before.record, asdict(before))
 
 
 def _recorded(record: Path) -> Before:

@@ -20,12 +20,12 @@ from triagelab import (
     charts,
     drawing,
     drivemap,
-    execute,
     figures,
+    files,
     findings,
     lookup,
     metrics,
-    samples,
+    records,
     sweeps,
     timelines,
 )
@@ -62,12 +62,12 @@ def write(there: Measured) -> Path:
     """
     table = io.BytesIO()  # polars raises an error of its own on a full disk
     there.samples.write_parquet(table)
-    with execute.whole(there.out / "samples.parquet") as scratch:
+    with files.whole(there.out / "samples.parquet") as scratch:
         scratch.write_bytes(table.getvalue())
     text = json.dumps(there.summary, indent=1, ensure_ascii=False)
-    execute.write_text(there.out / "summary.json", text + "\n")
+    files.write_text(there.out / "summary.json", text + "\n")
     report = there.out / "report.html"
-    execute.write_text(report, _page(there))
+    files.write_text(report, _page(there))
     return report
 
 
@@ -121,7 +121,7 @@ def _page(there: Measured) -> str:
         _part(f"p{index}", view, values, there.samples, environment, looks)
         for index, view in enumerate(views)
     ]
-    runs = [run for _, run in samples.runs(there.out)]
+    runs = [run for _, run in records.runs(there.out)]
     drives = drivemap.made(views)
     template = templates().get_template("report.html.j2")
     return template.render(
@@ -333,7 +333,7 @@ def _can_do(environment: Record) -> str:
     capacity = environment["device"].get("capacity_iops")
     if capacity:
         return figures.quantity(capacity, "IOPS")
-    if parts := samples.parts(environment):
+    if parts := records.parts(environment):
         return f"depends on the requests; measured is how busy it is, by part: {', '.join(parts)}"
     return "not known"
 

@@ -2,17 +2,14 @@
 """Run directories: their owner, the planned runs, and the remaining runs."""
 
 import contextlib
-import fcntl
-import os
 import shutil
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from triagelab import cache, devices, execute, plan, samples, tools
+from triagelab import cache, devices, execute, files, plan, records, tools
 from triagelab.errors import LabError, RequestError
 from triagelab.version import version
 
@@ -39,48 +36,13 @@ def owned(out: Path) -> Iterator[None]:
     """Make `out`, and keep others from writing there."""
     with cache.handed_over(out):
         out.mkdir(parents=True, exist_ok=True)
-        with exclusive(
+        with files.exclusive(
             out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
         ):
             # Temporary files of a process that was killed while it wrote.
-            for left in out.rglob(f"*{execute.PART}"):
+            for left in out.rglob(f"*{files.PART}"):
                 left.unlink(missing_ok=True)
             yield
-
-
-@contextlib.contextmanager
-def exclusive(
-    path: Path, message: str, waiting: Callable[[], None] | None = None
-) -> Iterator[None]:
-    """Hold a lock on `path`; raise an error with `message` if another process holds it.
-
-    If `waiting` is given, call it and wait for the lock instead.
-
-    The file may belong to another user, so it is opened for reading, which suffices for a lock.
-    Open it without O_CREAT: in /tmp the kernel refuses that for other users' files, even to root.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # the path may be a FIFO
-    with contextlib.suppress(FileExistsError):
-        made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
-        os.fchmod(made, 0o644)  # whatever the umask
-        os.close(made)
-    try:
-        handle = os.open(path, flags)
-    except OSError as error:
-        raise LabError(f"{path} cannot be locked: {error.strerror}; remove it") from error
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise LabError(f"{path} is no file, which it must be to be locked; remove it")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if waiting is None:
-                raise LabError(message) from None
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
@@ -174,12 +136,12 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():
         return Planned(out, runs, _environment(setup, release, runs, 0), [])
-    then = samples.read_environment(out)
+    then = records.read_environment(out)
     if part and then["runs"] != [run.id for run in runs]:
         earlier = plan.runs(part)
         _refuse_other(then, _environment(part, release, earlier, 0), out)
         if {run.content for run in earlier} <= {run.content for run in runs}:
-            done = sum(execute.is_done(out / "runs" / run.id) for run in earlier)
+            done = sum(records.is_done(out / "runs" / run.id) for run in earlier)
             return Planned(out, runs, _environment(setup, release, runs, done), earlier)
     environment = _environment(setup, release, runs, then.get("taken_over", 0))
     _refuse_other(then, environment, out)
@@ -197,30 +159,30 @@ def begin(planned: Planned) -> None:
             run = by_name.get(was.id) or by_content[was.content]
             execute.take_over(folder, run, runs / run.id)
     planned.out.mkdir(parents=True, exist_ok=True)
-    execute.write_json(planned.out / "environment.json", planned.environment)
+    files.write_json(planned.out / "environment.json", planned.environment)
 
 
 def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
     """Return the runs that remain, each with its folder."""
     tasks = [(run, out / "runs" / run.id) for run in planned]
-    return [(run, folder) for run, folder in tasks if not execute.is_done(folder)]
+    return [(run, folder) for run, folder in tasks if not records.is_done(folder)]
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
     """Write the device's settings in all runs, which only finished runs report."""
     if len({run.device.name for run in planned}) > 1:
         return  # each run has them for its own device
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     seen: dict[str, dict[str, None]] = {}
     for run in planned:
         folder = out / "runs" / run.id
-        if execute.is_done(folder):
+        if records.is_done(folder):
             for name, value in devices.was_set_to(run.device, folder / "out").items():
                 seen.setdefault(name, {})[value] = None
     environment["device"]["settings"] = {
         name: " or ".join(sorted(values, key=_by_size)) for name, values in seen.items()
     }
-    execute.write_json(out / "environment.json", environment)
+    files.write_json(out / "environment.json", environment)
 
 
 def _by_size(value: str) -> tuple[int, str]:

@@ -9,7 +9,6 @@ rows with no requests and no latency. A percentile that too few requests support
 
 import csv
 import itertools
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,10 +17,18 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import fiofile, metrics
-from triagelab.errors import LabError, RequestError
+from triagelab import fiofile, metrics, records
+from triagelab.errors import LabError
 from triagelab.fiofile import LOG_WINDOW_MS
 from triagelab.metrics import Bins, Done, Metric, Of, Together, Whole
+from triagelab.records import (
+    Record,
+    point_key,
+    point_order,
+    read_environment,
+    read_json,
+    unusable,
+)
 
 SCHEMA = {
     "run": pl.String,
@@ -54,7 +61,6 @@ DIRECTIONS = ("read", "write", "trim")
 SYNC = "sync"
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
-Record = dict[str, Any]
 Row = dict[str, int]  # counters at one moment
 Share = Callable[[Row, Row], float]  # utilisation between two moments
 
@@ -81,7 +87,7 @@ def collect(out: Path) -> pl.DataFrame:
     # A run that serves several points appears in the table at each of them.
     done = [
         (run | {"point": point}, values)
-        for path, run in runs(out)
+        for path, run in records.runs(out)
         if run["status"] == "done"
         for values in [list(_values(path, run, environment))]
         for point in run.get("points", [run["point"]])
@@ -100,72 +106,6 @@ def collect(out: Path) -> pl.DataFrame:
             for name, cell in _row(run, value).items():
                 columns[name].append(cell)
     return pl.DataFrame(columns, schema=SCHEMA)
-
-
-#: Keys that every version of environment.json has.
-_ALWAYS = (
-    *("experiment", "title", "machine", "cpus", "device", "kernel", "fio"),
-    *("schedulers", "repeats", "seed", "runs"),
-)
-
-
-def read_environment(out: Path) -> Record:
-    """Read the environment of a run directory; raise RequestError if `out` is none."""
-    path = out / "environment.json"
-    if not path.is_file():
-        raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
-    environment = read_json(path)
-    if absent := [key for key in _ALWAYS if key not in environment]:
-        raise _unusable(path, f"it does not say {', '.join(absent)}")
-    return environment
-
-
-def runs(out: Path) -> list[tuple[Path, Record]]:
-    """Yield the folder and the run.json of each run, finished or failed."""
-    return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
-
-
-def point_key(point: Record) -> str:
-    """Return a point of the matrix as text: JSON with sorted keys."""
-    return json.dumps(point, sort_keys=True)
-
-
-def point_order(point: Record) -> list[tuple[str, bool, Any]]:
-    """Return a key to sort points by: names, then numbers by value, then texts."""
-    return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
-
-
-def parts(environment: Record) -> Record:
-    """Return the parts of the device that report their busy time; may be empty."""
-    found: Record = environment["device"].get("parts") or {}
-    return found
-
-
-def read_json(path: Path) -> Record:
-    """Read a JSON object from a file; raise LabError with the file's name."""
-    try:
-        text = path.read_text()
-        # fio writes notes and warnings before the object.
-        loaded = json.loads(text[max(text.find("{"), 0) :])
-    except OSError as error:
-        raise _unusable(path, error.strerror) from error
-    except ValueError as error:
-        raise _unusable(path, f"not JSON, {error}") from error
-    if not isinstance(loaded, dict):
-        raise _unusable(path, "no JSON object")
-    return loaded
-
-
-#: Files about a whole run directory; all other files are in the folder of one run.
-_RECORDS = ("environment.json", "study.json")
-
-
-def _unusable(path: Path, reason: object) -> LabError:
-    if path.name in _RECORDS:
-        advice = "Delete that file alone and repeat the command that made it with --resume"
-    else:
-        advice = "Delete the run's folder and use --resume to run it again"
-    return LabError(f"{path}: {reason}. {advice}; what else is finished is kept.")
 
 
 def _row(run: Record, value: Value) -> Record:
@@ -190,7 +130,11 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
     sections = [name for name in run["sections"] if name != application]
     if sections:
         yield from _jobs(path / "out" / "fio.json", sections, environment)
-    known = {"cpus": environment["cpus"], **environment["device"], "parts": parts(environment)}
+    known = {
+        "cpus": environment["cpus"],
+        **environment["device"],
+        "parts": records.parts(environment),
+    }
     yield from _run_wide(path / "out", environment, {**known, **run})
     yield from _logs(path / "out" / "logs", run["sections"])
 
@@ -268,7 +212,7 @@ def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
     """Return a job's total latencies in ns, over all repeats: bins by point and scheduler."""
     application = read_environment(out).get("application")
     found: dict[tuple[str, str], Bins] = defaultdict(Counter)
-    for path, run in runs(out):
+    for path, run in records.runs(out):
         if run["status"] != "done" or job not in run["sections"]:
             continue
         if job == application:
@@ -343,7 +287,7 @@ def _done(path: Path) -> list[tuple[float, float]]:
         lines = [line.split(",") for line in path.read_text().split()]
         return [(float(end), float(latency)) for end, latency in lines]
     except (OSError, ValueError) as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
 
 
 def _bins(done: list[tuple[float, float]]) -> Bins:
@@ -445,7 +389,7 @@ def _elapsed_ns(before: Row, after: Row) -> int:
 def _counters(path: Path) -> list[Row]:
     columns, rows = _csv(path)
     if columns != COUNTERS:
-        raise _unusable(path, f"its columns are not {','.join(COUNTERS)}")
+        raise unusable(path, f"its columns are not {','.join(COUNTERS)}")
     return rows
 
 
@@ -457,7 +401,7 @@ def _parts_counters(folder: Path, busy: Record) -> list[Row]:
     for part in busy.values():
         wanted |= {*part["busy"], *([part["places"]] if part["places"] else [])}
     if missing := wanted - set(columns):
-        raise _unusable(path, f"it lacks {', '.join(sorted(missing))}")
+        raise unusable(path, f"it lacks {', '.join(sorted(missing))}")
     return rows
 
 
@@ -469,9 +413,9 @@ def _csv(path: Path) -> tuple[tuple[str, ...], list[Row]]:
             rows = [{name: int(cell) for name, cell in row.items()} for row in reader]
             return tuple(reader.fieldnames or ()), rows
     except OSError as error:
-        raise _unusable(path, error.strerror) from error
+        raise unusable(path, error.strerror) from error
     except (TypeError, ValueError) as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
 
 
 def _completed(row: Row) -> int:

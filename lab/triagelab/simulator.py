@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triagelab.modules import SOURCE
+from triagelab.sources import MODULES
 
-_PROGRAM = SOURCE.parent / "tests/modeldisk/simulate.c"
+_PROGRAM = MODULES.parent / "tests/modeldisk/simulate.c"
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Simulator:
     def build(folder: Path, sanitize: bool = True) -> "Simulator":
         """Compile it into `folder`, with sanitizers unless it must be quick."""
         names = ("flash.c", "hdd.c", "profiles.c")
-        sources = [_PROGRAM, *(SOURCE / "modeldisk" / name for name in names)]
+        sources = [_PROGRAM, *(MODULES / "modeldisk" / name for name in names)]
         warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
         sanitizers = ["-fsanitize=undefined,address", "-fno-sanitize-recover=undefined"]
         sanitizers = sanitizers if sanitize else []

@@ -18,7 +18,7 @@ from typing import Any
 
 from triagelab import execute, machines, programs, verify
 from triagelab.errors import RequestError
-from triagelab.machines import BootError, GuestError, Job, Machine
+from triagelab.machine import BootError, GuestError, Job, Machine, Outcome
 
 _SCRIPT = verify.CHECKS / "storm.sh"
 _MEMORY_MB = {False: 512, True: 1024}
@@ -370,7 +370,7 @@ def _script(scheduler: str) -> str:
         """
 
 
-def _ended(storm: Storm, outcome: machines.Outcome, folder: Path, seconds: float) -> Result:
+def _ended(storm: Storm, outcome: Outcome, folder: Path, seconds: float) -> Result:
     log = _read(outcome.folder / "log")
     measured = "; ".join(re.findall(r"^measured: (.*)$", log, re.M))
     reason = "" if outcome.status == 0 else log.strip() or f"it ended with {outcome.status}"

@@ -9,7 +9,17 @@ import plotly.offline
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from triagelab import drawing, execute, figures, measured, pages, published, report, samples, study
+from triagelab import (
+    drawing,
+    figures,
+    files,
+    measured,
+    pages,
+    published,
+    records,
+    report,
+    study,
+)
 from triagelab.drawing import Style
 from triagelab.lookup import BASELINE
 from triagelab.measured import Measured
@@ -24,7 +34,7 @@ Record = dict[str, Any]
 
 def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
     """Write the record that marks `out` as a study's folder, with a run directory a measure."""
-    execute.write_json(out / RECORD, {"schema": 1, "quick": quick, "left_out": left_out})
+    files.write_json(out / RECORD, {"schema": 1, "quick": quick, "left_out": left_out})
 
 
 def write(out: Path, found: dict[str, Measured]) -> Path:
@@ -35,7 +45,7 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
     for there in found.values():
         report.write(there)
     page = out / "study.html"
-    execute.write_text(page, _html(out, found))
+    files.write_text(page, _html(out, found))
     return page
 
 
@@ -45,12 +55,12 @@ def read(out: Path) -> dict[str, Measured]:
     return {
         name: measured.read(folder)
         for name, folder in folders.items()
-        if any(execute.is_done(path.parent) for path in folder.glob("runs/*/run.json"))
+        if any(records.is_done(path.parent) for path in folder.glob("runs/*/run.json"))
     }
 
 
 def _pages(out: Path, found: dict[str, Measured]) -> list[Page]:
-    left_out = samples.read_json(out / RECORD)["left_out"]
+    left_out = records.read_json(out / RECORD)["left_out"]
     looks = _looks(found)
     return [pages.page(wanted, found, left_out, looks) for wanted in study.load().pages]
 
@@ -83,7 +93,7 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
             verdicts=verdicts,
             outcome=_outcome(verdicts),
             sources=list(dict.fromkeys(verdict.finding.source for verdict in verdicts)),
-            quick=samples.read_json(out / RECORD)["quick"],
+            quick=records.read_json(out / RECORD)["quick"],
             kernels=_all(environments, "kernel"),
             qemus=_all(environments, "qemu"),
             fios=_all(environments, "fio"),

@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from triagelab import metrics, samples, statistics
+from triagelab import metrics, records, statistics
 from triagelab.metrics import Metric, Of
-from triagelab.samples import point_order
+from triagelab.records import point_order
 
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
@@ -116,7 +116,7 @@ def jobs(values: Values, environment: Record) -> list[str]:
 
 def _rows(values: Values, requests: Requests, environment: Record) -> list[Record]:
     rows = []
-    every = [*metrics.METRICS, *map(metrics.part, samples.parts(environment))]
+    every = [*metrics.METRICS, *map(metrics.part, records.parts(environment))]
     keys = itertools.product(
         points(values),
         [*jobs(values, environment), None],

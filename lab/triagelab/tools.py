@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from triagelab import cache
+from triagelab import cache, files
 from triagelab.errors import LabError
 
 
@@ -98,7 +98,7 @@ def require(tools: Iterable[Tool]) -> None:
     if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
         raise LabError(_missing_message(_missing(wanted)))
     # apt fails while another apt runs, so only one of our processes may call it.
-    with cache.locked(cache.root() / "install.lock"):
+    with files.locked(cache.root() / "install.lock"):
         if missing := _missing(wanted):
             _install(apt, missing)
     if missing := _missing(wanted):

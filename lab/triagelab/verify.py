@@ -17,12 +17,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from triagelab import execute, kernels, machines, modules, programs, tools
+from triagelab import execute, kernels, machines, programs, sources, tools
 from triagelab.kernels import Kernel
-from triagelab.machines import BootError, GuestError
+from triagelab.machine import BootError, GuestError, Job
 
 #: The folder of the checks.
-CHECKS = modules.SOURCE.parent / "tests/kernel"
+CHECKS = sources.MODULES.parent / "tests/kernel"
 
 _SKIPPED = 77
 #: Seconds of the guest's time that one check may take; ours that a guest and its boot may, and
@@ -236,7 +236,7 @@ def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Resu
         files |= built
         files |= {f"tools/{path.name}": path.resolve() for path in tools.libraries(mke2fs)}
         files |= {check.script.name: check.script for check in left}
-        job = machines.Job(
+        job = Job(
             files,
             wanted.modules,
             memory_mb=_MEMORY_MB,

@@ -4,10 +4,10 @@
 import functools
 import re
 
-from triagelab import modules
+from triagelab import sources
 from triagelab.errors import LabError
 
-_HEADER = modules.SOURCE / "triage/version.h"
+_HEADER = sources.MODULES / "triage/version.h"
 
 
 @functools.cache

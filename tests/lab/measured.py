@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from triagelab import drawing, lookup, samples, summary
+from triagelab import drawing, lookup, records, samples, summary
 from triagelab.drawing import Chart, Style
 from triagelab.lookup import View
 
@@ -31,7 +31,7 @@ class Case:
 def case(folder: Path, bench: rundirs.Bench) -> Case:
     out = rundirs.make(folder / "out", bench)
     measured = samples.collect(out)
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     views = lookup.views(summary.summarise(measured, environment), environment)
     looks = drawing.styles(environment["schedulers"])
     return Case(views, summary.by_repeat(measured), measured, looks)

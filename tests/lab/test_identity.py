@@ -23,6 +23,7 @@ from triagelab import (
     devices,
     experiments,
     guest,
+    image,
     kernels,
     machines,
     packages,
@@ -33,6 +34,7 @@ from triagelab import (
     tools,
 )
 from triagelab.errors import RequestError
+from triagelab.machine import BootError, Job
 
 ROOT = Path(__file__).parents[2]
 RELEASE = "6.12.1-test"
@@ -193,8 +195,8 @@ def test_the_command_in_the_name_is_the_one_that_is_run(
     machine = machines.make("sim", kernel)
     monkeypatch.setattr(machines, "_run", run)
     monkeypatch.setattr(machines.Qemu, "_saved", state)
-    with pytest.raises(machines.BootError):
-        asyncio.run(machine.run(machines.Job({"run": ""}), tmp_path / "out"))
+    with pytest.raises(BootError):
+        asyncio.run(machine.run(Job({"run": ""}), tmp_path / "out"))
     (command,) = started
     said = machine.determines["command"]
     assert command[-len(said) - 1] == "--", "what comes before is there to kill it"
@@ -253,7 +255,7 @@ def test_a_state_is_made_again_when_the_machine_is_another(
     """Pretend that only lockstep.c has changed."""
     saves = []
 
-    async def save(machine: machines.Qemu, job: machines.Job, folder: Path, state: Path) -> None:
+    async def save(machine: machines.Qemu, job: Job, folder: Path, state: Path) -> None:
         saves.append(job.memory_mb)
         state.touch()
 
@@ -261,7 +263,7 @@ def test_a_state_is_made_again_when_the_machine_is_another(
     kernel = kernels.Kernel(RELEASE, world / "vmlinuz", world, None)
 
     def state(memory_mb: int = 512) -> Path:
-        job = machines.Job({}, memory_mb=memory_mb)
+        job = Job({}, memory_mb=memory_mb)
         return asyncio.run(machines.make("sim", kernel)._saved(job, world))
 
     first = state()
@@ -313,11 +315,11 @@ def test_an_image_is_made_again_when_what_it_is_made_of_is_another(
 
     monkeypatch.setattr(machines, "make", lambda name, kernel: Sim)
     kernel = kernels.Kernel(RELEASE, world / "vmlinuz", world, None)
-    seen = {applications.image(application, kernel)}
-    assert applications.image(application, kernel) in seen
+    seen = {image.of(application, kernel)}
+    assert image.of(application, kernel) in seen
 
     def another(of: applications.Application = application) -> None:
-        found = applications.image(of, kernel)
+        found = image.of(of, kernel)
         assert found not in seen
         seen.add(found)
 
@@ -337,7 +339,7 @@ def test_a_file_that_no_package_has_is_told(
 ) -> None:
     lacking = replace(application, files=(*application.files, "usr/bin/other"))
     with pytest.raises(RequestError, match=r"made/application.toml: files: none .* usr/bin/other"):
-        list(applications._root(lacking, tmp_path / "packages"))
+        list(image._root(lacking, tmp_path / "packages"))
 
 
 def test_packages_are_fetched_again_for_another_list_or_release(

@@ -13,7 +13,8 @@ from triagelab import devices, experiments, plan, settings
 from triagelab.fiofile import FioFile
 from triagelab.guest import Base
 from triagelab.kernels import Kernel
-from triagelab.machines import Job, Qemu
+from triagelab.machine import Job
+from triagelab.machines import Qemu
 
 BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base"))
 

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 
 import pytest
-from triagelab import experiments, guest, kernels, machines, modules, plan, tools
+from triagelab import experiments, guest, kernels, machines, modules, plan, sources, tools
 from triagelab.commands import request
 from triagelab.errors import RequestError
 
@@ -29,7 +29,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     def build(_: kernels.Kernel) -> Path:
         asked.append(folder)
-        for name in modules.own_schedulers():
+        for name in sources.own_schedulers():
             module(folder / f"{name}-iosched.ko", content="ours")
         return folder
 

@@ -23,15 +23,18 @@ from triagelab import (
     cli,
     execute,
     experiments,
+    files,
     guest,
     kernels,
     machines,
     published,
+    records,
     rundir,
     study,
     tools,
 )
 from triagelab.commands import places, telling
+from triagelab.machine import BootError
 from triagelab.plan import Run
 
 from tests.lab import browser, fakeqemu
@@ -164,7 +167,7 @@ def rows(out: Path) -> Any:
 def finished(out: Path) -> dict[Path, int]:
     folders = [path.parent for path in out.glob("*/runs/*/run.json")]
     return {path: (path / "run.json").stat().st_mtime_ns for path in folders
-            if execute.is_done(path)}  # fmt: skip
+            if records.is_done(path)}  # fmt: skip
 
 
 def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +273,7 @@ def test_who_is_stopped_while_it_is_taken_over_can_ask_for_the_whole_again(
     out = tmp_path / "out"
     assert triage(*WORDS, "--quick", "--out", out) == 0
     before = measurements(out)
-    write_json = execute.write_json
+    write_json = files.write_json
     for stops_at in ("run.json", "environment.json", "study.json"):
 
         def write(path: Path, content: object, stops_at: str = stops_at) -> None:
@@ -279,7 +282,7 @@ def test_who_is_stopped_while_it_is_taken_over_can_ask_for_the_whole_again(
             write_json(path, content)
 
         with monkeypatch.context() as patch:
-            patch.setattr(execute, "write_json", write)
+            patch.setattr(files, "write_json", write)
             assert triage(*WORDS, "--out", out, "--resume") == INTERRUPTED
         assert measurements(out) == before
     assert triage(*WORDS, "--out", out, "--resume") == 0
@@ -519,7 +522,7 @@ def test_what_a_worker_could_not_boot_can_be_looked_at_here(tmp_path: Path) -> N
     with tarfile.open(fileobj=content, mode="w") as archive:
         archive.add(tmp_path / "there", ".")
     reason = "the kernel did not boot, see /on/a/worker/console.log"
-    back = cluster._Back(reason, None, machines.BootError, "/on/a/worker", content.getvalue())
-    with pytest.raises(machines.BootError, match=f"see {tmp_path}/here/console.log"):
+    back = cluster._Back(reason, None, BootError, "/on/a/worker", content.getvalue())
+    with pytest.raises(BootError, match=f"see {tmp_path}/here/console.log"):
         cluster._receive(cast(Run, None), back, tmp_path / "here")
     assert (tmp_path / "here/console.log").read_text() == "why"

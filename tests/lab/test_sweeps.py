@@ -8,7 +8,7 @@ import pytest
 from triagelab import lookup, sweeps
 from triagelab.drawing import Chart
 from triagelab.figures import digits
-from triagelab.samples import point_key
+from triagelab.records import point_key
 from triagelab.statistics import NO_DIFFERENCE, Comparison, compare
 
 from tests.lab import rundirs

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import disks, host, putback, rundir, tools
+from triagelab import disks, files, host, putback, tools
 from triagelab.commands import telling
 from triagelab.errors import RequestError
 
@@ -29,7 +29,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
     def tell() -> None:
         telling.output.print(f"{busy}; waiting for it", style="yellow", soft_wrap=True)
 
-    with rundir.exclusive(
+    with files.exclusive(
         REAL_TIME_LOCK,
         f"{busy}; wait for it, or use --machine sim",
         tell if waits else None,

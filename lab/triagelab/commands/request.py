@@ -9,16 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from triagelab import (
-    applications,
     devices,
     experiments,
     guest,
     host,
+    image,
     kernels,
     machines,
     modules,
     plan,
     settings,
+    sources,
     tools,
 )
 from triagelab.commands import telling
@@ -35,7 +36,7 @@ def prepare(
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
         raise RequestError(f"--repeats {repeats}: expected 1 or more")
-    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    extra = {sources.scheduler_of(path): path.absolute() for path in given.module}
     schedulers = schedulers_of(given.schedulers, experiment.schedulers, extra)
     changes = _settings(given, experiment, schedulers)
     if held:
@@ -81,9 +82,7 @@ def prepare(
         ],
         modules=available,
         seed=1,
-        image=applications.image(experiment.application, kernel)
-        if experiment.application
-        else None,
+        image=image.of(experiment.application, kernel) if experiment.application else None,
     )
     return setup, kernel.release
 
@@ -142,9 +141,9 @@ def _built(
     kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
     """Return our modules that the request needs, built for `kernel`."""
-    files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
+    files = {name: f"{name}-iosched.ko" for name in sources.own_schedulers() if name in schedulers}
     for driver in {device.module for device in on if device.module}:
-        if (modules.SOURCE / driver).is_dir():
+        if (sources.MODULES / driver).is_dir():
             files[driver] = f"{driver}.ko"
     if not files:
         return {}
@@ -170,7 +169,7 @@ def schedulers_of(
         if text
         else (*default, *(name for name in extra if name not in default))
     )
-    known = [*modules.KERNELS_OWN, *modules.own_schedulers(), *extra]
+    known = [*sources.KERNELS_OWN, *sources.own_schedulers(), *extra]
     for name in chosen:
         if name not in known:
             raise unknown("scheduler", name, known)

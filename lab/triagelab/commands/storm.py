@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import execute, kernels, machines, rundir, storm, tools
+from triagelab import execute, files, kernels, machines, rundir, storm, tools
 from triagelab.commands import options, telling
 from triagelab.commands import verify as verifying
 from triagelab.errors import RequestError
@@ -106,7 +106,7 @@ def _carry_out(
         "storms": [result.record() for result in results],
         "failed": [result.record() for result in failed],
     }
-    execute.write_json(out / "storm.json", record)
+    files.write_json(out / "storm.json", record)
     if given.json:
         sys.stdout.write((out / "storm.json").read_text())
     else:

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from triagelab import kernels, machines, modules, sources, tools, verify
+from triagelab.base import sources, tools
+from triagelab.check import verify
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 #: A kind of bug. build() returns the kind that it is given.
 Kind = TypeVar("Kind", bound="Bug")

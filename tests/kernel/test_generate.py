@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from triagelab import sources
+from triagelab.base import sources
 
 
 @pytest.fixture(scope="module")

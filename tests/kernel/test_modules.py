@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, modules, sources, tools
-from triagelab.errors import LabError
+from triagelab.base import sources, tools
+from triagelab.base.errors import LabError
+from triagelab.provision import kernels, modules
 
 from tests.kernel import bugs
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from triagelab import kernels, modules, sources, verify
+from triagelab.base import sources
+from triagelab.check import verify
+from triagelab.provision import kernels, modules
 
 
 @dataclass(frozen=True)

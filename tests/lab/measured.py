@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from triagelab import drawing, lookup, records, samples, summary
-from triagelab.drawing import Chart, Style
-from triagelab.lookup import View
+from triagelab.judge import lookup
+from triagelab.judge.lookup import View
+from triagelab.measure import samples, summary
+from triagelab.report import drawing
+from triagelab.report.drawing import Chart, Style
+from triagelab.run import records
 
 from tests.lab import rundirs
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from triagelab import cache, files
+from triagelab.base import cache, files
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from triagelab import distributions, drawing, figures, grids, records, samples
-from triagelab.records import point_key
+from triagelab.judge import figures
+from triagelab.measure import samples
+from triagelab.report import distributions, drawing, grids
+from triagelab.run import records
+from triagelab.run.records import point_key
 
 from tests.lab import rundirs
 from tests.lab.measured import case, drawn

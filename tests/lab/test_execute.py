@@ -7,8 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from triagelab import execute, files, records
-from triagelab.errors import LabError
+from triagelab.base import files
+from triagelab.base.errors import LabError
+from triagelab.run import execute, records
 
 
 def folder(at: Path, record: str) -> Path:

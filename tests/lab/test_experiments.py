@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from triagelab import cli, devices, drives, experiments, settings
-from triagelab.errors import RequestError
+from triagelab import cli
+from triagelab.ask import devices, drives, experiments
+from triagelab.base import settings
+from triagelab.base.errors import RequestError
 
 TWO = "[{}]\nrw=read\nprioclass=2\nprio={}\n[{}]\nrw=read\nprioclass=2\nprio={}\n"
 DEPTHS = "[a]\nrw=read\niodepth=${DEPTH}\n"

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import choices, findings, lookup, records, samples, summary
-from triagelab.choices import Choice
-from triagelab.figures import digits
-from triagelab.findings import title
-from triagelab.lookup import View
+from triagelab.judge import choices, findings, lookup
+from triagelab.judge.choices import Choice
+from triagelab.judge.figures import digits
+from triagelab.judge.findings import title
+from triagelab.judge.lookup import View
+from triagelab.measure import samples, summary
+from triagelab.run import records
 
 from tests.lab import rundirs
 from tests.lab.measured import case, plain

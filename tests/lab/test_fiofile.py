@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import fiofile
-from triagelab.errors import RequestError
+from triagelab.ask import fiofile
+from triagelab.base.errors import RequestError
 
 TEXT = """\
 ; a user's file

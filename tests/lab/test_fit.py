@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import cli, drives, experiments, fiofile, fioresults, fitchart, fitting
+from triagelab import cli
+from triagelab.ask import drives, experiments, fiofile
+from triagelab.base.errors import RequestError
 from triagelab.commands import run
-from triagelab.errors import RequestError
-from triagelab.simulator import Simulator
+from triagelab.fit import fioresults, fitchart, fitting
+from triagelab.fit.simulator import Simulator
 
 READ = {
     "iops": 1000.0,

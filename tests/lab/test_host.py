@@ -22,10 +22,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from triagelab import disks, files, host, putback
+from triagelab.base import files
+from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import places
-from triagelab.errors import LabError, RequestError
-from triagelab.machine import FIO_STARTS, Job
+from triagelab.plan.machine import FIO_STARTS, Job
+from triagelab.run import disks, host, putback
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTORS = 64 << 11
@@ -45,7 +46,8 @@ def losetup(*words: object) -> str:
 #: The launcher; its first argument is the folder for records.
 LAUNCHER = """
 import pathlib, sys
-from triagelab import cli, putback
+from triagelab import cli
+from triagelab.run import putback
 putback.RECORDS = pathlib.Path(sys.argv.pop(1))
 sys.exit(cli.main())
 """

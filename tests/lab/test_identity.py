@@ -17,24 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from triagelab import (
-    applications,
-    cache,
-    devices,
-    experiments,
-    guest,
-    image,
-    kernels,
-    machines,
-    packages,
-    plan,
-    programs,
-    saved,
-    toolchain,
-    tools,
-)
-from triagelab.errors import RequestError
-from triagelab.machine import BootError, Job
+from triagelab.ask import applications, devices, experiments
+from triagelab.base import cache, tools
+from triagelab.base.errors import RequestError
+from triagelab.plan import plan
+from triagelab.plan.machine import BootError, Job
+from triagelab.provision import guest, kernels, packages, programs, toolchain
+from triagelab.run import image, machines, saved
 
 ROOT = Path(__file__).parents[2]
 RELEASE = "6.12.1-test"

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from triagelab import cli, experiments, settings, study
-from triagelab.errors import RequestError
+from triagelab import cli
+from triagelab.ask import experiments, study
+from triagelab.base import settings
+from triagelab.base.errors import RequestError
 
 from tests.lab.test_experiments import made
 

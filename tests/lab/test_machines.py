@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab import guest, kernels, machines
-from triagelab.machine import BootError, FullError, GuestError, Job, Outcome
+from triagelab.plan.machine import BootError, FullError, GuestError, Job, Outcome
+from triagelab.provision import guest, kernels
+from triagelab.run import machines
 
 
 class Boots:

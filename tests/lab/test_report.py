@@ -14,9 +14,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
-from triagelab import measured, metrics, records, report, samples, summary
-from triagelab.errors import LabError
-from triagelab.metrics import Of
+from triagelab.base import metrics
+from triagelab.base.errors import LabError
+from triagelab.base.metrics import Of
+from triagelab.judge import measured
+from triagelab.measure import samples, summary
+from triagelab.report import report
+from triagelab.run import records
 
 from tests.lab import browser, rundirs
 from tests.lab.browser import Seen
@@ -143,7 +147,10 @@ def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_pa
     name = "mine\udcff"  # a file name that is not text, as Python represents it
     environment = records.read_environment(out) | {"experiment": name}
     (out / "environment.json").write_text(json.dumps(environment))
-    code = "from triagelab import measured, report; report.write(measured.read(Path(sys.argv[1])))"
+    code = (
+        "from triagelab.judge import measured; from triagelab.report import report; "
+        "report.write(measured.read(Path(sys.argv[1])))"
+    )
     subprocess.run(
         [sys.executable, "-c", f"import sys; from pathlib import Path; {code}", out],
         env=os.environ

@@ -5,9 +5,13 @@ import argparse
 from pathlib import Path
 
 import pytest
-from triagelab import experiments, guest, kernels, machines, modules, plan, sources, tools
+from triagelab.ask import experiments
+from triagelab.base import sources, tools
+from triagelab.base.errors import RequestError
 from triagelab.commands import request
-from triagelab.errors import RequestError
+from triagelab.plan import plan
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import machines
 
 from tests.lab.test_plan import Machine
 

@@ -11,8 +11,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from triagelab import devices, files, plan, records, rundir
-from triagelab.errors import LabError
+from triagelab.ask import devices
+from triagelab.base import files
+from triagelab.base.errors import LabError
+from triagelab.plan import plan
+from triagelab.run import records, rundir
 
 NOBODY = 65534
 

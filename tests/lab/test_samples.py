@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from triagelab import metrics, records, samples
-from triagelab.errors import LabError, RequestError
-from triagelab.metrics import Of, jain, percentile
-from triagelab.samples import SCHEMA
+from triagelab.base import metrics
+from triagelab.base.errors import LabError, RequestError
+from triagelab.base.metrics import Of, jain, percentile
+from triagelab.measure import samples
+from triagelab.measure.samples import SCHEMA
+from triagelab.run import records
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load

@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from triagelab import machines, programs, storm, verify
-from triagelab.errors import LabError, RequestError
-from triagelab.machine import BootError, GuestError, Job, Outcome
+from triagelab.base.errors import LabError, RequestError
+from triagelab.check import storm, verify
+from triagelab.plan.machine import BootError, GuestError, Job, Outcome
+from triagelab.provision import programs
+from triagelab.run import machines
 
 
 def test_a_seed_makes_the_same_plan_every_time_and_another_makes_another() -> None:

@@ -19,23 +19,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import (
-    cli,
-    execute,
-    experiments,
-    files,
-    guest,
-    kernels,
-    machines,
-    published,
-    records,
-    rundir,
-    study,
-    tools,
-)
+from triagelab import cli
+from triagelab.ask import experiments, study
+from triagelab.base import files, tools
 from triagelab.commands import places, telling
-from triagelab.machine import BootError
-from triagelab.plan import Run
+from triagelab.judge import published
+from triagelab.plan.machine import BootError
+from triagelab.plan.plan import Run
+from triagelab.provision import guest, kernels
+from triagelab.run import execute, machines, records, rundir
 
 from tests.lab import browser, fakeqemu
 
@@ -505,7 +497,7 @@ def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
 def test_dask_that_is_not_there_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triagelab import cluster
+    from triagelab.run import cluster
 
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     assert triage(*WORDS, "--out", tmp_path / "out", "--dask", "tcp://127.0.0.1:9") == 1
@@ -514,7 +506,7 @@ def test_dask_that_is_not_there_is_told(
 
 
 def test_what_a_worker_could_not_boot_can_be_looked_at_here(tmp_path: Path) -> None:
-    from triagelab import cluster
+    from triagelab.run import cluster
 
     (tmp_path / "there").mkdir()
     (tmp_path / "there/console.log").write_text("why")

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from triagelab import metrics, records, samples, summary
-from triagelab.metrics import Of
-from triagelab.records import point_key
-from triagelab.statistics import ALPHA, HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH
-from triagelab.summary import alone_key
+from triagelab.base import metrics
+from triagelab.base.metrics import Of
+from triagelab.measure import samples, summary
+from triagelab.measure.statistics import ALPHA, HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH
+from triagelab.measure.summary import alone_key
+from triagelab.run import records
+from triagelab.run.records import point_key
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Load

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import devices, fiofile, tools, traces
-from triagelab.errors import RequestError
+from triagelab.ask import devices, fiofile, traces
+from triagelab.base import tools
+from triagelab.base.errors import RequestError
 
 MSR = """\
 # a comment

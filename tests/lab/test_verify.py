@@ -5,9 +5,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules, programs, verify
-from triagelab.errors import LabError, RequestError
-from triagelab.machine import BootError, GuestError, Job, Outcome
+from triagelab.base.errors import LabError, RequestError
+from triagelab.check import verify
+from triagelab.plan.machine import BootError, GuestError, Job, Outcome
+from triagelab.provision import kernels, modules, programs
+from triagelab.run import machines
 
 SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only

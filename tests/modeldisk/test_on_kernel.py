@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import kernels, machines, modules, verify
-from triagelab.machine import Job, Outcome
+from triagelab.check import verify
+from triagelab.plan.machine import Job, Outcome
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.

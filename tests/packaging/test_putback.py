@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules, tools
-from triagelab.machine import Job
+from triagelab.base import tools
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.packaging.system import PACKAGING, System
 

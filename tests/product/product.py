@@ -7,8 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from triagelab import kernels, machines
-from triagelab.machine import Job
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels
+from triagelab.run import machines
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

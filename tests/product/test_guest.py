@@ -5,8 +5,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules
-from triagelab.machine import GuestError, Job, Outcome
+from triagelab.plan.machine import GuestError, Job, Outcome
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.product.product import qemus
 

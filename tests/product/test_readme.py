@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, modules, sources
+from triagelab.base import sources
+from triagelab.provision import kernels, modules
 
 from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 

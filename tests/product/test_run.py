@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import files, kernels, modules, tools
+from triagelab.base import files, tools
+from triagelab.base.version import version
 from triagelab.commands import places
-from triagelab.version import version
+from triagelab.provision import kernels, modules
 
 from tests.product.product import ROOT, SMALL, qemus, triage
 

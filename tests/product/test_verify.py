@@ -9,7 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from triagelab import kernels, modules, sources
+from triagelab.base import sources
+from triagelab.provision import kernels, modules
 
 from tests.product.product import ROOT, qemus, triage
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from triagelab import sources, tools
+from triagelab.base import sources, tools
 
 MODEL = Path(__file__).with_name("core.pml")
 KERNEL = sources.MODULES / "triage"

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import devices, kernels, machines, modules
-from triagelab.machine import Job
+from triagelab.ask import devices
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.triagectl import carried
 

@@ -5,8 +5,10 @@ import argparse
 
 from rich.table import Table
 
-from triagelab import devices, drives, experiments, kernels, sources
+from triagelab.ask import devices, drives, experiments
+from triagelab.base import sources
 from triagelab.commands import options, telling
+from triagelab.provision import kernels
 
 
 def add(commands: options.Commands) -> None:

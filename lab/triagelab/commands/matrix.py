@@ -9,10 +9,13 @@ from typing import Any
 
 from rich.table import Table
 
-from triagelab import execute, files, kernels, modules, rundir, sources, tools, verify
+from triagelab.base import files, sources, tools
+from triagelab.base.errors import LabError, unknown
+from triagelab.check import verify
 from triagelab.commands import options, telling
 from triagelab.commands.verify import built_for, checks_named, record_of
-from triagelab.errors import LabError, unknown
+from triagelab.provision import kernels, modules
+from triagelab.run import execute, rundir
 
 
 def add(commands: options.Commands) -> None:

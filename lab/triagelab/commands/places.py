@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import disks, files, host, putback, tools
+from triagelab.base import files, tools
+from triagelab.base.errors import RequestError
 from triagelab.commands import telling
-from triagelab.errors import RequestError
+from triagelab.run import disks, host, putback
 
 #: Held while an experiment measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"

@@ -8,22 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from triagelab import (
-    devices,
-    experiments,
-    guest,
-    host,
-    image,
-    kernels,
-    machines,
-    modules,
-    plan,
-    settings,
-    sources,
-    tools,
-)
+from triagelab.ask import devices, experiments
+from triagelab.base import settings, sources, tools
+from triagelab.base.errors import RequestError, unknown
 from triagelab.commands import telling
-from triagelab.errors import RequestError, unknown
+from triagelab.plan import plan
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import host, image, machines
 
 
 def prepare(

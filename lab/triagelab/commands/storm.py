@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import execute, files, kernels, machines, rundir, storm, tools
+from triagelab.base import files, tools
+from triagelab.base.errors import RequestError
+from triagelab.check import storm
 from triagelab.commands import options, telling
 from triagelab.commands import verify as verifying
-from triagelab.errors import RequestError
+from triagelab.provision import kernels
+from triagelab.run import execute, machines, rundir
 
 _SEEDS = 50
 _LAST_TOLD = 24

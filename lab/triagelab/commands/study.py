@@ -6,9 +6,12 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triagelab import execute, host, plan, records, rundir, study, studyreport
+from triagelab.ask import study
+from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import options, places, report, request, telling
-from triagelab.errors import LabError, RequestError
+from triagelab.plan import plan
+from triagelab.report import studyreport
+from triagelab.run import execute, host, records, rundir
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from triagelab import execute, files, guest, kernels, modules, rundir, sources, tools, verify
+from triagelab.base import files, sources, tools
+from triagelab.base.errors import RequestError, unknown
+from triagelab.check import verify
 from triagelab.commands import options, telling
-from triagelab.errors import RequestError, unknown
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import execute, rundir
 
 
 def add(commands: options.Commands) -> None:

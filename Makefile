@@ -61,7 +61,7 @@ rpm: ## packages for Fedora: DKMS and akmods
 arch: ## a PKGBUILD with its files, for Arch Linux
 	$(MAKE) -C packaging arch
 
-lab = PYTHONPATH=lab $(developer) -c 'from triagelab import kernels; print(kernels.$(1))'
+lab = PYTHONPATH=lab $(developer) -c 'from triagelab.provision import kernels; print(kernels.$(1))'
 kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another than 6.12
 	$(MAKE) -C packaging kernel-patch TREE=$${TREE:-$$($(call lab,excerpt()))}
 

@@ -2,7 +2,7 @@
 """Preparation of a bare computer: install the tools of runs before the first test."""
 
 import pytest
-from triagelab import tools
+from triagelab.base import tools
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from triagelab.base.errors import LabError
+from triagelab.base.version import version
 from triagelab.commands import (
     build,
     fit,
@@ -17,8 +19,6 @@ from triagelab.commands import (
     telling,
     verify,
 )
-from triagelab.errors import LabError
-from triagelab.version import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from triagelab import kernels, machines, modules, tools, verify
+from triagelab.base import sources, tools
+from triagelab.check import verify
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 #: A kind of bug. build() returns the kind that it is given.
 Kind = TypeVar("Kind", bound="Bug")
@@ -129,7 +132,7 @@ def _build_in_turn(
         names.add("storm")
     source.mkdir(parents=True)
     for name in names:
-        origin = modules.SOURCE / name
+        origin = sources.MODULES / name
         (shutil.copytree if origin.is_dir() else shutil.copyfile)(origin, source / name)
     found = {}
     for bug in wanted:
@@ -139,7 +142,7 @@ def _build_in_turn(
         found[bug] = folder / bug.patch.stem / name
         found[bug].parent.mkdir()
         shutil.copyfile(built / name, found[bug])
-        shutil.copyfile(modules.SOURCE / bug.file, source / bug.file)
+        shutil.copyfile(sources.MODULES / bug.file, source / bug.file)
     return found
 
 

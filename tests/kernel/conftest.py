@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from triagelab import kernels
+from triagelab.provision import kernels
 
 #: At the lowest priority, also if a session's processes are scheduled as one. On a signal
 #: the builder ends all processes that it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
-from triagelab import kernels
+from triagelab.provision import kernels
 def end(*_):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)

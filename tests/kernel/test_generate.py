@@ -6,13 +6,13 @@ import sys
 from types import ModuleType
 
 import pytest
-from triagelab import modules
+from triagelab.base import sources
 
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
     """Import the program as a module."""
-    folder = modules.SOURCE / "compat"
+    folder = sources.MODULES / "compat"
     sys.path.insert(0, str(folder))
     try:
         spec = importlib.util.spec_from_file_location("generate", folder / "generate.py")

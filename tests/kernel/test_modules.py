@@ -7,17 +7,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, modules, tools
-from triagelab.errors import LabError
+from triagelab.base import sources, tools
+from triagelab.base.errors import LabError
+from triagelab.provision import kernels, modules
 
 from tests.kernel import bugs
 
-MODEL = modules.SOURCE.parent / "tests/proof/core.pml"
+MODEL = sources.MODULES.parent / "tests/proof/core.pml"
 
 
 def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     tools.require([tools.GCC, tools.MAKE])
-    command = ["make", "-C", str(modules.SOURCE), "unit", f"O={tmp_path}", "CC=gcc-12"]
+    command = ["make", "-C", str(sources.MODULES), "unit", f"O={tmp_path}", "CC=gcc-12"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -30,10 +31,10 @@ def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
 
 def test_each_seeded_bug_applies(tmp_path: Path) -> None:
     tools.require([bugs.PATCH])
-    shutil.copytree(modules.SOURCE, tmp_path / "kernel")
+    shutil.copytree(sources.MODULES, tmp_path / "kernel")
     for bug in bugs.seeded():
         bugs.put(bug, tmp_path / "kernel")
-        shutil.copyfile(modules.SOURCE / bug.file, tmp_path / "kernel" / bug.file)
+        shutil.copyfile(sources.MODULES / bug.file, tmp_path / "kernel" / bug.file)
 
 
 def test_the_table_of_seeded_bugs_is_that_of_their_patches() -> None:
@@ -51,9 +52,9 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     without = tmp_path / "kernel"
     for name in ("compat", "include", "triage"):
-        shutil.copytree(modules.SOURCE / name, without / name)
+        shutil.copytree(sources.MODULES / name, without / name)
     for name in ("Kbuild", "Makefile"):
-        shutil.copy(modules.SOURCE / name, without / name)
+        shutil.copy(sources.MODULES / name, without / name)
     places = 0
     for path in (without / "triage").glob("*.[ch]"):
         # Keep line numbers: warnings refer to them.
@@ -83,7 +84,7 @@ def test_a_kernel_without_btf_is_told_so(tmp_path: Path) -> None:
     bare.write_bytes(b"\x7fELF" + bytes(4096))
     arguments = [f"KDIR={kernel.headers}", f"VMLINUX={bare}", f"O={tmp_path / 'out'}"]
     done = subprocess.run(
-        ["make", "-C", str(modules.SOURCE), *arguments], capture_output=True, text=True
+        ["make", "-C", str(sources.MODULES), *arguments], capture_output=True, text=True
     )
     assert done.returncode != 0
     assert "BTF" in done.stderr + done.stdout
@@ -92,7 +93,7 @@ def test_a_kernel_without_btf_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("series", kernels.SERIES)
 def test_what_is_built_goes_to_a_folder_called_as_uname_says(series: str) -> None:
     kernel = kernels.find(series)
-    command = ["make", "-n", "-C", str(modules.SOURCE), "headers", f"KDIR={kernel.headers}"]
+    command = ["make", "-n", "-C", str(sources.MODULES), "headers", f"KDIR={kernel.headers}"]
     assert f"build/{kernel.release}/generated" in tools.call(command)
 
 
@@ -102,7 +103,7 @@ def test_a_boot_image_describes_the_same_kernel_as_what_it_holds(tmp_path: Path)
     for vmlinux in (kernel.image, kernel.elf):
         folder = tmp_path / vmlinux.name
         arguments = [f"KDIR={kernel.headers}", f"VMLINUX={vmlinux}", f"O={folder}"]
-        tools.call(["make", "-C", str(modules.SOURCE), "headers", *arguments])
+        tools.call(["make", "-C", str(sources.MODULES), "headers", *arguments])
         generated[vmlinux] = {path.name: path.read_text() for path in folder.rglob("*.h")}
     assert sorted(generated[kernel.image]) == ["features.h", "private.h"]
     assert generated[kernel.image] == generated[kernel.elf]

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from triagelab import kernels, modules, verify
+from triagelab.base import sources
+from triagelab.check import verify
+from triagelab.provision import kernels, modules
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
 def cases() -> Iterator[Case]:
     """Which scheduler goes through which check, and where."""
-    default, ours = kernels.DEFAULT_SERIES, modules.own_schedulers()
+    default, ours = kernels.DEFAULT_SERIES, sources.own_schedulers()
     for check in verify.checks():
         number = check.name[:2]
         for place in check.places:

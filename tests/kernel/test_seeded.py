@@ -9,7 +9,9 @@ import re
 from typing import cast
 
 import pytest
-from triagelab import kernels, modules, tools, verify
+from triagelab.base import tools
+from triagelab.check import verify
+from triagelab.provision import kernels, modules
 
 from tests.kernel import bugs
 

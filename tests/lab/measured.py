@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from triagelab import drawing, lookup, samples, summary
-from triagelab.drawing import Chart, Style
-from triagelab.lookup import View
+from triagelab.judge import lookup
+from triagelab.judge.lookup import View
+from triagelab.measure import samples, summary
+from triagelab.report import drawing
+from triagelab.report.drawing import Chart, Style
+from triagelab.run import records
 
 from tests.lab import rundirs
 
@@ -31,7 +34,7 @@ class Case:
 def case(folder: Path, bench: rundirs.Bench) -> Case:
     out = rundirs.make(folder / "out", bench)
     measured = samples.collect(out)
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     views = lookup.views(summary.summarise(measured, environment), environment)
     looks = drawing.styles(environment["schedulers"])
     return Case(views, summary.by_repeat(measured), measured, looks)

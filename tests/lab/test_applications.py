@@ -9,9 +9,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from triagelab import applications, devices, experiments, plan, samples, settings
-from triagelab.errors import LabError, RequestError
-from triagelab.metrics import percentile
+from triagelab.ask import applications, devices, experiments
+from triagelab.base import settings
+from triagelab.base.errors import LabError, RequestError
+from triagelab.base.metrics import percentile
+from triagelab.measure import samples
+from triagelab.plan import plan
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load

@@ -4,8 +4,8 @@
 from typing import Any
 
 import pytest
-from triagelab import bottleneck
-from triagelab.lookup import View
+from triagelab.judge import bottleneck
+from triagelab.judge.lookup import View
 
 from tests.lab.measured import plain
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from triagelab import cache
+from triagelab.base import cache, files
 
 
 @pytest.fixture(autouse=True)
@@ -152,8 +152,8 @@ def test_what_somebody_is_at_stays_and_nobody_waits(make: Callable[[str], None])
     grow_old("kind/old")
     (cache.root() / "kind/made.part-abcd").mkdir()
     with (
-        cache.locked(cache.root() / "kind/old.lock"),
-        cache.locked(cache.root() / "kind/made.lock"),
+        files.locked(cache.root() / "kind/old.lock"),
+        files.locked(cache.root() / "kind/made.lock"),
     ):
         make("kind/another")
     assert there("kind") == {"old", "another", "made.part-abcd"}

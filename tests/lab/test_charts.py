@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from triagelab import charts
+from triagelab.report import charts
 
 from tests.lab import rundirs
 from tests.lab.measured import Case, case, drawn

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from triagelab import clangheaders
+from triagelab.provision import clangheaders
 
 
 def test_options_of_gcc_go_and_those_of_clang_come() -> None:

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from triagelab import cluster
-from triagelab.plan import Run
+from triagelab.plan.plan import Run
+from triagelab.run import cluster
 
 
 def test_each_of_two_has_its_files_on_workers_that_join_later(

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from triagelab import debugkernel
+from triagelab.provision import debugkernel
 
 #: As in a kernel's build: a make starts another make, which starts the workers.
 MAKEFILE = "all:\n\t$(MAKE) compiler\ncompiler:\n\techo $$$$ > pid; exec sleep 600\n"
@@ -36,7 +36,8 @@ def test_who_is_killed_leaves_nothing_at_work(
     (tmp_path / "Makefile").write_text(MAKEFILE)
     code = (
         "from pathlib import Path; from types import SimpleNamespace; "
-        "from triagelab import debugkernel, modules, tools; "
+        "from triagelab.base import tools; "
+        "from triagelab.provision import debugkernel, modules; "
         f"tools.require = lambda wanted: None; here = Path.cwd(); {builds}"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

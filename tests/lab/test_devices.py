@@ -2,8 +2,8 @@
 """Devices: capacity, and settings that make no sense."""
 
 import pytest
-from triagelab import devices
-from triagelab.errors import RequestError
+from triagelab.ask import devices
+from triagelab.base.errors import RequestError
 
 
 def test_capacity_is_places_by_service_time() -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from triagelab import distributions, drawing, figures, grids, samples
-from triagelab.samples import point_key
+from triagelab.judge import figures
+from triagelab.measure import samples
+from triagelab.report import distributions, drawing, grids
+from triagelab.run import records
+from triagelab.run.records import point_key
 
 from tests.lab import rundirs
 from tests.lab.measured import case, drawn
@@ -64,7 +67,7 @@ def test_histograms_are_those_of_one_job_over_all_repeats(tmp_path: Path) -> Non
     out = rundirs.make(tmp_path / "out", bench)
     found = samples.histograms(out, "database_sim")
     counted = 0
-    for path, run in samples.runs(out):
+    for path, run in records.runs(out):
         if run["scheduler"] == "none" and not run["point"]:
             jobs = json.loads((path / "out/fio.json").read_text())["jobs"]
             (mine,) = (job for job in jobs if job["jobname"] == "database_sim")

@@ -3,9 +3,9 @@
 
 import itertools
 
-from triagelab import drawing
-from triagelab.drawing import MARKERS, log_ticks, styles
-from triagelab.sweeps import GLYPHS
+from triagelab.report import drawing
+from triagelab.report.drawing import MARKERS, log_ticks, styles
+from triagelab.report.sweeps import GLYPHS
 
 
 def test_styles_differ_in_grey_too() -> None:

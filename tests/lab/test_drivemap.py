@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from triagelab import drivemap, measured, report
+from triagelab.judge import measured
+from triagelab.report import drivemap, report
 
 from tests.lab import rundirs
 from tests.lab.measured import Case, case, drawn, plain

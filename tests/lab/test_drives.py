@@ -4,9 +4,10 @@
 from pathlib import Path
 
 import pytest
-from triagelab import cli, devices, drives
+from triagelab import cli
+from triagelab.ask import devices, drives
+from triagelab.base.errors import RequestError
 from triagelab.commands import telling
-from triagelab.errors import RequestError
 
 
 def test_a_drive_is_its_profile_with_what_its_file_sets() -> None:

@@ -7,8 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from triagelab import execute
-from triagelab.errors import LabError
+from triagelab.base import files
+from triagelab.base.errors import LabError
+from triagelab.run import execute, records
 
 
 def folder(at: Path, record: str) -> Path:
@@ -22,20 +23,20 @@ def folder(at: Path, record: str) -> Path:
     [('{"status": "done"}', True), ('{"status": "failed"}', False), ("{}", False)],
 )
 def test_a_run_is_done_that_says_so(tmp_path: Path, record: str, done: bool) -> None:
-    assert execute.is_done(folder(tmp_path, record)) == done
+    assert records.is_done(folder(tmp_path, record)) == done
 
 
 @pytest.mark.parametrize("record", ["", '{"status": "do', "[]", '{"status": ' + "9" * 5000 + "}"])
 def test_a_damaged_record_is_named_with_what_to_do(tmp_path: Path, record: str) -> None:
     with pytest.raises(LabError, match=r"run\.json: .* Delete the run's folder and use --resume"):
-        execute.is_done(folder(tmp_path, record))
+        records.is_done(folder(tmp_path, record))
 
 
 def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     path.write_text("before")
     told = pytest.raises(LabError, match=r"cannot write .*summary\.json: No space left on device")
-    with told, execute.whole(path) as scratch:
+    with told, files.whole(path) as scratch:
         scratch.write_text("hal")
         Path("/dev/full").write_text("f")
     assert path.read_text() == "before"

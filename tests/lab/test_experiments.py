@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from triagelab import cli, devices, drives, experiments, settings
-from triagelab.errors import RequestError
+from triagelab import cli
+from triagelab.ask import devices, drives, experiments
+from triagelab.base import settings
+from triagelab.base.errors import RequestError
 
 TWO = "[{}]\nrw=read\nprioclass=2\nprio={}\n[{}]\nrw=read\nprioclass=2\nprio={}\n"
 DEPTHS = "[a]\nrw=read\niodepth=${DEPTH}\n"
@@ -106,7 +108,7 @@ def test_quick_takes_less_and_a_user_takes_precedence(made: Path) -> None:
     (made / "experiment.toml").write_text(
         (made / "experiment.toml").read_text().replace("repeats = 2", "repeat = 2")
     )
-    with pytest.raises(RequestError, match="quick has repeat; known: schedulers, repeats, vary"):
+    with pytest.raises(RequestError, match="quick: not known: repeat; there are"):
         experiments.find("made")
 
 

@@ -2,7 +2,7 @@
 """Figures in the form that people read."""
 
 import pytest
-from triagelab.figures import digits, quantity
+from triagelab.judge.figures import digits, quantity
 
 from tests.lab.measured import plain
 

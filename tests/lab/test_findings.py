@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import choices, findings, lookup, samples, summary
-from triagelab.choices import Choice
-from triagelab.figures import digits
-from triagelab.findings import title
-from triagelab.lookup import View
+from triagelab.judge import choices, findings, lookup
+from triagelab.judge.choices import Choice
+from triagelab.judge.figures import digits
+from triagelab.judge.findings import title
+from triagelab.judge.lookup import View
+from triagelab.measure import samples, summary
+from triagelab.run import records
 
 from tests.lab import rundirs
 from tests.lab.measured import case, plain
@@ -22,7 +24,7 @@ STUDY = dataclasses.replace(rundirs.STUDY, seconds=1.0)
 
 def view(tmp_path: Path, bench: Bench = STUDY) -> View:
     out = rundirs.make(tmp_path / "out", bench)
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     result = summary.summarise(samples.collect(out), environment)
     (found,) = lookup.views(result, environment)
     return found
@@ -178,7 +180,7 @@ def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
     assert found.starved("bfq", "backup_sim")
     turned = dataclasses.replace(bench, protected="database_sim", background=("backup_sim",))
     out = tmp_path / "out"
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     environment |= {"protected": turned.protected, "background": list(turned.background)}
     (other,) = lookup.views(summary.summarise(samples.collect(out), environment), environment)
     kept = other.kept("bfq", "backup_sim")
@@ -244,7 +246,7 @@ def several(tmp_path: Path, **changes: Any) -> list[View]:
         **{"at": rundirs.beside, **changes},
     )
     out = rundirs.make(tmp_path / "out", bench)
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     return lookup.views(summary.summarise(samples.collect(out), environment), environment)
 
 
@@ -297,7 +299,7 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
 
 def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", STUDY)
-    environment = samples.read_environment(out) | {"judged_by": ["instructions_per_io"]}
+    environment = records.read_environment(out) | {"judged_by": ["instructions_per_io"]}
     result = summary.summarise(samples.collect(out), environment)
     (found,) = lookup.views(result, environment)
     answer = findings.answer(found)

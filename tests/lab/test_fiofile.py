@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import fiofile
-from triagelab.errors import RequestError
+from triagelab.ask import fiofile
+from triagelab.base.errors import RequestError
 
 TEXT = """\
 ; a user's file
@@ -173,9 +173,48 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
             assert value == last or text == "2", "the first of two was noted"
 
 
+def of_fio(folder: Path, option: str, value: str) -> int:
+    """The number that fio reads a value of an option as."""
+    path = folder / "job.fio"
+    path.write_text(f"[a]\nrw=read\n{option}={value}\n")
+    said = subprocess.run(
+        ["fio", "--parse-only", "--debug=parse", path], capture_output=True, text=True, check=True
+    ).stdout
+    return int(re.findall(r"ret=0, out=(\d+)", said)[-1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5", "010", "0", "5s", "5S", "5000ms", "5000msec", "1m", "1M", "2h", "1d", "7us", "7USEC"],
+)
+def test_a_time_is_read_as_fio_reads_it(tmp_path: Path, text: str) -> None:
+    for option in ("runtime", "timeout"):
+        (job,) = read(tmp_path, f"[a]\nrw=read\n{option}={text}\n").jobs
+        assert job.time_us("runtime", -1) == of_fio(tmp_path, option, text)
+
+
+@pytest.mark.parametrize("text", ["5min", "5sec", "0x10", "1.5", "1:30", "+5", "5 s", "-1", "1ns"])
+def test_a_time_that_fio_reads_as_nobody_expects_is_refused(tmp_path: Path, text: str) -> None:
+    (job,) = read(tmp_path, f"[a]\nrw=read\nruntime={text}\n").jobs
+    with pytest.raises(RequestError, match=r"is no plain time; write one like 5, 5s, 5000ms or 1m"):
+        job.time_us("runtime", 0)
+
+
+@pytest.mark.parametrize("text", ["4096", "4k", "4K", "4kb", "512b", "1m", "2G"])
+def test_a_size_is_read_as_fio_reads_it(tmp_path: Path, text: str) -> None:
+    assert fiofile.size(text) == of_fio(tmp_path, "bs", text)
+
+
+def test_a_size_that_is_less_than_it_seems_is_refused(tmp_path: Path) -> None:
+    assert of_fio(tmp_path, "bs", "4kib") == 4000
+    with pytest.raises(ValueError, match="'4kib' is no plain size"):
+        fiofile.size("4kib")
+
+
 def test_no_option_has_another_name_that_the_lab_does_not_know() -> None:
     known = {*fiofile._REPLACED, *fiofile._REFUSED, *fiofile._REFUSED_ON_HOST, "readwrite"}
-    read_ = known | {*NUMBERS, "rw", "ioengine"}
+    read_ = known | {*NUMBERS, *fiofile._ALIASES, "rw", "ioengine"}
+    read_ |= {"runtime", "replay_time_scale", "replay_no_stall"}
     for option in read_ - {"include"}:  # which is no option to fio
         told = subprocess.run(["fio", f"--cmdhelp={option}"], capture_output=True, text=True).stdout
         for name in re.findall(r"^\s*alias: (\w+)$", told, re.M):

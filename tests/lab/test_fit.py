@@ -3,14 +3,17 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import cli, drives, experiments, fioresults, fitchart, fitting
+from triagelab import cli
+from triagelab.ask import drives, experiments, fiofile
+from triagelab.base.errors import RequestError
 from triagelab.commands import run
-from triagelab.errors import RequestError
-from triagelab.simulator import Simulator
+from triagelab.fit import fioresults, fitchart, fitting
+from triagelab.fit.simulator import Simulator
 
 READ = {
     "iops": 1000.0,
@@ -77,7 +80,7 @@ def test_measure_runs_the_plan_of_points(
 
 def test_the_points_that_are_measured_suffice_for_a_fit() -> None:
     points = [
-        point(int(where["depth"]), bytes=fioresults.size_of(str(where["bs"])))
+        point(int(where["depth"]), bytes=fiofile.size(str(where["bs"])))
         for where in experiments.find("drive-reads").points
     ]
     roles = [each.role for each in fitting.with_roles(points)]
@@ -99,6 +102,22 @@ def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:
     found = [(each.load["jobs"], each.load["bytes"], each.measured["iops"]) for each in points]
     assert found == [(2, 4096, 1500.0), (1, 65536, 1000.0)]
     assert points[0].measured["mean_us"] == 1500.0
+
+
+def test_numbers_are_read_as_fio_reads_them(tmp_path: Path) -> None:
+    result(tmp_path, "one", job(iodepth="0x10", numjobs="0x2", bs="8kb"))
+    (found,), _ = fioresults.read(tmp_path)
+    assert (found.load["depth"], found.load["jobs"], found.load["bytes"]) == (16, 2, 8192)
+
+
+@pytest.mark.parametrize("options", [{"iodepth": "2k"}, {"numjobs": "$ncpus"}, {"bs": "4k,8k"}])
+def test_a_number_that_cannot_be_read_is_told_with_its_file(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    result(tmp_path, "one", job(READ, IDLE, **options))
+    (text,) = options.values()
+    with pytest.raises(RequestError, match=rf"one\.json: job 1 of 1: '{re.escape(text)}' is no"):
+        fioresults.read(tmp_path)
 
 
 def test_fio_2_counts_in_us(tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from triagelab import disks, host, machines, putback, rundir
+from triagelab.base import files
+from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import places
-from triagelab.errors import LabError, RequestError
+from triagelab.plan.machine import FIO_STARTS, Job
+from triagelab.run import disks, host, putback
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTORS = 64 << 11
@@ -44,7 +46,8 @@ def losetup(*words: object) -> str:
 #: The launcher; its first argument is the folder for records.
 LAUNCHER = """
 import pathlib, sys
-from triagelab import cli, putback
+from triagelab import cli
+from triagelab.run import putback
 putback.RECORDS = pathlib.Path(sys.argv.pop(1))
 sys.exit(cli.main())
 """
@@ -59,7 +62,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def locked(path: Path) -> contextlib.AbstractContextManager[None]:
-    return rundir.exclusive(path, "", waiting=lambda: None)
+    return files.exclusive(path, "", waiting=lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -211,7 +214,7 @@ def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> N
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
     """Fio refuses too, should the lab let a job that writes pass."""
-    job = machines.Job(
+    job = Job(
         {
             "run": f"sampler {disk.name} out fio job.fio > out/fio.log 2>&1\n",
             "job.fio": f"[writes]\nrw=write\nbs=4k\nsize=1m\nfilename={disk.path}\n",
@@ -227,9 +230,9 @@ def test_a_line_that_is_longer_than_any_buffer_is_written_down(
     disk: disks.Disk, tmp_path: Path
 ) -> None:
     long = 300_000
-    script = f"head -c {long} /dev/zero | tr '\\0' x; echo; echo '{machines.FIO_STARTS}'\n"
+    script = f"head -c {long} /dev/zero | tr '\\0' x; echo; echo '{FIO_STARTS}'\n"
     with host.held(disk, may_write=False) as held:
-        outcome = asyncio.run(held.machine.run(machines.Job({"run": script}), tmp_path / "run"))
+        outcome = asyncio.run(held.machine.run(Job({"run": script}), tmp_path / "run"))
     assert outcome.status == 0
     assert outcome.fio_started_s is not None
     assert len((tmp_path / "run/console.log").read_text().splitlines()[0]) == long
@@ -239,7 +242,7 @@ def test_a_run_that_is_cancelled_ends_with_all_its_programs(
     disk: disks.Disk, tmp_path: Path
 ) -> None:
     """Programs that have left the run's process group end too."""
-    job = machines.Job({"run": f"setsid sleep 61 < {disk.path} &\nsleep 62\n"})
+    job = Job({"run": f"setsid sleep 61 < {disk.path} &\nsleep 62\n"})
 
     async def cancelled(machine: host.Host) -> None:
         running = asyncio.create_task(machine.run(job, tmp_path / "run"))
@@ -255,7 +258,7 @@ def test_a_run_that_is_cancelled_ends_with_all_its_programs(
 
 
 def test_what_the_kernel_says_meanwhile_is_kept(disk: disks.Disk, tmp_path: Path) -> None:
-    job = machines.Job({"run": f"echo said of {disk.name} > /dev/kmsg\n"})
+    job = Job({"run": f"echo said of {disk.name} > /dev/kmsg\n"})
     with host.held(disk, may_write=False) as held:
         outcome = asyncio.run(held.machine.run(job, tmp_path / "run"))
     assert outcome.status == 0

@@ -17,22 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from triagelab import (
-    applications,
-    cache,
-    devices,
-    experiments,
-    guest,
-    kernels,
-    machines,
-    packages,
-    plan,
-    programs,
-    saved,
-    toolchain,
-    tools,
-)
-from triagelab.errors import RequestError
+from triagelab.ask import applications, devices, experiments
+from triagelab.base import cache, tools
+from triagelab.base.errors import RequestError
+from triagelab.plan import plan
+from triagelab.plan.machine import BootError, Job
+from triagelab.provision import guest, kernels, packages, programs, toolchain
+from triagelab.run import image, machines, saved
 
 ROOT = Path(__file__).parents[2]
 RELEASE = "6.12.1-test"
@@ -193,8 +184,8 @@ def test_the_command_in_the_name_is_the_one_that_is_run(
     machine = machines.make("sim", kernel)
     monkeypatch.setattr(machines, "_run", run)
     monkeypatch.setattr(machines.Qemu, "_saved", state)
-    with pytest.raises(machines.BootError):
-        asyncio.run(machine.run(machines.Job({"run": ""}), tmp_path / "out"))
+    with pytest.raises(BootError):
+        asyncio.run(machine.run(Job({"run": ""}), tmp_path / "out"))
     (command,) = started
     said = machine.determines["command"]
     assert command[-len(said) - 1] == "--", "what comes before is there to kill it"
@@ -253,7 +244,7 @@ def test_a_state_is_made_again_when_the_machine_is_another(
     """Pretend that only lockstep.c has changed."""
     saves = []
 
-    async def save(machine: machines.Qemu, job: machines.Job, folder: Path, state: Path) -> None:
+    async def save(machine: machines.Qemu, job: Job, folder: Path, state: Path) -> None:
         saves.append(job.memory_mb)
         state.touch()
 
@@ -261,7 +252,7 @@ def test_a_state_is_made_again_when_the_machine_is_another(
     kernel = kernels.Kernel(RELEASE, world / "vmlinuz", world, None)
 
     def state(memory_mb: int = 512) -> Path:
-        job = machines.Job({}, memory_mb=memory_mb)
+        job = Job({}, memory_mb=memory_mb)
         return asyncio.run(machines.make("sim", kernel)._saved(job, world))
 
     first = state()
@@ -313,11 +304,11 @@ def test_an_image_is_made_again_when_what_it_is_made_of_is_another(
 
     monkeypatch.setattr(machines, "make", lambda name, kernel: Sim)
     kernel = kernels.Kernel(RELEASE, world / "vmlinuz", world, None)
-    seen = {applications.image(application, kernel)}
-    assert applications.image(application, kernel) in seen
+    seen = {image.of(application, kernel)}
+    assert image.of(application, kernel) in seen
 
     def another(of: applications.Application = application) -> None:
-        found = applications.image(of, kernel)
+        found = image.of(of, kernel)
         assert found not in seen
         seen.add(found)
 
@@ -337,7 +328,7 @@ def test_a_file_that_no_package_has_is_told(
 ) -> None:
     lacking = replace(application, files=(*application.files, "usr/bin/other"))
     with pytest.raises(RequestError, match=r"made/application.toml: files: none .* usr/bin/other"):
-        list(applications._root(lacking, tmp_path / "packages"))
+        list(image._root(lacking, tmp_path / "packages"))
 
 
 def test_packages_are_fetched_again_for_another_list_or_release(

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lab uses a user's input, or refuses it and names the remedy; it ignores nothing."""
 
+import re
 from pathlib import Path
 
 import pytest
-from triagelab import cli, experiments, settings
-from triagelab.errors import RequestError
+from triagelab import cli
+from triagelab.ask import experiments, study
+from triagelab.base import settings
+from triagelab.base.errors import RequestError
 
 from tests.lab.test_experiments import made
 
@@ -18,7 +21,7 @@ RUN = ["run", "mixed-priority"]
     [
         (
             ["--vary", "bs=4k", "--vary", "bs=64k"],
-            "bs is varied twice; give all its",
+            "bs is given twice; give it once",
         ),
         (["--vary", "bs=4k,,8k"], "expected NAME=VALUE,VALUE"),
         (
@@ -27,9 +30,13 @@ RUN = ["run", "mixed-priority"]
         ),
         (
             ["--set", "kyber.x=1", "--set", "iosched.kyber.x=2"],
-            "kyber.x is set twice",
+            "kyber.x is given twice; give it once",
         ),
         (["--set", "kyber.x=010"], "write 10, or 0x8"),
+        (["--set", "kyber.x.y=1"], "one dot at most"),
+        (["--vary", "kyber.x.y=1"], "one dot at most"),
+        (["--set", "kybr.x=1"], "did you mean 'kyber'"),
+        (["--vary", "kybr.x=1"], "did you mean 'kyber'"),
         (["--set", "device.count=02", "--device", "null"], "write 2, or 0x2"),
         (["--cpus", "02"], "from 1 to 64"),
         (["--repeats", "1", "--repeats", "2"], "--repeats is given twice; give it once"),
@@ -58,6 +65,58 @@ def test_only_what_everybody_reads_alike_is_a_number(text: str) -> None:
 
 def test_zero_is_a_number() -> None:
     assert settings.is_number("0") and settings.is_number("100")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[set]\nZ = 3", "unknown name in {}: set, 'Z'"),
+        ('[set]\n"kybr.x" = 1', "unknown scheduler in kybr.x 'kybr': did you mean 'kyber'"),
+        ('[set]\n"kyber.x" = "010"', "{}: set.kyber.x: 010 is octal for a kernel"),
+        ('[set]\n"kyber.x.y" = 1', "{}: set.kyber.x.y: a name has one dot at most"),
+        ('[set]\n"kyber.x" = 1\n"iosched.kyber.x" = 2', "kyber.x is given twice; give it once"),
+        ("[set]\napps = 1\n[vary]\napps = [1, 2]", "{}: set.apps has no effect, because vary.apps"),
+        ("[vary]\ntypo = [1, 2]", "unknown name in {}: vary.typo, 'typo'"),
+        ('[vary]\n"kybr.x" = [1, 2]', "unknown scheduler in kybr.x 'kybr': did you mean 'kyber'"),
+        ('[vary]\napps = [1, "010"]', "{}: vary.apps: 010 is octal for a kernel"),
+        ('[vary]\n"kyber.x" = [1]\n"iosched.kyber.x" = [2]', "kyber.x is given twice"),
+        ("[vary.x]\na = {{ typo = 1 }}\nb = {{}}", "unknown name in {}: vary.x, 'typo'"),
+        ('[vary.x]\na = {{ apps = "01" }}', "{}: vary.x.a.apps: 01 is octal for a kernel"),
+        ("[vary.x]\na = {{}}\nb = {{}}", "{}: vary.x sets nothing in any of its cases"),
+        ("[quick]\nvary = {{ apps = [] }}", "{}: quick.vary.apps must be a list of something"),
+        ("[quick]\nschedulers = []", "{}: quick.schedulers must be a list of something"),
+        ("[quick]\nvary = {{ typo = [1] }}", "unknown name to vary 'typo'"),
+        ('[quick]\nvary = {{ "kybr.x" = [1] }}', "unknown scheduler in kybr.x 'kybr'"),
+        ('[quick]\nvary = {{ apps = ["01"] }}', "{}: quick.vary.apps: 01 is octal for a kernel"),
+    ],
+)
+def test_an_experiment_says_nothing_that_has_no_effect(made: Path, text: str, message: str) -> None:
+    path = made / "experiment.toml"
+    path.write_text('title = "A title"\nquestion = "A question?"\n' + text.format())
+    for quick in (False, True):
+        with pytest.raises(RequestError, match=re.escape(message.format(path))):
+            experiments.find("made", quick=quick)
+
+
+def test_a_number_is_the_same_value_however_an_experiment_writes_it(made: Path) -> None:
+    path = made / "experiment.toml"
+    path.write_text(
+        'title = "A title"\nquestion = "A question?"\n'
+        '[vary]\napps = [1, "1", 2]\n[vary.more]\n1 = { level = 3 }\n2 = {}\n'
+    )
+    assert [point["apps"] for point in experiments.find("made", {"more": (1,)}).points] == [1, 2]
+
+
+def test_a_measure_of_a_study_is_read_like_an_experiment(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    page = "[[page]]\nname = 'a'\nquestion = 'b?'\nmeasures = ['m']\n"
+    for vary, message in {
+        '{ "kybr.x" = [1] }': "unknown scheduler in kybr.x 'kybr'",
+        '{ "bs" = ["010"] }': f"{path}: measure.m.vary.bs: 010 is octal",
+    }.items():
+        path.write_text(f"{page}[measure.m]\nexperiment = 'overhead'\nvary = {vary}\n")
+        with pytest.raises(RequestError, match=re.escape(message)):
+            study.load(path)
 
 
 def test_a_metric_to_judge_by_that_there_is_none_of(made: Path) -> None:

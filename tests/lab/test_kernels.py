@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, tools
-from triagelab.errors import LabError, RequestError
+from triagelab.base import tools
+from triagelab.base.errors import LabError, RequestError
+from triagelab.provision import kernels
 
 ELF = b"\x7fELF" + b"kernel" * 100
 

@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab import guest, kernels, machines
+from triagelab.plan.machine import BootError, FullError, GuestError, Job, Outcome
+from triagelab.provision import guest, kernels
+from triagelab.run import machines
 
 
 class Boots:
     """The results of a machine's boots, in turn."""
 
-    def __init__(self, *ends: machines.GuestError | None) -> None:
+    def __init__(self, *ends: GuestError | None) -> None:
         self.ends = list(ends)
 
-    async def __call__(self, job: machines.Job, folder: Path) -> machines.Outcome:
+    async def __call__(self, job: Job, folder: Path) -> Outcome:
         end = self.ends.pop(0)
         if end:
             raise end
-        return machines.Outcome(0, folder, 1.0)
+        return Outcome(0, folder, 1.0)
 
 
 def machine(name: str) -> machines.Qemu:
@@ -29,24 +31,24 @@ def machine(name: str) -> machines.Qemu:
 
 
 def befall(boots: Boots, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def one(_: machines.Qemu, job: machines.Job, folder: Path) -> machines.Outcome:
+    async def one(_: machines.Qemu, job: Job, folder: Path) -> Outcome:
         return await boots(job, folder)
 
     monkeypatch.setattr(machines.Qemu, "_boot", one)
 
 
-def boot(name: str, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> machines.Outcome:
+def boot(name: str, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     befall(boots, monkeypatch)
-    return asyncio.run(machine(name).run(machines.Job({}), Path("out")))
+    return asyncio.run(machine(name).run(Job({}), Path("out")))
 
 
 def test_a_kernel_that_dies_in_booting_in_real_time_is_booted_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    boots = Boots(machines.BootError("int3"), None)
+    boots = Boots(BootError("int3"), None)
     assert boot("vm", boots, monkeypatch).status == 0
-    boots = Boots(machines.BootError("int3"), machines.BootError("again"), None)
-    with pytest.raises(machines.BootError, match="again"):
+    boots = Boots(BootError("int3"), BootError("again"), None)
+    with pytest.raises(BootError, match="again"):
         boot("vm", boots, monkeypatch)
     assert len(boots.ends) == 1
 
@@ -54,13 +56,13 @@ def test_a_kernel_that_dies_in_booting_in_real_time_is_booted_once_more(
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("sim", machines.BootError("it would die again")),
-        ("vm", machines.FullError("no space")),
-        ("vm", machines.GuestError("the job had begun")),
+        ("sim", BootError("it would die again")),
+        ("vm", FullError("no space")),
+        ("vm", GuestError("the job had begun")),
     ],
 )
 def test_nothing_else_is_tried_twice(
-    name: str, error: machines.GuestError, monkeypatch: pytest.MonkeyPatch
+    name: str, error: GuestError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boots = Boots(error, None)
     with pytest.raises(type(error), match=str(error)):
@@ -91,14 +93,14 @@ def probed(base: guest.Base, boots: Boots, monkeypatch: pytest.MonkeyPatch) -> b
 def test_what_kvm_did_is_remembered(
     base: guest.Base, dies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    boots = Boots(machines.BootError("dead") if dies else None)
+    boots = Boots(BootError("dead") if dies else None)
     assert probed(base, boots, monkeypatch) == (not dies)
     assert probed(base, boots, monkeypatch) == (not dies)
 
 
 def test_a_full_disk_says_nothing_of_kvm(base: guest.Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    boots = Boots(machines.FullError("no space"), None)
-    with pytest.raises(machines.FullError):
+    boots = Boots(FullError("no space"), None)
+    with pytest.raises(FullError):
         probed(base, boots, monkeypatch)
     assert probed(base, boots, monkeypatch)
 

@@ -4,8 +4,8 @@
 from collections import Counter
 
 import pytest
-from triagelab import metrics
-from triagelab.metrics import METRICS, Better, Done, Of, Together, Whole
+from triagelab.base import metrics
+from triagelab.base.metrics import METRICS, Better, Done, Of, Together, Whole
 
 JOB = Done(
     requests=2000,

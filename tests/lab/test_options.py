@@ -5,9 +5,9 @@ import argparse
 from pathlib import Path
 
 import pytest
-from triagelab import rundir
+from triagelab.base.errors import RequestError
 from triagelab.commands import options
-from triagelab.errors import RequestError
+from triagelab.run import rundir
 
 RESUME = argparse.Namespace(out=None, resume=True)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, packages
-from triagelab.errors import LabError
+from triagelab.base.errors import LabError
+from triagelab.provision import kernels, packages
 
 APT_GET = """#!/bin/sh
 for last; do :; done

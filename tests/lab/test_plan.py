@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import devices, experiments, plan, settings
-from triagelab.fiofile import FioFile
-from triagelab.guest import Base
-from triagelab.kernels import Kernel
-from triagelab.machines import Job, Qemu
+from triagelab.ask import devices, experiments
+from triagelab.ask.fiofile import FioFile
+from triagelab.base import settings
+from triagelab.plan import plan
+from triagelab.plan.machine import Job
+from triagelab.provision.guest import Base
+from triagelab.provision.kernels import Kernel
+from triagelab.run.machines import Qemu
 
 BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base"))
 

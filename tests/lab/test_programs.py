@@ -4,8 +4,9 @@
 from pathlib import Path
 
 import pytest
-from triagelab import machines, programs
-from triagelab.errors import LabError
+from triagelab.base.errors import LabError
+from triagelab.provision import programs
+from triagelab.run import machines
 
 LOCKSTEP = Path(machines.__file__).parent / "lockstep.c"
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import experiments, figures, metrics, published, study
-from triagelab.errors import LabError
-from triagelab.lookup import View
-from triagelab.published import (
+from triagelab.ask import experiments, study
+from triagelab.base import metrics
+from triagelab.base.errors import LabError
+from triagelab.judge import figures, published
+from triagelab.judge.lookup import View
+from triagelab.judge.published import (
     AGREE,
     DISAGREE,
     NOT_COMPARABLE,
@@ -18,7 +20,7 @@ from triagelab.published import (
     Finding,
     Source,
 )
-from triagelab.statistics import REPEATS_FOR_VERDICT, Comparison, compare, judged
+from triagelab.measure.statistics import REPEATS_FOR_VERDICT, Comparison, compare, judged
 
 OURS = published.load()
 

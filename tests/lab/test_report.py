@@ -14,9 +14,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
-from triagelab import measured, metrics, report, samples, summary
-from triagelab.errors import LabError
-from triagelab.metrics import Of
+from triagelab.base import metrics
+from triagelab.base.errors import LabError
+from triagelab.base.metrics import Of
+from triagelab.judge import measured
+from triagelab.measure import samples, summary
+from triagelab.report import report
+from triagelab.run import records
 
 from tests.lab import browser, rundirs
 from tests.lab.browser import Seen
@@ -98,7 +102,7 @@ def words(page: str) -> str:
 def terminal(out: Path) -> str:
     console = Console(width=80, record=True, file=io.StringIO())
     result = json.loads((out / "summary.json").read_text())
-    console.print(report.table(result, samples.read_environment(out)))
+    console.print(report.table(result, records.read_environment(out)))
     return console.export_text()
 
 
@@ -141,9 +145,12 @@ def test_a_full_disk_is_told_with_what_could_not_be_written(tmp_path: Path, name
 def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", USERS)
     name = "mine\udcff"  # a file name that is not text, as Python represents it
-    environment = samples.read_environment(out) | {"experiment": name}
+    environment = records.read_environment(out) | {"experiment": name}
     (out / "environment.json").write_text(json.dumps(environment))
-    code = "from triagelab import measured, report; report.write(measured.read(Path(sys.argv[1])))"
+    code = (
+        "from triagelab.judge import measured; from triagelab.report import report; "
+        "report.write(measured.read(Path(sys.argv[1])))"
+    )
     subprocess.run(
         [sys.executable, "-c", f"import sys; from pathlib import Path; {code}", out],
         env=os.environ
@@ -162,8 +169,8 @@ def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_pa
 
 def test_opens_with_the_answer(study: Path) -> None:
     text = words((study / "report.html").read_text())
-    title = samples.read_environment(study)["title"]
-    question = samples.read_environment(study)["question"]
+    title = records.read_environment(study)["title"]
+    question = records.read_environment(study)["question"]
     assert text.strip().startswith(f"{title} {question}")
     answer = text.index("Choose prio-basic: database_sim's P99 latency is ")
     title = text.index("Worth choosing: prio-basic (")
@@ -313,7 +320,7 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
         bench, loads={**bench.loads, long: next(iter(bench.loads.values()))}, seconds=0.2
     )
     out = rundirs.make(tmp_path / "out", bench)
-    result = summary.summarise(samples.collect(out), samples.read_environment(out))
+    result = summary.summarise(samples.collect(out), records.read_environment(out))
     (out / "summary.json").write_text(json.dumps(result))
     lines = terminal(out).splitlines()
     assert lines

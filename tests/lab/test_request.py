@@ -5,9 +5,13 @@ import argparse
 from pathlib import Path
 
 import pytest
-from triagelab import experiments, guest, kernels, machines, modules, plan, tools
+from triagelab.ask import experiments
+from triagelab.base import sources, tools
+from triagelab.base.errors import RequestError
 from triagelab.commands import request
-from triagelab.errors import RequestError
+from triagelab.plan import plan
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import machines
 
 from tests.lab.test_plan import Machine
 
@@ -29,7 +33,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     def build(_: kernels.Kernel) -> Path:
         asked.append(folder)
-        for name in modules.own_schedulers():
+        for name in sources.own_schedulers():
             module(folder / f"{name}-iosched.ko", content="ours")
         return folder
 

@@ -11,8 +11,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from triagelab import devices, plan, rundir, samples
-from triagelab.errors import LabError
+from triagelab.ask import devices
+from triagelab.base import files
+from triagelab.base.errors import LabError
+from triagelab.plan import plan
+from triagelab.run import records, rundir
 
 NOBODY = 65534
 
@@ -42,24 +45,24 @@ def somebody_else() -> Iterator[None]:
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
     """With fs.protected_regular at 2, not even root may open such a file with O_CREAT."""
     lock = folder / "lock"
-    with somebody_else(), rundir.exclusive(lock, "taken"):
+    with somebody_else(), files.exclusive(lock, "taken"):
         pass
-    with rundir.exclusive(lock, "taken"):
+    with files.exclusive(lock, "taken"):
         pass
     lock.unlink()
-    with rundir.exclusive(lock, "taken"):
+    with files.exclusive(lock, "taken"):
         pass
-    with somebody_else(), rundir.exclusive(lock, "taken"):
+    with somebody_else(), files.exclusive(lock, "taken"):
         pass
 
 
 def test_one_has_it(folder: Path) -> None:
     lock = folder / "lock"
     with (
-        rundir.exclusive(lock, "taken"),
+        files.exclusive(lock, "taken"),
         somebody_else(),
         pytest.raises(LabError, match="taken"),
-        rundir.exclusive(lock, "taken"),
+        files.exclusive(lock, "taken"),
     ):
         pass
 
@@ -68,17 +71,17 @@ def test_a_fifo_or_a_link_in_its_place_is_told_and_not_waited_for(folder: Path) 
     """Any user can write to /tmp: another user may have put any file there."""
     lock, other = folder / "lock", folder / "other"
     os.mkfifo(lock)
-    with pytest.raises(LabError, match="is no file"), rundir.exclusive(lock, "taken"):
+    with pytest.raises(LabError, match="is no file"), files.exclusive(lock, "taken"):
         pass
     lock.unlink()
     lock.symlink_to(other)
     for _ in range(2):
-        with pytest.raises(LabError, match="remove it"), rundir.exclusive(lock, "taken"):
+        with pytest.raises(LabError, match="remove it"), files.exclusive(lock, "taken"):
             pass
         other.touch()
     lock.unlink()
     lock.mkdir()
-    with pytest.raises(LabError, match="remove it"), rundir.exclusive(lock, "taken"):
+    with pytest.raises(LabError, match="remove it"), files.exclusive(lock, "taken"):
         pass
 
 
@@ -121,7 +124,7 @@ def test_what_varied_of_a_device_is_not_told_as_one_runs(
         (folder / "run.json").write_text('{"status": "done"}')
         (folder / "out/device").write_text(f"hw_queue_depth={depth}\nirqmode=2\n")
         runs.append(cast(plan.Run, run))
-    monkeypatch.setattr(samples, "_ALWAYS", ("device",))
+    monkeypatch.setattr(records, "_ALWAYS", ("device",))
     (tmp_path / "environment.json").write_text('{"schema": 1, "device": {}}')
     rundir.conclude(runs, tmp_path)
     told = json.loads((tmp_path / "environment.json").read_text())["device"]["settings"]

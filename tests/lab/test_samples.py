@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from triagelab import metrics, samples
-from triagelab.errors import LabError, RequestError
-from triagelab.metrics import Of, jain, percentile
-from triagelab.samples import SCHEMA
+from triagelab.base import metrics
+from triagelab.base.errors import LabError, RequestError
+from triagelab.base.metrics import Of, jain, percentile
+from triagelab.measure import samples
+from triagelab.measure.samples import SCHEMA
+from triagelab.run import records
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Bench, Load
@@ -428,7 +430,7 @@ def test_only_the_devices_own_parts_are_metrics(flash: Path, out: Path) -> None:
 
 def test_device_without_parts_has_no_counters_of_its_own(out: Path) -> None:
     before = samples.collect(out)
-    assert "parts" not in samples.read_environment(out)["device"]
+    assert "parts" not in records.read_environment(out)["device"]
     edit(out / "environment.json", lambda content: content["device"].update(parts={}))
     assert samples.collect(out).equals(before)
 

@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from triagelab import cache, saved
-from triagelab.errors import LabError
+from triagelab.base import cache
+from triagelab.base.errors import LabError
+from triagelab.run import saved
 
 #: Answers every command, and after `cont` and `migrate` does what its environment says.
 QEMU = """\

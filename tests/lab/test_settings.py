@@ -2,8 +2,8 @@
 """Settings: the target of each name, and invalid values."""
 
 import pytest
-from triagelab import settings
-from triagelab.errors import RequestError
+from triagelab.base import settings
+from triagelab.base.errors import RequestError
 
 
 def test_each_name_goes_where_it_belongs() -> None:

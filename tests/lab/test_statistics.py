@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from triagelab.experiments import Experiment
-from triagelab.statistics import (
+from triagelab.ask.experiments import Experiment
+from triagelab.measure.statistics import (
     ALPHA,
     HIGHER,
     LOWER,
@@ -386,7 +386,7 @@ def test_inverse_is_the_comparison_the_other_way_round() -> None:
 
 def test_same_figures_in_another_process() -> None:
     program = (
-        "from triagelab.statistics import *;"
+        "from triagelab.measure.statistics import *;"
         "print(estimate([1.1, 2.7, 3.3, 4.9, 8.1]),"
         "compare({0: 1.1, 1: 1.3, 2: 1.7}, {2: 2.3, 1: 2.9, 0: 2.1}))"
     )

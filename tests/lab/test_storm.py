@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from triagelab import machines, programs, storm, verify
-from triagelab.errors import LabError, RequestError
-from triagelab.machines import BootError, GuestError
+from triagelab.base.errors import LabError, RequestError
+from triagelab.check import storm, verify
+from triagelab.plan.machine import BootError, GuestError, Job, Outcome
+from triagelab.provision import programs
+from triagelab.run import machines
 
 
 def test_a_seed_makes_the_same_plan_every_time_and_another_makes_another() -> None:
@@ -79,7 +81,7 @@ class Machine:
     def __init__(self, files: dict[str, str], status: int = 0, error: Exception | None = None):
         self.files, self.status, self.error = files, status, error
 
-    async def run(self, job: machines.Job, folder: Path) -> machines.Outcome:
+    async def run(self, job: Job, folder: Path) -> Outcome:
         self.job = job
         out = folder / "out"
         out.mkdir(parents=True)
@@ -87,7 +89,7 @@ class Machine:
             (folder / name if name == "console.log" else out / name).write_text(text)
         if self.error:
             raise self.error
-        return machines.Outcome(self.status, out, None)
+        return Outcome(self.status, out, None)
 
 
 def carried_out(machine: Machine, folder: Path) -> storm.Result:

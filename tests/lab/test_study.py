@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from triagelab import devices, experiments, metrics, plan, settings, study, tools
-from triagelab.errors import LabError
-from triagelab.experiments import Experiment
-from triagelab.fiofile import FioFile
-from triagelab.guest import Base
-from triagelab.kernels import Kernel
+from triagelab.ask import devices, experiments, study
+from triagelab.ask.experiments import Experiment
+from triagelab.ask.fiofile import FioFile
+from triagelab.base import metrics, settings, tools
+from triagelab.base.errors import LabError
+from triagelab.plan import plan
+from triagelab.provision.guest import Base
+from triagelab.provision.kernels import Kernel
 
 from tests.lab.test_plan import Machine
 

@@ -19,20 +19,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import (
-    cli,
-    execute,
-    experiments,
-    guest,
-    kernels,
-    machines,
-    published,
-    rundir,
-    study,
-    tools,
-)
+from triagelab import cli
+from triagelab.ask import experiments, study
+from triagelab.base import files, tools
 from triagelab.commands import places, telling
-from triagelab.plan import Run
+from triagelab.judge import published
+from triagelab.plan.machine import BootError
+from triagelab.plan.plan import Run
+from triagelab.provision import guest, kernels
+from triagelab.run import execute, machines, records, rundir
 
 from tests.lab import browser, fakeqemu
 
@@ -164,7 +159,7 @@ def rows(out: Path) -> Any:
 def finished(out: Path) -> dict[Path, int]:
     folders = [path.parent for path in out.glob("*/runs/*/run.json")]
     return {path: (path / "run.json").stat().st_mtime_ns for path in folders
-            if execute.is_done(path)}  # fmt: skip
+            if records.is_done(path)}  # fmt: skip
 
 
 def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +265,7 @@ def test_who_is_stopped_while_it_is_taken_over_can_ask_for_the_whole_again(
     out = tmp_path / "out"
     assert triage(*WORDS, "--quick", "--out", out) == 0
     before = measurements(out)
-    write_json = execute.write_json
+    write_json = files.write_json
     for stops_at in ("run.json", "environment.json", "study.json"):
 
         def write(path: Path, content: object, stops_at: str = stops_at) -> None:
@@ -279,7 +274,7 @@ def test_who_is_stopped_while_it_is_taken_over_can_ask_for_the_whole_again(
             write_json(path, content)
 
         with monkeypatch.context() as patch:
-            patch.setattr(execute, "write_json", write)
+            patch.setattr(files, "write_json", write)
             assert triage(*WORDS, "--out", out, "--resume") == INTERRUPTED
         assert measurements(out) == before
     assert triage(*WORDS, "--out", out, "--resume") == 0
@@ -502,7 +497,7 @@ def test_a_killed_worker_costs_nothing_and_nothing_is_in_the_rows_twice(
 def test_dask_that_is_not_there_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triagelab import cluster
+    from triagelab.run import cluster
 
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     assert triage(*WORDS, "--out", tmp_path / "out", "--dask", "tcp://127.0.0.1:9") == 1
@@ -511,7 +506,7 @@ def test_dask_that_is_not_there_is_told(
 
 
 def test_what_a_worker_could_not_boot_can_be_looked_at_here(tmp_path: Path) -> None:
-    from triagelab import cluster
+    from triagelab.run import cluster
 
     (tmp_path / "there").mkdir()
     (tmp_path / "there/console.log").write_text("why")
@@ -519,7 +514,7 @@ def test_what_a_worker_could_not_boot_can_be_looked_at_here(tmp_path: Path) -> N
     with tarfile.open(fileobj=content, mode="w") as archive:
         archive.add(tmp_path / "there", ".")
     reason = "the kernel did not boot, see /on/a/worker/console.log"
-    back = cluster._Back(reason, None, machines.BootError, "/on/a/worker", content.getvalue())
-    with pytest.raises(machines.BootError, match=f"see {tmp_path}/here/console.log"):
+    back = cluster._Back(reason, None, BootError, "/on/a/worker", content.getvalue())
+    with pytest.raises(BootError, match=f"see {tmp_path}/here/console.log"):
         cluster._receive(cast(Run, None), back, tmp_path / "here")
     assert (tmp_path / "here/console.log").read_text() == "why"

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from triagelab import metrics, samples, summary
-from triagelab.metrics import Of
-from triagelab.samples import point_key
-from triagelab.statistics import ALPHA, HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH
-from triagelab.summary import alone_key
+from triagelab.base import metrics
+from triagelab.base.metrics import Of
+from triagelab.measure import samples, summary
+from triagelab.measure.statistics import ALPHA, HIGHER, LOWER, NO_DIFFERENCE, NOT_ENOUGH
+from triagelab.measure.summary import alone_key
+from triagelab.run import records
+from triagelab.run.records import point_key
 
 from tests.lab import rundirs
 from tests.lab.rundirs import Load
@@ -26,7 +28,7 @@ COMPARED = [metric.name for metric in metrics.of(Of.JOB) if metric.compared]
 
 
 def summarised(out: Path) -> dict[str, Any]:
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     return summary.summarise(samples.collect(out), environment)
 
 
@@ -102,7 +104,7 @@ def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
     """In every repeat; other figures may differ by as little."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber")}
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, loads=loads))
-    environment = samples.read_environment(out)
+    environment = records.read_environment(out)
     table = samples.collect(out)
     a_bin = {"none": 127.0, "kyber": 128.0}
     wobble = 1 + pl.col("repeat") / 10000  # a constant tells nothing about its spread
@@ -211,7 +213,7 @@ def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_pa
     loads = dict.fromkeys(("none", "a", "b", "c", "d"), STUDY.loads["none"])
     bench = dataclasses.replace(STUDY, loads=loads, alone=None, seconds=0.2)
     out = rundirs.make(tmp_path / "out", bench)
-    environment, table = samples.read_environment(out), samples.collect(out)
+    environment, table = records.read_environment(out), samples.collect(out)
     table = table.filter(pl.col("time_s").is_null())
     random = np.random.default_rng(1)
     reports, wrong = 200, 0

@@ -5,11 +5,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from triagelab import lookup, sweeps
-from triagelab.drawing import Chart
-from triagelab.figures import digits
-from triagelab.samples import point_key
-from triagelab.statistics import NO_DIFFERENCE, Comparison, compare
+from triagelab.judge import lookup
+from triagelab.judge.figures import digits
+from triagelab.measure.statistics import NO_DIFFERENCE, Comparison, compare
+from triagelab.report import sweeps
+from triagelab.report.drawing import Chart
+from triagelab.run.records import point_key
 
 from tests.lab import rundirs
 from tests.lab.measured import Case, case, drawn

@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from triagelab import timelines
+from triagelab.report import timelines
 
 from tests.lab import rundirs
 from tests.lab.measured import Case, case, drawn

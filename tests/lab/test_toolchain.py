@@ -5,7 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from triagelab import toolchain, tools
+from triagelab.base import tools
+from triagelab.provision import toolchain
 
 
 def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:

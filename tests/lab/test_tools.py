@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from triagelab import tools
-from triagelab.errors import LabError
+from triagelab.base import tools
+from triagelab.base.errors import LabError
 
 MISSING = tools.Tool("no-such-program", "no-such-package")
 
@@ -43,7 +43,7 @@ def test_two_at_once_install_it_once(tmp_path: Path) -> None:
     )
     apt.chmod(0o755)
     code = """import os
-from triagelab import tools
+from triagelab.base import tools
 os.geteuid = lambda: 0
 tools.require([tools.Tool("no-such-program", "no-such-package")])"""
     environment = os.environ | {

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import devices, fiofile, tools, traces
-from triagelab.errors import RequestError
+from triagelab.ask import devices, fiofile, traces
+from triagelab.base import tools
+from triagelab.base.errors import RequestError
 
 MSR = """\
 # a comment
@@ -102,6 +103,37 @@ def test_what_comes_after_the_runtime_is_left_out(tmp_path: Path) -> None:
     assert len(replayed(tmp_path, text, runtime="3", speed=200)[0]) == 6
     with pytest.raises(RequestError, match="only 3 requests to replay"):
         replayed(tmp_path, text, runtime="3", processes=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ("runtime=1m", 60),
+        ("runtime=5000ms", 5),
+        ("timeout=5", 5),
+        ("runtime=5\nreplay_time_scale=0x64", 5),
+        ("runtime=5\nreplay_time_scale=50", 3),
+        ("runtime=0", 80),
+        ("", 80),
+        ("runtime=5\nreplay_no_stall=0x1", 80),
+        ("runtime=5\nreplay_no_stall=00", 5),
+    ],
+)
+def test_the_runtime_is_read_as_fio_reads_it(tmp_path: Path, options: str, requests: int) -> None:
+    written(tmp_path, "".join(f"3,R,0,4096,{second * 1000000}\n" for second in range(80)))
+    job = tmp_path / "job.fio"
+    job.write_text(f"[t]\nread_iolog=trace\n{options}\n")
+    (content,) = traces.files(fiofile.read(job), ("t",), devices.find("flash", {})).values()
+    assert len(str(content).splitlines()[3:]) == requests
+
+
+@pytest.mark.parametrize("line", ["runtime=1min", "replay_time_scale=1k", "replay_no_stall=yes"])
+def test_an_option_of_a_replay_that_cannot_be_read_is_refused(tmp_path: Path, line: str) -> None:
+    written(tmp_path, MSR)
+    job = tmp_path / "job.fio"
+    job.write_text(f"[t]\nread_iolog=trace\n{line}\n")
+    with pytest.raises(RequestError, match=f"job t: {line}: .* is no plain"):
+        traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
 
 
 def test_a_missing_trace_is_told(tmp_path: Path) -> None:

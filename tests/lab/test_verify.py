@@ -5,9 +5,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules, programs, verify
-from triagelab.errors import LabError, RequestError
-from triagelab.machines import BootError, GuestError
+from triagelab.base.errors import LabError, RequestError
+from triagelab.check import verify
+from triagelab.plan.machine import BootError, GuestError, Job, Outcome
+from triagelab.provision import kernels, modules, programs
+from triagelab.run import machines
 
 SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
@@ -142,7 +144,7 @@ def test_only_what_befalls_a_guest_is_a_checks_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LabError, told: bool
 ) -> None:
     class Machine:
-        async def run(self, job: machines.Job, folder: Path) -> machines.Outcome:
+        async def run(self, job: Job, folder: Path) -> Outcome:
             folder.mkdir(parents=True)
             (folder / "console.log").touch()
             raise error

@@ -9,7 +9,7 @@ random reads one at a time, grows beside T-apps with 128 requests each.
 import tempfile
 from pathlib import Path
 
-from triagelab.simulator import Simulator
+from triagelab.fit.simulator import Simulator
 
 #: As measured on a real device with `none`, as a ratio to alone (docs/modeldisk.md names the
 #: study). With 4 KiB reads it says only that the P99 stays below 0.21 ms, 2.7 times that.

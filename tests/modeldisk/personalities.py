@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import drives, fitting
-from triagelab.simulator import Simulator
+from triagelab.ask import drives
+from triagelab.fit import fitting
+from triagelab.fit.simulator import Simulator
 
 
 def _lines(drive: drives.Drive, compared: list[fitting.Compared]) -> Iterator[str]:

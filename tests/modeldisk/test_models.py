@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from triagelab.simulator import Simulator
+from triagelab.fit.simulator import Simulator
 
 from tests.modeldisk.calibration import STUDY, p99_alone, p99_beside
 

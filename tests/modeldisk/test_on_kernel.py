@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from triagelab import kernels, machines, modules, verify
+from triagelab.check import verify
+from triagelab.plan.machine import Job, Outcome
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.
@@ -49,19 +52,19 @@ class Guest:
     folder: Path
 
 
-def run(guests: Iterable[Guest]) -> list[machines.Outcome]:
+def run(guests: Iterable[Guest]) -> list[Outcome]:
     """Run the jobs, side by side as far as their machine allows; return the results."""
-    prepared: list[tuple[Guest, machines.Qemu, machines.Job]] = []
+    prepared: list[tuple[Guest, machines.Qemu, Job]] = []
     for guest in guests:
         kernel = kernels.find(guest.series)
         built = (modules.build(kernel) / "modeldisk.ko",)
         machine = machines.make(guest.place.machine, kernel, guest.place.cpus)
-        prepared.append((guest, machine, machines.Job(guest.files, built, time_limit_s=LIMIT_S)))
+        prepared.append((guest, machine, Job(guest.files, built, time_limit_s=LIMIT_S)))
 
-    async def all_of_them() -> list[machines.Outcome]:
+    async def all_of_them() -> list[Outcome]:
         free = asyncio.Semaphore(min((machine.at_once for _, machine, _ in prepared), default=1))
 
-        async def one(guest: Guest, machine: machines.Qemu, job: machines.Job) -> machines.Outcome:
+        async def one(guest: Guest, machine: machines.Qemu, job: Job) -> Outcome:
             async with free:
                 return await machine.run(job, guest.folder)
 
@@ -75,7 +78,7 @@ def run(guests: Iterable[Guest]) -> list[machines.Outcome]:
 @pytest.fixture(scope="session")
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[Case, tuple[machines.Outcome, Path]]:
+) -> dict[Case, tuple[Outcome, Path]]:
     """Run every selected case; return each result, and the folder with its log."""
     selected: dict[Case, Guest] = {}
     for item in request.session.items:
@@ -88,7 +91,7 @@ def outcomes(
             }
             folder = tmp_path_factory.mktemp("guest")
             selected[case] = Guest(files, case.place, case.series, folder)
-    ended: list[tuple[Case, machines.Outcome]] = []
+    ended: list[tuple[Case, Outcome]] = []
     for machine in ("sim", "vm"):
         guests = {c: g for c, g in selected.items() if g.place.machine == machine}
         ended += zip(guests, run(guests.values()), strict=True)
@@ -96,7 +99,7 @@ def outcomes(
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)
-def test_property(case: Case, outcomes: dict[Case, tuple[machines.Outcome, Path]]) -> None:
+def test_property(case: Case, outcomes: dict[Case, tuple[Outcome, Path]]) -> None:
     outcome, folder = outcomes[case]
     assert outcome.status == 0, (folder / "out/log").read_text()
 

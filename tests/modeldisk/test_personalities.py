@@ -9,8 +9,9 @@ fails, and so does one that is listed and no longer missed.
 from collections.abc import Mapping
 
 import pytest
-from triagelab import devices, drives, fitting
-from triagelab.simulator import Simulator
+from triagelab.ask import devices, drives
+from triagelab.fit import fitting
+from triagelab.fit.simulator import Simulator
 
 
 @pytest.fixture(scope="session")

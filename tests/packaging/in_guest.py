@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from triagelab import tools
+from triagelab.base import tools
 
 from tests.packaging.system import make, of_next_version
 

@@ -7,7 +7,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from triagelab.version import version
+from triagelab.base.version import version
 
 from tests.packaging.system import UNIT, WANTED, make
 from triagectl import PYTHON

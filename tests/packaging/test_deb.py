@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, tools
-from triagelab.version import version
+from triagelab.base import tools
+from triagelab.base.version import version
+from triagelab.provision import kernels
 
 from tests.packaging.system import (
     NEXT,

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, tools
+from triagelab.base import tools
+from triagelab.provision import kernels
 
 from tests.packaging.system import PACKAGING, ROOT, make
 

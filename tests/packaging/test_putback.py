@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules, tools
+from triagelab.base import tools
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.packaging.system import PACKAGING, System
 
@@ -95,7 +98,7 @@ def test_a_kernel_gives_back_what_it_gave(tmp_path: Path) -> None:
         ls /sys/module > out/modules
     """
     files: dict[str, Path | str] = {"run": script, "put-back": PUT_BACK}
-    job = machines.Job(files, modules=(module,))
+    job = Job(files, modules=(module,))
     outcome = asyncio.run(machines.make("sim", kernel).run(job, tmp_path))
     assert outcome.status == 0, (tmp_path / "console.log").read_text()
     left = {path.name: path.read_text() for path in outcome.folder.iterdir() if path.is_file()}

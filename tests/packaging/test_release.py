@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from triagelab.version import version
+from triagelab.base.version import version
 
 from tests.packaging.system import PACKAGING, ROOT, copied
 from tests.product.product import triage

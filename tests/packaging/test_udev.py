@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from triagelab import tools
+from triagelab.base import tools
 
 from tests.packaging.system import PACKAGING, System
 

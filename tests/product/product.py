@@ -7,7 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from triagelab import kernels, machines
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels
+from triagelab.run import machines
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -61,7 +63,7 @@ def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Pat
         "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
         f"build/{kernel.release}/{module.name}": module,
     }
-    outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files), folder))
+    outcome = asyncio.run(machines.make("sim", kernel).run(Job(files), folder))
     assert outcome.status == 0, (folder / "console.log").read_text()
     return outcome.folder
 

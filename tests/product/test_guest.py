@@ -5,15 +5,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, machines, modules
+from triagelab.plan.machine import GuestError, Job, Outcome
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.product.product import qemus
 
 
-def boot(script: str, folder: Path, limit_s: float = 120.0) -> machines.Outcome:
+def boot(script: str, folder: Path, limit_s: float = 120.0) -> Outcome:
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     ours = tuple(sorted(modules.build(kernel).glob("*.ko")))
-    job = machines.Job({"run": f"#!/bin/sh\n{script}\n"}, ours, time_limit_s=limit_s)
+    job = Job({"run": f"#!/bin/sh\n{script}\n"}, ours, time_limit_s=limit_s)
     machine = machines.make("sim", kernel)
     return asyncio.run(machine.run(job, folder))
 
@@ -26,7 +28,7 @@ def test_what_the_job_leaves_comes_back_with_its_status(tmp_path: Path) -> None:
 
 
 def test_a_guest_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
-    with pytest.raises(machines.GuestError, match="stopped after 30 s"):
+    with pytest.raises(GuestError, match="stopped after 30 s"):
         boot("echo spinning; while :; do :; done", tmp_path, limit_s=30)
     assert "spinning" in (tmp_path / "console.log").read_text()
     assert not qemus(tmp_path)
@@ -56,9 +58,9 @@ def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     machine = machines.make("sim", kernel)
     tell = "cd /proc && cat timer_list stat vmstat slabinfo interrupts buddyinfo > /job/out/all"
-    job = machines.Job({"run": f"#!/bin/sh\n{tell}\n"})
+    job = Job({"run": f"#!/bin/sh\n{tell}\n"})
 
-    async def saved_here(_: machines.Qemu, job: machines.Job, folder: Path) -> Path:
+    async def saved_here(_: machines.Qemu, job: Job, folder: Path) -> Path:
         await machine.save(job, folder, folder / "state")
         return folder / "state"
 

@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-from triagelab import kernels
+from triagelab.provision import kernels
 
 from tests.product.product import triage
 

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from triagelab import kernels, modules
+from triagelab.base import sources
+from triagelab.provision import kernels, modules
 
 from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 
@@ -50,7 +51,7 @@ def test_command(command: str, copy: Path) -> None:
 def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
     (report,) = (copy / "results").glob("mixed-priority-*/report.html")
     text = report.read_text()
-    for scheduler in (*modules.KERNELS_OWN, *modules.own_schedulers()):
+    for scheduler in (*sources.KERNELS_OWN, *sources.own_schedulers()):
         assert scheduler in text
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import kernels, modules, rundir, tools
+from triagelab.base import files, tools
+from triagelab.base.version import version
 from triagelab.commands import places
-from triagelab.version import version
+from triagelab.provision import kernels, modules
 
 from tests.product.product import ROOT, SMALL, qemus, triage
 
@@ -249,7 +250,7 @@ def test_real_time_runs_measure_the_same_things_but_instructions(tmp_path: Path,
 
 
 def test_real_time_runs_do_not_disturb_each_other(tmp_path: Path, job: Path) -> None:
-    with rundir.exclusive(places.REAL_TIME_LOCK, "the tests' computer is measuring"):
+    with files.exclusive(places.REAL_TIME_LOCK, "the tests' computer is measuring"):
         done = triage("run", job, "--device", "null", "--machine", "vm", "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "another triage is measuring in real time" in done.stderr

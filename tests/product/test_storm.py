@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import kernels
+from triagelab.provision import kernels
 
 from tests.kernel import bugs
 from tests.product.product import ROOT, qemus, triage

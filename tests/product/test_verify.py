@@ -9,7 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from triagelab import kernels, modules
+from triagelab.base import sources
+from triagelab.provision import kernels, modules
 
 from tests.product.product import ROOT, qemus, triage
 
@@ -28,7 +29,7 @@ def test_a_scheduler_that_passes(tmp_path: Path) -> None:
 def test_a_module_somebody_built_that_fails(tmp_path: Path) -> None:
     """Make a scheduler that this repository lacks: kernel/prio-basic under another name."""
     source = tmp_path / "kernel"
-    shutil.copytree(modules.SOURCE, source)
+    shutil.copytree(sources.MODULES, source)
     folder = source / "foreign"
     (source / "prio-basic").rename(folder)
     for path in (folder / "Kbuild", folder / "prio-basic.c"):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from triagelab import modules, tools
+from triagelab.base import sources, tools
 
 MODEL = Path(__file__).with_name("core.pml")
-KERNEL = modules.SOURCE / "triage"
+KERNEL = sources.MODULES / "triage"
 SPIN = tools.Tool("spin", "spin")
 #: Each takes at most a few million states; core.pml explains the names.
 SCENARIOS = {

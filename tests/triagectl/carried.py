@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from triagelab import tools
+from triagelab.base import tools
 
 PACKAGE = Path(__file__).resolve().parents[2] / "triagectl"
 #: Prints the files of all modules that the command may come to need.

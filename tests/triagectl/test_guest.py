@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triagelab import devices, kernels, machines, modules
+from triagelab.ask import devices
+from triagelab.plan.machine import Job
+from triagelab.provision import kernels, modules
+from triagelab.run import machines
 
 from tests.triagectl import carried
 
@@ -37,7 +40,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     ours = tuple(sorted(modules.build(kernel).glob("*.ko")))
     files: dict[str, Path | str] = {**carried.files(scratch), "run": SCRIPT}
-    outcome = asyncio.run(machines.make("sim", kernel).run(machines.Job(files, ours), folder))
+    outcome = asyncio.run(machines.make("sim", kernel).run(Job(files, ours), folder))
     assert outcome.status == 0, (folder / "console.log").read_text()[-3000:]
     return outcome.folder
 

@@ -3,8 +3,8 @@
 
 import argparse
 
-from triagelab import kernels, modules
 from triagelab.commands import options
+from triagelab.provision import kernels, modules
 
 
 def add(commands: options.Commands) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from triagelab import drives, fioresults, fitchart, fitting
+from triagelab.ask import drives
+from triagelab.base.errors import RequestError
 from triagelab.commands import options, run, telling
-from triagelab.errors import RequestError
-from triagelab.simulator import Simulator
+from triagelab.fit import fioresults, fitchart, fitting
+from triagelab.fit.simulator import Simulator
 
 
 def add(commands: options.Commands) -> None:

@@ -5,8 +5,10 @@ import argparse
 
 from rich.table import Table
 
-from triagelab import devices, drives, experiments, kernels, modules
+from triagelab.ask import devices, drives, experiments
+from triagelab.base import sources
 from triagelab.commands import options, telling
+from triagelab.provision import kernels
 
 
 def add(commands: options.Commands) -> None:
@@ -25,8 +27,8 @@ def _list(given: argparse.Namespace) -> int:
     if given.what == "drives":
         return _list_drives()
     rows = [("experiment", name, experiments.title(name)) for name in experiments.names()]
-    rows += [("scheduler", name, "the kernel's own") for name in modules.KERNELS_OWN]
-    rows += [("scheduler", name, f"kernel/{name}") for name in modules.own_schedulers()]
+    rows += [("scheduler", name, "the kernel's own") for name in sources.KERNELS_OWN]
+    rows += [("scheduler", name, f"kernel/{name}") for name in sources.own_schedulers()]
     rows += [("device", name, devices.describe(name)) for name in devices.names()]
     rows += [("kernel", name, about) for name, about in kernels.listing()]
     table = Table("kind", "name", "what", box=None, pad_edge=False)

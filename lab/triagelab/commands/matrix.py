@@ -9,10 +9,13 @@ from typing import Any
 
 from rich.table import Table
 
-from triagelab import execute, kernels, modules, rundir, tools, verify
+from triagelab.base import files, sources, tools
+from triagelab.base.errors import LabError, unknown
+from triagelab.check import verify
 from triagelab.commands import options, telling
 from triagelab.commands.verify import built_for, checks_named, record_of
-from triagelab.errors import LabError, unknown
+from triagelab.provision import kernels, modules
+from triagelab.run import execute, rundir
 
 
 def add(commands: options.Commands) -> None:
@@ -39,7 +42,7 @@ def add(commands: options.Commands) -> None:
 
 
 def _matrix(given: argparse.Namespace) -> int:
-    known = modules.own_schedulers()
+    known = sources.own_schedulers()
     if given.scheduler not in known:
         raise unknown("scheduler", given.scheduler, known)
     chosen = checks_named(given.check)
@@ -63,7 +66,7 @@ def _matrix(given: argparse.Namespace) -> int:
             "result": "fail" if failed else "pass",
             "kernels": rows,
         }
-        execute.write_json(out / "matrix.json", record)
+        files.write_json(out / "matrix.json", record)
     if given.json:
         sys.stdout.write((out / "matrix.json").read_text())
     else:

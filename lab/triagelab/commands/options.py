@@ -6,8 +6,9 @@ import glob
 from pathlib import Path
 from typing import TypeAlias
 
-from triagelab import execute, kernels, rundir
-from triagelab.errors import RequestError, unknown
+from triagelab.base.errors import RequestError, unknown
+from triagelab.provision import kernels
+from triagelab.run import execute, rundir
 
 #: The parser that a command adds itself to.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -53,7 +54,7 @@ def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
     """Return the executor for the runs; import Dask only if it is used."""
     if given.dask is None or machine != "sim":
         return execute.here
-    from triagelab import cluster
+    from triagelab.run import cluster
 
     return cluster.executor(given.dask)
 

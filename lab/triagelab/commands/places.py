@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import disks, host, putback, rundir, tools
+from triagelab.base import files, tools
+from triagelab.base.errors import RequestError
 from triagelab.commands import telling
-from triagelab.errors import RequestError
+from triagelab.run import disks, host, putback
 
 #: Held while an experiment measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
@@ -29,7 +30,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
     def tell() -> None:
         telling.output.print(f"{busy}; waiting for it", style="yellow", soft_wrap=True)
 
-    with rundir.exclusive(
+    with files.exclusive(
         REAL_TIME_LOCK,
         f"{busy}; wait for it, or use --machine sim",
         tell if waits else None,

@@ -7,9 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from triagelab import measured, report, studyreport
+from triagelab.base.errors import RequestError
 from triagelab.commands import options, telling
-from triagelab.errors import RequestError
+from triagelab.judge import measured
+from triagelab.report import report, studyreport
 
 
 def add(commands: options.Commands) -> None:

@@ -4,26 +4,17 @@
 import argparse
 import functools
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from triagelab import (
-    applications,
-    devices,
-    experiments,
-    guest,
-    host,
-    kernels,
-    machines,
-    modules,
-    plan,
-    settings,
-    tools,
-)
+from triagelab.ask import devices, experiments
+from triagelab.base import settings, sources, tools
+from triagelab.base.errors import RequestError, unknown
 from triagelab.commands import telling
-from triagelab.errors import RequestError, unknown
+from triagelab.plan import plan
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import host, image, machines
 
 
 def prepare(
@@ -36,7 +27,7 @@ def prepare(
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
         raise RequestError(f"--repeats {repeats}: expected 1 or more")
-    extra = {modules.scheduler_of(path): path.absolute() for path in given.module}
+    extra = {sources.scheduler_of(path): path.absolute() for path in given.module}
     schedulers = schedulers_of(given.schedulers, experiment.schedulers, extra)
     changes = _settings(given, experiment, schedulers)
     if held:
@@ -82,9 +73,7 @@ def prepare(
         ],
         modules=available,
         seed=1,
-        image=applications.image(experiment.application, kernel)
-        if experiment.application
-        else None,
+        image=image.of(experiment.application, kernel) if experiment.application else None,
     )
     return setup, kernel.release
 
@@ -143,9 +132,9 @@ def _built(
     kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
     """Return our modules that the request needs, built for `kernel`."""
-    files = {name: f"{name}-iosched.ko" for name in modules.own_schedulers() if name in schedulers}
+    files = {name: f"{name}-iosched.ko" for name in sources.own_schedulers() if name in schedulers}
     for driver in {device.module for device in on if device.module}:
-        if (modules.SOURCE / driver).is_dir():
+        if (sources.MODULES / driver).is_dir():
             files[driver] = f"{driver}.ko"
     if not files:
         return {}
@@ -171,7 +160,7 @@ def schedulers_of(
         if text
         else (*default, *(name for name in extra if name not in default))
     )
-    known = [*modules.KERNELS_OWN, *modules.own_schedulers(), *extra]
+    known = [*sources.KERNELS_OWN, *sources.own_schedulers(), *extra]
     for name in chosen:
         if name not in known:
             raise unknown("scheduler", name, known)
@@ -180,50 +169,22 @@ def schedulers_of(
 
 def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
     """Parse --vary: values by name, numbers as int."""
-    vary: dict[str, tuple[settings.Value, ...]] = {}
-    for pair in pairs:
-        name, _, values = pair.partition("=")
-        texts = values.split(",")
-        if not all(texts):
-            raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
-        if settings.plain(name) in vary:
-            raise RequestError(
-                f"--vary {pair}: {name} is varied twice; give all its values at once, "
-                f"as in --vary {name}=A,B"
-            )
-        for text in texts:
-            _require_one_reading(f"--vary {pair}", text)
-        numbered = (int(text) if settings.is_number(text) else text for text in texts)
-        vary[settings.plain(name)] = tuple(dict.fromkeys(numbered))
-    return vary
+    return settings.by_name(map(_values, pairs))
 
 
-def _require_one_reading(where: str, text: str) -> None:
-    """Raise RequestError for a number that a kernel and fio do not read alike."""
-    if re.fullmatch(r"0[0-9]+", text):
-        raise RequestError(
-            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
-            f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
-        )
+def _values(pair: str) -> tuple[str, str, tuple[settings.Value, ...]]:
+    name, _, given = pair.partition("=")
+    texts = given.split(",")
+    if not all(texts):
+        raise RequestError(f"--vary {pair}: expected NAME=VALUE,VALUE…")
+    return f"--vary {pair}", name, settings.values(f"--vary {pair}", texts)
 
 
 def _settings(
     given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
 ) -> dict[str, settings.Value]:
     """Parse --set and --cpus; check that they and --vary name only chosen schedulers."""
-    changes: dict[str, settings.Value] = {}
-    for pair in given.set:
-        key, equals, value = pair.partition("=")
-        name = settings.plain(key)
-        if not equals or name.count(".") != 1:
-            raise RequestError(
-                f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N "
-                "or SCHEDULER.TUNABLE=VALUE"
-            )
-        if name in changes:
-            raise RequestError(f"--set {pair}: {name} is set twice; give it once")
-        _require_one_reading(f"--set {pair}", value)
-        changes[name] = value
+    changes = settings.by_name(map(_setting, given.set))
     if given.cpus is not None:
         changes[settings.CPUS] = given.cpus
     for name in experiment.vary:
@@ -231,8 +192,14 @@ def _settings(
             raise RequestError(
                 f"{', '.join(varied)}: the experiment varies it; use --vary {name}=…"
             )
-    for name in (*changes, *values_to_vary(given.vary)):
-        owner = settings.scheduler(name)
-        if owner is not None and owner not in schedulers:
-            raise unknown(f"scheduler in {name}", owner, schedulers)
+    settings.require_schedulers((*changes, *values_to_vary(given.vary)), schedulers)
     return changes
+
+
+def _setting(pair: str) -> tuple[str, str, settings.Value]:
+    name, equals, text = pair.partition("=")
+    if not equals or "." not in name:
+        raise RequestError(
+            f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE"
+        )
+    return f"--set {pair}", name, settings.value(f"--set {pair}", text)

@@ -5,9 +5,11 @@ import argparse
 import shlex
 from pathlib import Path
 
-from triagelab import execute, experiments, plan, rundir
+from triagelab.ask import experiments
+from triagelab.base.errors import LabError
 from triagelab.commands import options, places, report, request, telling
-from triagelab.errors import LabError
+from triagelab.plan import plan
+from triagelab.run import execute, rundir
 
 
 def add(commands: options.Commands) -> None:

@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from triagelab import execute, kernels, machines, rundir, storm, tools
+from triagelab.base import files, tools
+from triagelab.base.errors import RequestError
+from triagelab.check import storm
 from triagelab.commands import options, telling
 from triagelab.commands import verify as verifying
-from triagelab.errors import RequestError
+from triagelab.provision import kernels
+from triagelab.run import execute, machines, rundir
 
 _SEEDS = 50
 _LAST_TOLD = 24
@@ -106,7 +109,7 @@ def _carry_out(
         "storms": [result.record() for result in results],
         "failed": [result.record() for result in failed],
     }
-    execute.write_json(out / "storm.json", record)
+    files.write_json(out / "storm.json", record)
     if given.json:
         sys.stdout.write((out / "storm.json").read_text())
     else:

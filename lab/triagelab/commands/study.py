@@ -6,9 +6,12 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triagelab import execute, host, plan, rundir, samples, study, studyreport
+from triagelab.ask import study
+from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import options, places, report, request, telling
-from triagelab.errors import LabError, RequestError
+from triagelab.plan import plan
+from triagelab.report import studyreport
+from triagelab.run import execute, host, records, rundir
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def _to_take_over(
 ) -> dict[str, plan.Setup]:
     """Return the measures of the quick study if the full one is to continue in its `out`."""
     record = out / studyreport.RECORD
-    if not record.exists() or samples.read_json(record)["quick"] == given.quick:
+    if not record.exists() or records.read_json(record)["quick"] == given.quick:
         return {}
     if given.quick:
         raise RequestError(f"{out} has the whole study: go on with it without --quick")
@@ -140,7 +143,7 @@ def _measure_study(
     except (execute.StoppedError, KeyboardInterrupt):
         return telling.tell_interrupted(_resume_study(given, out))
     for name, runs in planned.items():
-        if any(execute.is_done(out / name / "runs" / run.id) for run in runs):
+        if any(records.is_done(out / name / "runs" / run.id) for run in runs):
             rundir.conclude(runs, out / name)
     failed = [result for result in results if result.reason]
     telling.tell_failed(failed)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from triagelab import execute
+from triagelab.run import execute
 
 INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 

@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from triagelab import execute, guest, kernels, modules, rundir, tools, verify
+from triagelab.base import files, sources, tools
+from triagelab.base.errors import RequestError, unknown
+from triagelab.check import verify
 from triagelab.commands import options, telling
-from triagelab.errors import RequestError, unknown
+from triagelab.provision import guest, kernels, modules
+from triagelab.run import execute, rundir
 
 
 def add(commands: options.Commands) -> None:
@@ -59,8 +62,8 @@ def prepared(
     kernel = kernels.find(name)
     if given.module:
         modules.require_built_for(given.module, kernel)
-    elif given.scheduler in modules.KERNELS_OWN:
-        needed = modules.KERNELS_OWN[given.scheduler]
+    elif given.scheduler in sources.KERNELS_OWN:
+        needed = sources.KERNELS_OWN[given.scheduler]
         if needed and not guest.has_module(kernel, needed):
             raise RequestError(f"kernel {kernel.release} has no scheduler {given.scheduler}")
     return kernel, tuple(built_for(kernel, available, with_yield_points))
@@ -87,11 +90,11 @@ def built_for(
 def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
     """Return the user's module, if any; raise an error if the scheduler is not known."""
     if module is None:
-        known = [*modules.KERNELS_OWN, *modules.own_schedulers()]
+        known = [*sources.KERNELS_OWN, *sources.own_schedulers()]
         if name not in known:
             raise unknown("scheduler", name, known)
         return []
-    held = modules.scheduler_of(module)
+    held = sources.scheduler_of(module)
     if held != name:
         raise RequestError(f"{module} holds the scheduler {held}, not {name}")
     return [module.absolute()]
@@ -119,7 +122,7 @@ def _carry_out_checks(
     except execute.StoppedError:
         telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
         return telling.INTERRUPTED
-    execute.write_json(out / "verify.json", record)
+    files.write_json(out / "verify.json", record)
     if given.json:
         sys.stdout.write((out / "verify.json").read_text())
     else:

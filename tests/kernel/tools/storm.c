@@ -5,7 +5,7 @@
  *
  *	storm DEVICE SCHEDULER < PLAN
  *
- * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/storm.py makes it):
+ * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
  *	load ms=N tags=N [slow=N]	ends after N ms; with so many scheduler tags (0: as they
  *					are); waits may take slow times as long

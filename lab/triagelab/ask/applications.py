@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real applications to protect: distribution packages in a file system on the device.
+
+applications/NAME/application.toml names the packages and files that an application needs.
+Two scripts run in a guest, in a file system that contains these files:
+
+make      once; the file system that it leaves is the image
+run up    in each run, before the measurement
+run run   the measurement: prints `end in s,latency in µs` for each operation
+"""
+
+import re
+from dataclasses import dataclass
+
+from triagelab.base import sources, tomlfile
+from triagelab.base.errors import RequestError, unknown
+
+FOLDER = sources.ROOT / "applications"
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application with latency-sensitive operations, the protected job of an experiment.
+
+    packages   distribution packages that contain it
+    files      needed files, or folders with everything in them
+    image_mb   size of its file system, at the start of the device
+    memory_mb  memory of a guest that runs it
+    """
+
+    name: str
+    what: str
+    packages: tuple[str, ...]
+    files: tuple[str, ...]
+    image_mb: int
+    memory_mb: int
+
+    def script(self, name: str) -> str:
+        """Return the text of one of its two scripts."""
+        path = FOLDER / self.name / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise RequestError(f"{path} is not in UTF-8: {error}") from error
+
+    def uses(self, name: str) -> bool:
+        """Return True if its script `run` contains ${`name`}."""
+        return re.search(rf"\$\{{{name}\b", self.script("run")) is not None
+
+
+def names() -> list[str]:
+    """Return the names of all applications."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/application.toml"))
+
+
+def find(name: str) -> Application:
+    """Return the application called `name`."""
+    if name not in names():
+        raise unknown("application", name, names())
+    keys = {
+        "what": tomlfile.text,
+        "packages": tomlfile.list_of(tomlfile.text),
+        "files": tomlfile.list_of(tomlfile.text),
+        "image_mb": tomlfile.count,
+        "memory_mb": tomlfile.count,
+    }
+    given = tomlfile.read(FOLDER / name / "application.toml", required=keys, optional={})
+    lists = {key: tuple(given[key]) for key in ("packages", "files")}
+    return Application(**{"name": name, **given, **lists})

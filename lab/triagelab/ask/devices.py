@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Devices to schedule for, and how a guest sets one up.
+
+Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in it. A drive of
+drives/ is a modeldisk with the settings of its file.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triagelab.ask import drives
+from triagelab.base.errors import RequestError, unknown
+from triagelab.base.settings import is_number
+from triagelab.base.sources import MODULES
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The values that a setting may have."""
+
+    lowest: int
+    highest: int
+    power_of_2: bool = False
+
+    def allow(self, text: str) -> bool:
+        """Return whether `text` is such a number."""
+        if not is_number(text) or not self.lowest <= int(text) <= self.highest:
+            return False
+        return not self.power_of_2 or int(text).bit_count() == 1
+
+    def __str__(self) -> str:
+        kind = "power of 2" if self.power_of_2 else "whole number"
+        return f"a {kind} from {self.lowest} to {self.highest}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a device that can be busy, with its counters and its number of places.
+
+    busy    counters of ns, which add up
+    places  the counter that says how many of it there are; None: one
+    """
+
+    busy: tuple[str, ...]
+    places: str | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device with its settings, or several that are alike.
+
+    blocks          the block devices' names in the guest
+    module          the kernel module that it comes from; None: it is there, and is what it is
+    group           the module's folder in configfs
+    settings        what is written there, in order
+    slow            what is written for the last of several in place of these
+    capacity_iops   requests a second they can complete at most, where that is one number
+    parts           what the device says of itself, by part
+    scheduler_tags  nr_requests for schedulers, None: Linux's own choice
+    """
+
+    name: str
+    description: str
+    blocks: tuple[str, ...]
+    module: str | None
+    group: str | None
+    settings: Mapping[str, str]
+    capacity_iops: float | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    scheduler_tags: int | None = None
+    slow: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def device_up(self) -> str:
+        """The shell function `device_up`: sets up all devices, records the first's settings."""
+        if self.module is None:
+            return "device_up() { :; }"
+        folders = [f"/sys/kernel/config/{self.group}/{block}" for block in self.blocks]
+        arguments = " nr_devices=0" if self.module == "null_blk" else ""
+        return "\n".join(
+            [
+                "device_up() {",
+                f"\tmodprobe {self.module}{arguments} &&",
+                *(line for folder in folders[:-1] for line in self._one_up(folder, {})),
+                *self._one_up(folders[-1], self.slow),
+                f"\t(cd {folders[0]} && grep . *) 2> /dev/null | sed 's/:/=/' > out/device",
+                "}",
+            ]
+        )
+
+    def _one_up(self, folder: str, changes: Mapping[str, str]) -> list[str]:
+        wanted = {**self.settings, **changes}
+        settings = [f"\techo {value} > {folder}/{key} &&" for key, value in wanted.items()]
+        return [f"\tmkdir {folder} &&", *settings, f"\techo 1 > {folder}/power &&"]
+
+
+_NULL_DEFAULTS = {
+    "size": "65536",
+    "submit_queues": "1",
+    "hw_queue_depth": "4",
+    "irqmode": "2",  # completions from a timer
+    "completion_nsec": "400000",
+    "memory_backed": "0",
+    # Service time does not depend on size here, so a merged request would be a free one.
+    "max_sectors": "256",
+}
+_NULL_BOUNDS = {
+    "size": Bounds(1, 16_777_216),
+    "submit_queues": Bounds(1, 64),
+    "hw_queue_depth": Bounds(1, 1024),
+    "irqmode": Bounds(0, 2),
+    "completion_nsec": Bounds(1000, 1_000_000_000),
+    "memory_backed": Bounds(0, 1),
+    "max_sectors": Bounds(8, 2048),
+}
+# The number of devices, all alike, each with the scheduler under test.
+_COUNT = "device.count"
+_COUNT_BOUNDS = Bounds(1, 8)
+# A parameter of the last of them alone.
+_SLOW = "slow."
+# nr_requests, for all schedulers but `none`; it is no setting of the device itself.
+_SCHEDULER_TAGS = "device.scheduler_tags"
+_SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
+# Linux would give a scheduler twice the depth, and a queue of 8 holds nothing to decide on.
+_NULL_SCHEDULER_TAGS = 256
+
+_FLASH_PARTS = {
+    "dies": Part(("die_read_ns", "die_program_ns", "die_copy_ns"), "dies"),
+    "bus": Part(("bus_busy_ns",)),
+    "controller": Part(("ctrl_busy_ns",)),
+}
+_HDD_PARTS = {"arm": Part(("seek_ns", "rotation_ns", "transfer_ns"))}
+
+_DESCRIPTIONS = {
+    "flash": "modeldisk: a TLC NVMe drive at a fifth of its throughput",
+    "fast-flash": "modeldisk: low-latency flash, about 10 µs a read",
+    "hdd": "modeldisk: a hard disk of 7200 revolutions a minute",
+    "null": "null_blk: every request takes the same time, wherever it goes",
+}
+
+
+def names() -> list[str]:
+    """The devices there are, those fitted to measured drives last."""
+    return [*_DESCRIPTIONS, *drives.names()]
+
+
+def describe(name: str) -> str:
+    """One line that describes a device."""
+    if name in _DESCRIPTIONS:
+        return _DESCRIPTIONS[name]
+    drive = drives.find(name)
+    return f"modeldisk: {drive.product}, {drive.kind}"
+
+
+def find(name: str, changes: Mapping[str, str]) -> Device:
+    """The device called `name`, with settings changed as a user says: device.KEY, model.KEY."""
+    if "/" in name:
+        raise RequestError(f"{name}, a device of this computer, is for --machine host")
+    if name not in names():
+        raise unknown("device", name, names())
+    slow: dict[str, str] = {}
+    if name == "null":
+        bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
+    else:
+        bounds = modeldisk_bounds(name)
+        slow = {key: of for key, of in changes.items() if key.startswith(_SLOW)}
+        changes = {key: of for key, of in changes.items() if key not in slow}
+        own = {key.replace("model.", _SLOW): of for key, of in bounds.items() if "model." in key}
+        slow = _checked(name, own, slow)
+    bounds |= {_COUNT: _COUNT_BOUNDS, _SCHEDULER_TAGS: _SCHEDULER_TAGS_BOUNDS}
+    checked = _checked(name, bounds, changes)
+    tags = checked.pop(_SCHEDULER_TAGS.split(".", 1)[1], None)
+    device = _null(checked) if name == "null" else _modeldisk(name, checked, slow)
+    return device if tags is None else replace(device, scheduler_tags=int(tags))
+
+
+def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
+    """The changes by the names of their files, each known and within its bounds."""
+    for key, text in changes.items():
+        if key not in known:
+            raise unknown(f"setting of device {name}", key, known)
+        if not known[key].allow(text):
+            raise RequestError(f"{key}={text}: expected {known[key]}")
+    return {key.split(".", 1)[1]: text for key, text in changes.items()}
+
+
+def _null(changes: Mapping[str, str]) -> Device:
+    settings = _NULL_DEFAULTS | dict(changes)
+    count = int(settings.pop("count", "1"))
+    in_service = count * int(settings["submit_queues"]) * int(settings["hw_queue_depth"])
+    timed = settings["irqmode"] == "2"
+    return Device(
+        name="null",
+        description=describe("null") + (f"; {count} of these" if count > 1 else ""),
+        blocks=tuple(f"nullb{number}" for number in range(count)),
+        module="null_blk",
+        group="nullb",
+        settings=settings,
+        capacity_iops=in_service * 1e9 / int(settings["completion_nsec"]) if timed else None,
+        scheduler_tags=_NULL_SCHEDULER_TAGS,
+    )
+
+
+def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -> Device:
+    profile, own = _profile(name)
+    settings = {"profile": profile} | own | dict(changes)
+    count = int(settings.pop("count", "1"))
+    if slow and count == 1:
+        raise RequestError(
+            f"{', '.join(_SLOW + key for key in slow)}: sets the last of several devices, and "
+            "there is one; add device.count=N"
+        )
+    several = f"; {count} of these" + (", the last one slower" if slow else "")
+    return Device(
+        name=name,
+        description=describe(name) + (several if count > 1 else ""),
+        blocks=tuple(f"md{number}" for number in range(count)),
+        module="modeldisk",
+        group="modeldisk",
+        settings=settings,
+        # The guest keeps no separate counters for several devices.
+        parts={} if count > 1 else _HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
+        slow=slow,
+    )
+
+
+def _profile(name: str) -> tuple[str, dict[str, str]]:
+    """The driver's profile of a device, and the settings by which the device differs from it."""
+    if name in _DESCRIPTIONS:
+        return name, {}
+    drive = drives.find(name)
+    own = drive.settings | drive.parameters
+    return drive.profile, {key: str(value) for key, value in own.items()}
+
+
+def modeldisk_bounds(name: str) -> dict[str, Bounds]:
+    """The settings and parameters of a device, read where the driver itself has them."""
+    kind = "PARAM_HDD" if _profile(name)[0] == "hdd" else "PARAM_FLASH"
+    return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
+
+
+def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
+    text = (MODULES / "modeldisk" / header).read_text()
+    found = {}
+    for line in re.findall(r"^PARAM\((.*)\)$", text, re.M):
+        name, lowest, highest, flags = (word.strip() for word in line.split(","))
+        if kind in flags or "PARAM_ANY" in flags:
+            bounds = Bounds(_number(lowest), _number(highest), "PARAM_POWER_OF_2" in flags)
+            found[f"{prefix}.{name}"] = bounds
+    return found
+
+
+def _number(text: str) -> int:
+    """A number as those headers write it."""
+    if text == "U32_MAX":
+        return 0xFFFFFFFF
+    factor, _, shift = text.partition("<<")
+    return int(factor) << int(shift or 0)
+
+
+def was_set_to(device: Device, out: Path) -> dict[str, str]:
+    """Return the settings that a run's device reports, as far as they apply to it."""
+    if device.module is None:
+        return dict(device.settings)
+    if device.module == "modeldisk":
+        known = {"profile", *(key.split(".", 1)[1] for key in modeldisk_bounds(device.name))}
+    else:
+        known = set(device.settings)
+    lines = (out / "device").read_text().splitlines()
+    return {key: value for key, _, value in (line.partition("=") for line in lines) if key in known}

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Experiments: a question, a fio job file and the matrix to run it over."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from triagelab.ask import applications, fiofile
+from triagelab.ask.applications import Application
+from triagelab.base import metrics, settings, sources, tomlfile
+from triagelab.base.errors import RequestError, unknown
+from triagelab.base.metrics import Of
+from triagelab.base.settings import Value
+
+#: What a quick variant or a measure of the study may have in place of the experiment's own.
+CHANGES: Mapping[str, tomlfile.Check] = {
+    "schedulers": tomlfile.some_of(tomlfile.text),
+    "repeats": tomlfile.count,
+    "vary": tomlfile.table_of(tomlfile.some_of(tomlfile.setting)),
+}
+
+FOLDER = sources.ROOT / "experiments"
+
+Case = Mapping[str, Value]
+Point = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question with its matrix.
+
+    protected   the latency-sensitive job, if it is known which
+    background  the jobs it is protected from
+    application what runs beside the job file's jobs, is protected, and ends them when it ends
+    deadlines   job -> µs that none of its requests should take
+    judged_by   the metrics of whole runs that answer the question, where a job's do not
+    fixed       what is set at every point: settings by name
+    vary        the matrix: a varied name -> each of its values -> the settings then, and the
+                values of ${name} in the job file
+    """
+
+    name: str
+    title: str
+    question: str
+    workload: fiofile.FioFile
+    protected: str | None = None
+    background: tuple[str, ...] = ()
+    application: Application | None = None
+    deadlines: Mapping[str, int] = field(default_factory=dict)
+    judged_by: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    machine: str = "sim"
+    device: str = "flash"
+    repeats: int = 5
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    vary: Mapping[str, Mapping[Value, Case]] = field(default_factory=dict)
+
+    @property
+    def points(self) -> list[Point]:
+        """Every point of the matrix; a single empty one if nothing is varied."""
+        combinations = itertools.product(*self.vary.values())
+        return [dict(zip(self.vary, values, strict=True)) for values in combinations]
+
+    def set_by(self, name: str) -> set[str]:
+        """The names that a varied name sets at any of its values."""
+        return {key for case in self.vary[name].values() for key in case}
+
+    def values_at(self, point: Point) -> dict[str, Value]:
+        """Everything that is set at a point of the matrix."""
+        values = dict(self.fixed)
+        for name, value in point.items():
+            values |= self.vary[name][value]
+        return values
+
+    def on_hardware(self) -> tuple[Self, list[str]]:
+        """Return the experiment without modelled devices' and machines' settings, and those.
+
+        A variation of such settings alone is dropped.
+        """
+        names = set(self.fixed).union(*map(self.set_by, self.vary))
+        left_out = sorted(filter(settings.is_virtual, names))
+        vary = {
+            name: {value: _real(case) for value, case in cases.items()}
+            for name, cases in self.vary.items()
+            if name != settings.DEVICE and not all(map(settings.is_virtual, self.set_by(name)))
+        }
+        return replace(self, fixed=_real(self.fixed), vary=vary), left_out
+
+    def on(self, device: str) -> Self:
+        """Return the experiment on one device, in place of its own or of those that it varies."""
+        if settings.DEVICE not in self.vary:
+            return replace(self, device=device)
+        case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
+        return replace(self, vary={**self.vary, settings.DEVICE: {device: case}})
+
+    def device_at(self, point: Point) -> str:
+        """The name of the device at a point of the matrix."""
+        return str(self.values_at(point).get(settings.DEVICE, self.device))
+
+    def workload_at(self, point: Point) -> fiofile.FioFile:
+        """The job file at a point of the matrix."""
+        return replace(self.workload, values=_texts(self.values_at(point)))
+
+    def jobs_at(self, point: Point) -> tuple[str, ...]:
+        """The names of the jobs at a point of the matrix, the application's first."""
+        own = (self.application.name,) if self.application else ()
+        return (*own, *dict.fromkeys(job.name for job in self.workload_at(point).jobs))
+
+    def application_at(self, point: Point) -> dict[str, str]:
+        """The variables of the application's script at a point of the matrix."""
+        if self.application is None:
+            return {}
+        values = _texts(self.values_at(point))
+        return {name: text for name, text in values.items() if self.application.uses(name)}
+
+
+def _real(case: Case) -> Case:
+    return {name: value for name, value in case.items() if not settings.is_virtual(name)}
+
+
+def _texts(values: Mapping[str, Value]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def all_schedulers() -> tuple[str, ...]:
+    """The kernel's own schedulers and ours."""
+    return (*sources.KERNELS_OWN, *sources.own_schedulers())
+
+
+def names() -> list[str]:
+    """The experiments that come with the lab."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))
+
+
+def find(
+    name: str,
+    vary: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
+    *,
+    quick: bool = False,
+) -> Experiment:
+    """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
+
+    `vary` has values to take in place of the experiment's, and more to vary. `quick` applies the
+    values under [quick] in the experiment's file.
+    """
+    if name.endswith(".fio") or "/" in name:
+        if quick:
+            raise RequestError(
+                f"{name} is a job file, which has no quick variant: leave out --quick"
+            )
+        return _of_job_file(Path(name), vary)
+    if name not in names():
+        raise unknown("experiment", name, names())
+    return _load(FOLDER / name, vary, quick)
+
+
+def title(name: str) -> str:
+    """An experiment's title, without looking at its workload."""
+    return str(_described(FOLDER / name / "experiment.toml")["title"])
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The content of an experiment's own file."""
+    required = {"title": tomlfile.text, "question": tomlfile.text}
+    optional = {
+        "protected": tomlfile.text,
+        "background": tomlfile.list_of(tomlfile.text),
+        "application": tomlfile.text,
+        "deadlines": tomlfile.table_of(tomlfile.count),
+        "judged_by": tomlfile.list_of(tomlfile.text),
+        "schedulers": tomlfile.some_of(tomlfile.text),
+        "machine": tomlfile.text,
+        "device": tomlfile.text,
+        "repeats": tomlfile.count,
+        "set": tomlfile.table_of(tomlfile.setting),
+        "vary": tomlfile.table_of(_values_or_cases),
+        "quick": tomlfile.keys({}, CHANGES),
+    }
+    return tomlfile.read(path, required, optional)
+
+
+def _values_or_cases(where: str, given: Any) -> None:
+    """Check a varied name: a list of values, or a table of cases; at least one."""
+    if given in ([], {}):
+        raise RequestError(f"{where} has no value; give it some, or remove it")
+    if isinstance(given, dict):
+        tomlfile.table_of(tomlfile.table_of(tomlfile.setting))(where, given)
+    else:
+        tomlfile.list_of(tomlfile.setting)(where, given)
+
+
+def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -> Experiment:
+    path = folder / "experiment.toml"
+    given = _described(path)
+    application = applications.find(given.pop("application")) if "application" in given else None
+    workload = fiofile.read(folder / "workload.fio")
+    fixed = _settings(f"{path}: set", given.pop("set", {}))
+    own = settings.by_name(
+        (where, name, _cases(where, name, of, fixed))
+        for name, of in given.pop("vary", {}).items()
+        for where in [f"{path}: vary.{name}"]
+    )
+    _require_used(path, fixed, own, workload, application)
+    less = given.pop("quick", None)
+    if quick and less is None:
+        raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
+    fewer = to_vary(f"{path}: quick", (less or {}).pop("vary", {}))
+    _varied(own, fewer, workload, application)  # wrong names and values, although it is not quick
+    if quick:
+        given, changes = given | less, fewer | dict(changes)
+    experiment = Experiment(
+        name=folder.name,
+        workload=workload,
+        fixed=fixed,
+        application=application,
+        vary=_varied(own, changes, workload, application),
+        **given
+        | {
+            "background": tuple(given.get("background", ())),
+            "judged_by": tuple(given.get("judged_by", ())),
+            "schedulers": tuple(given.get("schedulers", all_schedulers())),
+        },
+    )
+    _checked_jobs(experiment)
+    for metric in experiment.judged_by:
+        if metric not in (known := [of.name for of in metrics.of(Of.RUN, Of.JOBS)]):
+            raise unknown(f"metric of whole runs in {path}: judged_by,", metric, known)
+    # All jobs of the file, whether they take part at these points or not.
+    jobs = [section.name for section in workload.sections if section.name != fiofile.GLOBAL]
+    jobs += [application.name] if application else []
+    for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
+        if job not in jobs:
+            raise RequestError(
+                f"{path}: workload.fio has no job '{job}', it has: {', '.join(jobs)}"
+            )
+    return experiment
+
+
+def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
+    """A user's own workload: the job of highest I/O priority is the one to protect."""
+    if not path.is_file():
+        raise RequestError(f"no job file {path}")
+    workload = fiofile.read(path)
+    experiment = Experiment(
+        name=path.stem,
+        title=f"Workload {path.name}",
+        question=f"What does each scheduler make of {path.name}?",
+        workload=workload,
+        schedulers=all_schedulers(),
+        vary=_varied({}, changes, workload),
+    )
+    jobs = _checked_jobs(experiment)
+    protected = _most_urgent(experiment.workload_at(experiment.points[0]))
+    background = tuple(job for job in jobs if protected and job != protected)
+    return replace(experiment, protected=protected, background=background)
+
+
+def to_vary(where: str, given: Mapping[str, list[Value]]) -> dict[str, tuple[Value, ...]]:
+    """Check the values for varied names in a table `vary` of a file."""
+    vary = settings.by_name(
+        (place, name, settings.values(place, values))
+        for name, values in given.items()
+        for place in [f"{where}.vary.{name}"]
+    )
+    settings.require_schedulers(vary, all_schedulers())
+    return vary
+
+
+def _settings(where: str, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Check the settings of a table in a file; return them by short name."""
+    return settings.by_name(
+        (place, name, settings.value(place, value))
+        for name, value in given.items()
+        for place in [f"{where}.{name}"]
+    )
+
+
+def _listed(name: str, values: tuple[Value, ...]) -> dict[Value, Case]:
+    return {value: {name: value} for value in values}
+
+
+def _cases(
+    where: str,
+    name: str,
+    given: list[Value] | dict[str, dict[str, Value]],
+    fixed: Mapping[str, Value],
+) -> dict[Value, Case]:
+    """The values of something varied: a list of them, or a table of cases that have names.
+
+    A name in the job file that only some cases set, and `fixed` does not, is unset in the other
+    cases. A case of devices is called by the device's name.
+    """
+    if isinstance(given, list):
+        return _listed(settings.plain(name), settings.values(where, given))
+    own = {settings.DEVICE} & {name}
+    cases: dict[Value, dict[str, Value]] = {
+        settings.value(where, label): _settings(f"{where}.{label}", case)
+        | dict.fromkeys(own, label)
+        for label, case in given.items()
+    }
+    if not any(cases.values()):
+        raise RequestError(f"{where} sets nothing in any of its cases; remove it")
+    nothing = {
+        key: ""
+        for case in cases.values()
+        for key in case
+        if not settings.is_setting(key) and key not in fixed
+    }
+    return {label: nothing | case for label, case in cases.items()}
+
+
+def _require_used(
+    path: Path,
+    fixed: Mapping[str, Value],
+    vary: Mapping[str, Mapping[Value, Case]],
+    workload: fiofile.FioFile,
+    application: Application | None,
+) -> None:
+    """Raise RequestError for a name in an experiment's file that would have no effect."""
+    tables = [("set", set(fixed))]
+    tables += [(f"vary.{name}", set().union(*cases.values())) for name, cases in vary.items()]
+    for table, names in tables:
+        settings.require_schedulers(names, all_schedulers())
+        for name in sorted(names):
+            if not _is_used(name, workload, application):
+                raise unknown(f"name in {path}: {table},", name, [*workload.names, *_SETTINGS])
+    for varied, cases in vary.items():
+        if never := fixed.keys() & set.intersection(*map(set, cases.values())):
+            raise RequestError(
+                f"{path}: set.{min(never)} has no effect, because vary.{varied} sets it at every "
+                "point; remove one"
+            )
+
+
+#: The forms of settings' names, for messages.
+_SETTINGS = (settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE")
+
+
+def _is_used(name: str, workload: fiofile.FioFile, application: Application | None) -> bool:
+    """Return whether `name` is a setting, or one that the jobs or the application read."""
+    if settings.is_setting(name) or name in workload.names:
+        return True
+    return application is not None and application.uses(name)
+
+
+def _varied(
+    own: Mapping[str, Mapping[Value, Case]],
+    changes: Mapping[str, tuple[Value, ...]],
+    workload: fiofile.FioFile,
+    application: Application | None = None,
+) -> dict[str, Mapping[Value, Case]]:
+    """Return the matrix with a user's values in place of its own, and with the user's additions."""
+    varied = dict(own)
+    for name, values in changes.items():
+        cases = own.get(name, {})
+        if name == settings.DEVICE and cases:
+            varied[name] = {value: cases.get(value, {name: value}) for value in values}
+            continue
+        if any(set(case) != {name} for case in cases.values()):  # they have names
+            for value in values:
+                if value not in cases:
+                    raise unknown(f"value of {name}", str(value), map(str, cases))
+            varied[name] = {value: cases[value] for value in values}
+            continue
+        if name not in own and not _is_used(name, workload, application):
+            raise unknown("name to vary", name, [*own, *_SETTINGS])
+        varied[name] = _listed(name, values)
+    return varied
+
+
+def _checked_jobs(experiment: Experiment) -> list[str]:
+    """The jobs of all points, after fio has accepted the job file at each."""
+    files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
+    for file in files.values():
+        if file.jobs or not experiment.application:
+            file.check()
+    return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))
+
+
+def _most_urgent(workload: fiofile.FioFile) -> str | None:
+    """Return the job with the highest I/O priority, if it is the only one."""
+    ranked = sorted(workload.jobs, key=lambda job: job.urgency)
+    if len(ranked) > 1 and ranked[0].urgency < ranked[1].urgency:
+        return ranked[0].name
+    return None

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The settings of runs, by their names in --set, --vary and experiments.
+
+device.SETTING, model.PARAMETER   the device
+slow.PARAMETER                    the last of several devices, by which it differs from the others
+SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
+cpus                              the machine's virtual CPUs
+device                            which device, where an experiment varies it
+
+Any other name has no dot and is what ${name} stands for in a job file.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from triagelab.base.errors import RequestError, unknown
+
+Value = int | str
+T = TypeVar("T")
+
+CPUS = "cpus"
+DEVICE = "device"
+_MOST_CPUS = 64
+_OF_DEVICES = ("device", "model", "slow")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings by what they are for.
+
+    device    device.SETTING, model.PARAMETER or slow.PARAMETER -> value
+    tunables  scheduler -> tunable -> value
+    cpus      None: the machine's own choice
+    """
+
+    device: Mapping[str, str]
+    tunables: Mapping[str, Mapping[str, str]]
+    cpus: int | None
+
+
+def plain(name: str) -> str:
+    """The short form of a name."""
+    return name.removeprefix("iosched.")
+
+
+def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
+    """Return what users give for names, by short name, from triples (place, name, it).
+
+    RequestError, which tells the place, for a name that is given twice or has two dots.
+    """
+    found: dict[str, T] = {}
+    for where, name, it in given:
+        short = plain(name)
+        if short.count(".") > 1:
+            raise RequestError(f"{where}: a name has one dot at most, as in SCHEDULER.TUNABLE")
+        if short in found:
+            raise RequestError(f"{where}: {short} is given twice; give it once")
+        found[short] = it
+    return found
+
+
+def value(where: str, given: Value) -> Value:
+    """Return a user's value, a number as int; RequestError for a number of two readings."""
+    text = str(given)
+    if re.fullmatch(r"0[0-9]+", text):
+        raise RequestError(
+            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
+            f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
+        )
+    return int(text) if is_number(text) else given
+
+
+def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
+    """Return a user's values for a varied name, each once."""
+    return tuple(dict.fromkeys(value(where, each) for each in given))
+
+
+def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
+    """Raise RequestError for a tunable of a scheduler that is none of these."""
+    known = tuple(schedulers)
+    for name in names:
+        owner = scheduler(name)
+        if owner is not None and owner not in known:
+            raise unknown(f"scheduler in {name}", owner, known)
+
+
+def is_setting(name: str) -> bool:
+    """Return whether `name` is a setting, not a name in the job file."""
+    return name in (CPUS, DEVICE) or "." in name
+
+
+def is_virtual(name: str) -> bool:
+    """Return whether `name` is a setting of a modelled device or a virtual machine."""
+    return name == CPUS or name.partition(".")[0] in _OF_DEVICES
+
+
+def scheduler(name: str) -> str | None:
+    """The scheduler that `name` is a tunable of, if it is one's."""
+    first, dot, _ = name.partition(".")
+    return first if dot and first not in _OF_DEVICES else None
+
+
+def is_number(text: str) -> bool:
+    """Return whether `text` is a whole number that fits a setting: of 64 bits.
+
+    Reject a leading 0: a kernel reads such a number as octal, and fio as decimal.
+    """
+    return re.fullmatch(r"0|[1-9][0-9]*", text) is not None and len(text) <= len(str(2**64))
+
+
+def split(values: Mapping[str, Value]) -> Settings:
+    """Return settings by target and short name, without those for the job file.
+
+    A device's value `cpus` is the number of virtual CPUs.
+    """
+    cpus = _cpus(values[CPUS]) if CPUS in values else None
+    device: dict[str, str] = {}
+    tunables: dict[str, dict[str, str]] = {}
+    for name, value in values.items():
+        if (owner := scheduler(name)) is not None:
+            tunables.setdefault(owner, {})[name.partition(".")[2]] = str(value)
+        elif name not in (CPUS, DEVICE) and is_setting(name):
+            device[name] = _number_of_cpus(name, cpus) if value == CPUS else str(value)
+    return Settings(device, tunables, cpus)
+
+
+def _cpus(value: Value) -> int:
+    if not is_number(str(value)) or not 1 <= int(value) <= _MOST_CPUS:
+        raise RequestError(f"{CPUS}={value}: expected a whole number from 1 to {_MOST_CPUS}")
+    return int(value)
+
+
+def _number_of_cpus(name: str, cpus: int | None) -> str:
+    if cpus is None:
+        raise RequestError(f"{name}={CPUS}: how many they are is not said; add --{CPUS} N")
+    return str(cpus)

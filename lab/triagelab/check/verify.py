@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Verification of a scheduler: checks, each one a script, run in guests.
+
+The first lines of a check state its promise and its machines. A guest runs checks one after
+another; after a failure, the remaining checks run in a fresh guest.
+"""
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from triagelab.base import sources, tools
+from triagelab.plan.machine import BootError, GuestError, Job
+from triagelab.provision import kernels, programs
+from triagelab.provision.kernels import Kernel
+from triagelab.run import execute, machines
+
+#: The folder of the checks.
+CHECKS = sources.MODULES.parent / "tests/kernel"
+
+_SKIPPED = 77
+#: Seconds of the guest's time that one check may take; ours that a guest and its boot may, and
+#: what of that is not for its checks. The limit matters if a bug leaves preemption off for good: no
+#: program runs that could report it, and the kernel's own messages keep its watchdog quiet.
+_CHECK_LIMIT_S = 300
+_GUEST_LIMIT_S = 1800.0
+_GUEST_ALLOWANCE_S = 180.0
+_BOOT_LIMIT_S = 600.0
+#: A debug kernel keeps a shadow of all memory and a record of each piece of it.
+_MEMORY_MB = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """A machine for a check, with its number of CPUs.
+
+    since  the oldest series of kernels that boots there; empty: every one does
+    """
+
+    machine: str
+    cpus: int
+    since: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.machine}{self.cpus}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property of a scheduler: a script, its promise, and its machines."""
+
+    script: Path
+    guards: str
+    places: tuple[Place, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the script's name without its suffix."""
+        return self.script.stem
+
+
+def read(script: Path) -> Check:
+    """Read a check from the comment at the start of `script`."""
+    comment = re.match(r"#.*\n(?:#.*\n)*", script.read_text())
+    assert comment is not None, script
+    lines = [line.removeprefix("#").strip() for line in comment[0].splitlines()]
+    text = "\n".join(lines)
+    guards = re.search(r"^Guards: (.*?)(?:^(?:Needs|Machine):|\Z)", text, re.M | re.S)
+    found = re.findall(r"^Machine: (sim|vm) ?(\d*)(?:, since (\S+))?$", text, re.M)
+    return Check(
+        script,
+        " ".join(guards[1].split()) if guards else "",
+        tuple(Place(name, int(cpus or 1), since) for name, cpus, since in found),
+    )
+
+
+def checks(folder: Path = CHECKS) -> list[Check]:
+    """Return the checks in a folder, in order."""
+    return [read(script) for script in sorted(folder.glob("[0-9][0-9]-*.sh"))]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a check.
+
+    status   its exit status, None if the guest ended before the check did
+    log      its output, or the reason why there is none
+    seconds  of the guest's time
+    """
+
+    check: Check
+    place: Place
+    status: int | None
+    log: str
+    seconds: float = 0.0
+
+    @property
+    def state(self) -> str:
+        """Return `pass`, `skip` or `fail`."""
+        return {0: "pass", _SKIPPED: "skip"}.get(-1 if self.status is None else self.status, "fail")
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of a skip, or the last lines before a failure."""
+        lines = [line for line in self.log.splitlines() if line.strip()]
+        if self.state == "skip":
+            return next((line[6:] for line in lines if line.startswith("SKIP: ")), "")
+        return "\n".join(lines[-8:]) if self.state == "fail" else ""
+
+    @property
+    def measured(self) -> list[str]:
+        """Return the figures that the check reports beside its verdict."""
+        lead = "measured: "
+        return [line.removeprefix(lead) for line in self.log.splitlines() if line.startswith(lead)]
+
+    def record(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        return {
+            "check": self.check.name,
+            "guards": self.check.guards,
+            "machine": str(self.place),
+            "result": self.state,
+            "reason": self.reason,
+            "measured": self.measured,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass
+class Guest:
+    """Checks to run one after another, for one scheduler in one place."""
+
+    kernel: Kernel
+    scheduler: str
+    modules: tuple[Path, ...]
+    place: Place
+    checks: Sequence[Check]
+    folder: Path
+    results: list[Result] = field(default_factory=list)
+
+
+def guests(
+    kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
+) -> list[Guest]:
+    """Return guests for the checks in all places where the kernel boots.
+
+    For `sim` these are as many as can run side by side.
+    """
+    by_place: dict[Place, list[Check]] = defaultdict(list)
+    for check in chosen:
+        for place in check.places:
+            if kernels.version(kernel.release) < kernels.version(place.since):
+                continue
+            by_place[place].append(check)
+    made = []
+    for place, wanted in by_place.items():
+        parts = min(machines.cores(), len(wanted)) if place.machine == "sim" else 1
+        made += [
+            Guest(
+                kernel,
+                scheduler,
+                tuple(available),
+                place,
+                wanted[part::parts],
+                folder / f"{place}-{part}",
+            )
+            for part in range(parts)
+        ]
+    return made
+
+
+def run(
+    guests: Sequence[Guest], finished: Callable[[Result], None] = lambda result: None
+) -> list[Result]:
+    """Run the checks of all guests, and call `finished` with each; StoppedError on a stop."""
+    prepared = [(guest, _prepare(guest)) for guest in guests]
+
+    async def everything() -> None:
+        for place in sorted({guest.place for guest, _ in prepared}, key=str):
+            # No more CPUs than cores, as time is real; a guest with more CPUs runs alone.
+            free = asyncio.Semaphore(max(machines.cores() // place.cpus, 1))
+
+            async def one(
+                guest: Guest,
+                boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
+                free: asyncio.Semaphore = free,
+            ) -> None:
+                async with free:
+                    await _through(guest, boots, finished)
+
+            async with asyncio.TaskGroup() as group:
+                for guest, boots in prepared:
+                    if guest.place == place:
+                        group.create_task(one(guest, boots))
+
+    execute.interruptible(everything)
+    return [result for guest in guests for result in guest.results]
+
+
+async def _through(
+    guest: Guest,
+    boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
+    finished: Callable[[Result], None],
+) -> None:
+    """Run a guest's checks; boot again after each failure."""
+    left = list(guest.checks)
+    while left:
+        results = await boots(left, guest.folder / str(len(guest.checks) - len(left)))
+        guest.results += results
+        for result in results:
+            finished(result)
+        left = left[len(results) :]
+
+
+def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
+    """Return a function that boots a guest for some checks and stops at the first failure."""
+    machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
+    sources = sorted(CHECKS.glob("tools/*.c"))
+    built = {f"tools/{source.stem}": programs.static(source) for source in sources}
+    # busybox's mke2fs makes no journal.
+    tools.require([tools.MKE2FS])
+    mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
+
+    async def boots(left: list[Check], folder: Path) -> list[Result]:
+        files: dict[str, Path | str] = {
+            "run": _script(wanted.scheduler, left),
+            "lib.sh": CHECKS / "lib.sh",
+            "tools/mke2fs": mke2fs,
+        }
+        files |= built
+        files |= {f"tools/{path.name}": path.resolve() for path in tools.libraries(mke2fs)}
+        files |= {check.script.name: check.script for check in left}
+        job = Job(
+            files,
+            wanted.modules,
+            memory_mb=_MEMORY_MB,
+            time_limit_s=min(_GUEST_LIMIT_S, _GUEST_ALLOWANCE_S + len(left) * _CHECK_LIMIT_S),
+            boot_limit_s=_BOOT_LIMIT_S,
+        )
+        begin = time.monotonic()
+        try:
+            await machine.run(job, folder)
+        except BootError:
+            raise
+        except GuestError as error:  # other errors are the lab's, not the scheduler's
+            return results_of_a_dead_guest(
+                wanted.place, left, folder, error, time.monotonic() - begin
+            )
+        return results_of(wanted.place, left, folder / "out")
+
+    return boots
+
+
+def _script(scheduler: str, wanted: Iterable[Check]) -> str:
+    """Return a guest's job. The console output survives if the guest dies."""
+    return f"""#!/bin/sh
+        export SCHEDULER={scheduler}
+        # With a lock never let go nothing might run that could tell.
+        echo 1 > /proc/sys/kernel/softlockup_panic
+        for script in {" ".join(check.script.name for check in wanted)}; do
+            echo "check $script begins"
+            begun=$(cut -d ' ' -f 1 /proc/uptime)
+            timeout -s KILL {_CHECK_LIMIT_S} sh /job/$script > out/$script.log 2>&1
+            status=$?
+            echo "$status $begun $(cut -d ' ' -f 1 /proc/uptime)" > out/$script.status
+            echo "check $script ended $status: $(grep -E '^SKIP' out/$script.log)"
+            [ $status = 0 ] || [ $status = {_SKIPPED} ] || exit 1
+        done
+        """
+
+
+def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
+    """Return the results of the checks that a guest began; at least one."""
+    found = []
+    for check in wanted:
+        record = out / f"{check.script.name}.status"
+        words = record.read_text().split() if record.exists() else []
+        if len(words) != 3:  # empty if the guest had no memory left to write it
+            break
+        status, begun, ended = words
+        log = (out / f"{check.script.name}.log").read_text(errors="replace")
+        if int(status) == 128 + 9:
+            log += f"\nFAIL: not over after {_CHECK_LIMIT_S} s\n"
+        found.append(Result(check, place, int(status), log, float(ended) - float(begun)))
+    if not found:  # a guest without memory may end like this, and the next one would again
+        said = (
+            f"the guest left no word of how it ended; its console's log is {out.parent}/console.log"
+        )
+        found.append(Result(wanted[0], place, None, said))
+    return found
+
+
+def results_of_a_dead_guest(
+    place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
+) -> list[Result]:
+    """Read from the console which checks had ended, and blame the next one for the death."""
+    said = (folder / "console.log").read_text(errors="replace")
+    ended = dict(re.findall(r"^check (\S+) ended (.*?)\r?$", said, re.M))
+    found: list[Result] = []
+    for check in wanted:
+        status, _, reason = ended.get(check.script.name, "").partition(": ")
+        # The last check is to blame if all had ended; after a failed one no other began.
+        if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
+            found.append(Result(check, place, None, str(error), seconds))
+            break
+        found.append(Result(check, place, int(status), reason))
+    return found
+
+
+_COLOURS = {"pass": "green", "skip": "yellow", "fail": "red"}
+
+
+def table(record: Mapping[str, Any]) -> Table:
+    """Build a terminal table from verify.json."""
+    made = Table("check", "guards", "machine", "result", "s", box=None, pad_edge=False)
+    made.columns[-1].justify = "right"
+    for check in record["checks"]:
+        state = check["result"]
+        said = [f"skip: {check['reason']}" if state == "skip" else state, *check["measured"]]
+        made.add_row(
+            check["check"],
+            # A table's column has room for the first clause only.
+            Text(re.split(r"[:;.](?:\s|$)", check["guards"], maxsplit=1)[0]),
+            check["machine"],
+            Text("FAIL" if state == "fail" else "; ".join(said), style=_COLOURS[state]),
+            f"{check['seconds']:.0f}",
+        )
+    return made

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Drives beside their models: errors at measured points, and the search for parameters.
+
+The search is scipy's Nelder-Mead on the logarithms of the parameters, several times from where
+the last one ended. It gets the points with the role `fit` and predicts the others.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy
+from scipy import optimize
+
+from triagelab.ask import devices, drives
+from triagelab.fit.simulator import Simulator
+
+#: Commands that a point's figures rest on, roughly: a P99 of 200 commands.
+COMMANDS = 20_000
+#: The mix of reads and writes: ms that count, after so many that do not.
+MIX_MS, MIX_WARMUP_MS = 1500, 500
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A point, and the model's figures for it."""
+
+    point: drives.Point
+    modelled: Mapping[str, float]
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Percent, above zero where the model gives more."""
+        measured = self.point.measured
+        return {key: (self.modelled[key] / measured[key] - 1) * 100 for key in measured}
+
+    @property
+    def misses(self) -> tuple[str, ...]:
+        """The figures that are further off than they may be."""
+        return tuple(key for key, off in self.errors.items() if abs(off) > drives.JUDGED[key][1])
+
+
+def compare(simulate: Simulator, drive: drives.Drive) -> list[Compared]:
+    """The model's figures beside every point measured in the state that it models."""
+    points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
+    return [Compared(point, modelled(simulate, drive, point)) for point in points]
+
+
+def modelled(
+    simulate: Simulator, drive: drives.Drive, point: drives.Point, commands: int = COMMANDS
+) -> dict[str, float]:
+    """Return the model's figures for a point, by the names in drives.JUDGED."""
+    if "writes_per_s" in point.load:
+        return _mix(simulate, drive, int(point.load["writes_per_s"]))
+    load = point.load
+    jobs = int(load["jobs"])
+    counted_s = commands / point.measured["iops"]
+    warmup_s = 2 * int(load["depth"]) * jobs / point.measured["iops"] + counted_s / 20
+    warmup_s = max(warmup_s, int(load.get("after_s", 0)))
+    given = ":".join(str(load[key]) for key in ("op", "pattern", "bytes", "depth"))
+    found = simulate(
+        drive.profile,
+        *(f"j{job}:{given}:host_ns={drive.host_ns}" for job in range(jobs)),
+        time_ms=round((warmup_s + counted_s) * 1000) + 1,
+        warmup_ms=round(warmup_s * 1000),
+        **drive.parameters,
+    )
+    each = [found[f"j{job}"] for job in range(jobs)]
+    return {
+        "iops": sum(job["iops"] for job in each),
+        "mean_us": statistics.fmean(job["mean_ns"] for job in each) / 1000,
+        "p99_us": max(job["p99_ns"] for job in each) / 1000,
+    }
+
+
+def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[str, float]:
+    """A probe of 10 000 commands a second, half of them reads, beside 99 % writes.
+
+    All arrive at exponential intervals; of the probe's 64 and the others' 384 commands that may
+    be in the device, reads and writes have their share each.
+    """
+    others = writes_per_s - 5000
+    found = simulate(
+        drive.profile,
+        "r:read:random:4096:32:rate=5000",
+        "w:write:random:4096:32:rate=5000",
+        f"others:write:random:4096:376:rate={others}",
+        f"few:read:random:4096:8:rate={max(others // 99, 1)}",
+        time_ms=MIX_WARMUP_MS + MIX_MS,
+        warmup_ms=MIX_WARMUP_MS,
+        **drive.parameters,
+    )
+    return {
+        "writes_done": found["w"]["iops"] + found["others"]["iops"],
+        "read_p50_us": found["r"]["p50_ns"] / 1000,
+        "read_p99_us": found["r"]["p99_ns"] / 1000,
+        "write_p50_us": found["w"]["p50_ns"] / 1000,
+        "write_p99_us": found["w"]["p99_ns"] / 1000,
+    }
+
+
+def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
+    """Return the median and the worst error by role and kind, percent."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for role in drives.PREDICTED:
+        kinds: dict[str, list[float]] = {}
+        for each in compared:
+            if each.point.role == role:
+                for key, off in each.errors.items():
+                    kinds.setdefault(drives.JUDGED[key][0], []).append(abs(off))
+        if kinds:
+            found[role] = {
+                kind: [round(statistics.median(all_of), 1), round(max(all_of), 1)]
+                for kind, all_of in kinds.items()
+            }
+    return found
+
+
+def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
+    """Return the kinds of errors with too large a median, by the best evidence there is."""
+    first = next(iter(found.values()), {})
+    return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
+
+
+def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
+    """The drive with its errors and misses as the simulation has them."""
+    compared = compare(simulate, drive)
+    misses = {id(each.point): each.misses for each in compared}
+    found = summary(compared)
+    return replace(
+        drive,
+        points=tuple(
+            replace(point, misses=misses.get(id(point), point.misses)) for point in drive.points
+        ),
+        errors=found,
+        misses=medians_missed(found),
+    )
+
+
+# --- the search ---
+
+#: No flash takes that long for a read alone, and no arm is that quick.
+_SLOWEST_FLASH_US = 2000
+#: Commands to simulate of a point while searching; trials from one start, and of each of a
+#: disk's kinds before the best is chosen.
+_SEARCH_COMMANDS = 6_000
+_SEARCH_STEPS = 120
+_CHOICE_STEPS = 30
+#: The weights of errors: the rate's and the mean's are equal, the P99's is smaller.
+_WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}
+#: Turns a minute that disks are made with.
+_RPMS = (5400, 7200, 10000, 15000)
+
+
+def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
+    """Hold points out: of one process's random reads of each size, by depth, every third is fitted.
+
+    The last one is fitted too, the others between are held. Points of several processes depend
+    on how the host shares its queue, and other operations are not fitted: they are for information.
+    """
+    sizes: dict[int, list[drives.Point]] = {}
+    others = []
+    for point in points:
+        load = point.load
+        if (load["op"], load["pattern"], load["jobs"]) == ("read", "random", 1):
+            sizes.setdefault(int(load["bytes"]), []).append(point)
+        else:
+            others.append(replace(point, role="info"))
+    found = []
+    for size in sorted(sizes):
+        ordered = sorted(sizes[size], key=lambda point: int(point.load["depth"]))
+        for place, point in enumerate(ordered):
+            fitted = place % 3 == 0 or place == len(ordered) - 1
+            found.append(replace(point, role="fit" if fitted else "held"))
+    return (*found, *others)
+
+
+def fitted(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
+    """The drive with its profile and the parameters that come nearest to its fitted points."""
+    points = [point for point in drive.points if point.role == "fit"]
+    alone = min(points, key=lambda point: (int(point.load["depth"]), int(point.load["bytes"])))
+    if alone.measured["mean_us"] > _SLOWEST_FLASH_US:
+        return _fitted_disk(simulate, drive, points, alone)
+    return _fitted_flash(simulate, drive, points, alone)
+
+
+def _fitted_flash(
+    simulate: Simulator, drive: drives.Drive, points: list[drives.Point], alone: drives.Point
+) -> drives.Drive:
+    alone_ns = alone.measured["mean_us"] * 1000
+    most = max(point.measured["iops"] for point in points)
+    bytes_per_s = max(point.measured["iops"] * int(point.load["bytes"]) for point in points)
+    tail_ns = max(alone.measured.get("p99_us", 0) * 1000 - alone_ns, 1000)
+    start = {
+        "cmd_ns": 1000,
+        "ctrl_ns": max(int(1e9 / most), 1),
+        "read_ns": max(int(alone_ns - 1e9 / most) // 2, 1000),
+        "bus_mbps": max(int(2 * bytes_per_s / 1e6), 1),
+        "dies": 16,
+        "slots": 64,
+        "read_spread_pct": 10,
+        "read_slow_permille": 50,
+        "read_slow_ns": int(tail_ns),
+    }
+    if any(int(point.load["bytes"]) > 4096 for point in points):
+        start |= {"read_full_ns": start["read_ns"], "full_mbps": start["bus_mbps"] // 2 + 1}
+    drive = replace(drive, profile="flash", kind="SSD")
+    return _nearest(simulate, drive, points, start, 4, _SEARCH_STEPS)[1]
+
+
+def _fitted_disk(
+    simulate: Simulator, drive: drives.Drive, points: list[drives.Point], alone: drives.Point
+) -> drives.Drive:
+    drive = replace(
+        drive,
+        profile="hdd",
+        kind="hard disk",
+        parameters={"readahead_kib": 0, "age_limit_ms": 0, "slots": 32},
+    )
+    tried = []
+    for rpm, rule in product(_RPMS, (0, 1)):
+        seek_ns = max(alone.measured["mean_us"] * 1000 - 30e9 / rpm, 2e6)
+        start = {
+            "cmd_ns": 300_000,
+            "seek_settle_ns": int(seek_ns / 4),
+            "seek_sqrt_ns": int(seek_ns),
+            "seek_knee_permille": 400,
+            "reorder_min": 4,
+        }
+        given = {**drive.parameters, "rpm": rpm, "queue_rule": rule}
+        tried.append(
+            _nearest(simulate, replace(drive, parameters=given), points, start, 1, _CHOICE_STEPS)
+        )
+    best = min(tried, key=lambda each: each[0])[1]
+    start = {key: best.parameters[key] for key in start}
+    return _nearest(simulate, best, points, start, 3, _SEARCH_STEPS)[1]
+
+
+def _nearest(
+    simulate: Simulator,
+    drive: drives.Drive,
+    points: list[drives.Point],
+    start: Mapping[str, int],
+    rounds: int,
+    steps: int,
+) -> tuple[float, drives.Drive]:
+    """The least cost found from `start` on, and the drive that has it."""
+    bounds = {key: devices.modeldisk_bounds(drive.profile)[f"model.{key}"] for key in start}
+    random = numpy.random.default_rng(1)
+    best = (math.inf, drive)
+
+    def cost(logs: "numpy.typing.NDArray[numpy.float64]") -> float:
+        nonlocal best
+        values = {
+            key: min(max(round(math.exp(log)), bound.lowest), bound.highest)
+            for (key, bound), log in zip(bounds.items(), logs, strict=True)
+        }
+        tried = replace(drive, parameters={**drive.parameters, **values})
+        found = sum(_cost(simulate, tried, point) for point in points)
+        if found < best[0]:
+            best = (found, tried)
+        return found
+
+    at = numpy.array([math.log(max(value, 1)) for value in start.values()])
+    for _ in range(rounds):
+        moves = numpy.diag(random.uniform(0.1, 0.5, len(at)) * random.choice([-1, 1], len(at)))
+        options = {"initial_simplex": [at, *(at + moves)], "maxfev": steps}
+        optimize.minimize(cost, at, method="Nelder-Mead", options=options)
+        at = numpy.array([math.log(max(best[1].parameters[key], 1)) for key in start])
+    return best
+
+
+def _cost(simulate: Simulator, drive: drives.Drive, point: drives.Point) -> float:
+    found = modelled(simulate, drive, point, _SEARCH_COMMANDS)
+    return math.fsum(
+        _WEIGHTS[drives.JUDGED[key][0]] * abs(math.log(max(found[key], 1e-9) / value)) ** 1.5
+        for key, value in point.measured.items()
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The program that runs modeldisk's models in user space, with a clock of its own."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triagelab.base.sources import MODULES
+
+_PROGRAM = MODULES.parent / "tests/modeldisk/simulate.c"
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The program that drives a model."""
+
+    program: Path
+
+    @staticmethod
+    def build(folder: Path, sanitize: bool = True) -> "Simulator":
+        """Compile it into `folder`, with sanitizers unless it must be quick."""
+        names = ("flash.c", "hdd.c", "profiles.c")
+        sources = [_PROGRAM, *(MODULES / "modeldisk" / name for name in names)]
+        warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
+        sanitizers = ["-fsanitize=undefined,address", "-fno-sanitize-recover=undefined"]
+        sanitizers = sanitizers if sanitize else []
+        program = folder / "simulate"
+        subprocess.run(
+            ["gcc", "-std=gnu11", "-O2", *warnings, *sanitizers, "-o", program, *sources, "-lm"],
+            check=True,
+        )
+        return Simulator(program)
+
+    def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
+        """Run `jobs`; return each one's results by name, and the model's own figures as "stats"."""
+        arguments = [f"{name}={value}" for name, value in settings.items()]
+        done = subprocess.run(
+            [self.program, profile, *arguments, *jobs], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        results = json.loads(done.stdout)
+        return {**results["jobs"], "stats": results["stats"]}

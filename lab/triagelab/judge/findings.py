@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sentences about a summary: the answer and the titles of charts.
+
+Every sentence is built from the figures. A sentence claims a difference only if the verdict does,
+and never compares jobs with each other.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triagelab.base import metrics
+from triagelab.base.metrics import TAIL
+from triagelab.judge import choices
+from triagelab.judge.choices import Choice
+from triagelab.judge.figures import (
+    SPACE,
+    digits,
+    listed,
+    more_is_better,
+    name_of,
+    quantity,
+    scale_for,
+    share,
+    times,
+)
+from triagelab.judge.lookup import BASELINE, Record, View, describe, shown, varying
+from triagelab.measure.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The headline, and the details behind it."""
+
+    headline: str
+    details: list[str]
+
+
+def answer(view: View) -> Answer:
+    """Name the scheduler to choose for the protected job and its price; else each job's best."""
+    if view.judged_by:
+        return _judged(view)
+    job = view.protected
+    if job is None:
+        return Answer(_job_by_job(view), _few_repeats(view))
+    ranked = view.ranked(job, view.tail(job))
+    if not ranked:
+        return Answer(f"{job} completed no request under any scheduler.", [])
+    choice = choices.choose([view])
+    names = choice.best if choice else ranked[:1]
+    headline = _choose(view, job, choice) if choice else _unchosen(view, job, ranked[0])
+    others = [
+        _against_baseline(view, job, name, choice)
+        for name in view.schedulers
+        if name != BASELINE and name not in names
+    ]
+    return Answer(headline, [*others, *_few_repeats(view)])
+
+
+def _choose(view: View, job: str, choice: Choice) -> str:
+    """Return the headline if there are enough repeats for a choice."""
+    under = view.row(BASELINE, job, view.tail(job))
+    if choice.worth == [BASELINE]:
+        assert under is not None  # a scheduler without a value is not worth choosing
+        return (
+            f"No scheduler was seen to be worth choosing over {BASELINE} for {job}: under "
+            f"{BASELINE} its {_tail(view)} is {_told(view, under)}{_than_alone(view, under)}."
+        )
+    best = choice.best[0]
+    row = view.row(best, job, view.tail(job))
+    assert row is not None
+    told = f"{job}'s {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
+    if best != BASELINE:
+        told += _than_baseline(view, job, best) + _price(view, best)
+    others = [
+        f"{name} {_offer(view, job, name)}" for name in choice.worth if name not in choice.best
+    ]
+    also = f"; also worth choosing: {'; '.join(others)}" if others else ""
+    return f"Choose {' or '.join(choice.best)}: {told}{also}."
+
+
+def _offer(view: View, job: str, name: str) -> str:
+    """Describe a scheduler's latency and cost, in brackets."""
+    latency = view.mean(name, job, view.tail(job))
+    if name == BASELINE:
+        return f"({latency}, and nothing lost)"
+    kept = [
+        f"{background} keeps {digits(100 * ratio)}{SPACE}%"
+        for background in view.background
+        if (ratio := view.kept(name, background)) is not None
+    ]
+    return f"({', '.join([latency, *kept])})"
+
+
+def _unchosen(view: View, job: str, first: str) -> str:
+    """Return the headline if a baseline or repeats are missing, so nothing can be chosen."""
+    row = view.row(first, job, view.tail(job))
+    assert row is not None
+    told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
+    if len(view.schedulers) == 1:
+        return f"Only {first} was measured, so {job} is not compared: {told}."
+    return (
+        f"{NOT_ENOUGH.capitalize() if _few_repeats(view) else 'Nothing tells'} which scheduler to "
+        f"choose; {job} fared best under {first}: {told}{_than_baseline(view, job, first)}"
+        f"{_price(view, first)}."
+    )
+
+
+def overall(found: list[View]) -> Answer | None:
+    """Compare the schedulers by the protected job's figures at each one's worst point.
+
+    Return None if there is only one point, or no protected job that completed anything.
+    """
+    if len(found) < 2 or found[0].protected is None or found[0].judged_by:
+        return None
+    names = dict.fromkeys(name for view in found for name in view.schedulers)
+    worst = {name: bad for name in names if (bad := _worst(found, name))}
+    ranked = sorted(worst, key=lambda name: worst[name].level)
+    if not ranked:
+        return None
+    choice = choices.choose(found)
+    best = choice.best[0] if choice else ranked[0]
+    job, price = found[0].protected, _least_kept(found, best)
+    headline = f"Choose {' or '.join(choice.best)}: at" if choice else "At"
+    headline += (
+        f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
+        f"{worst[best].text}"
+    )
+    if best != BASELINE and BASELINE in worst:
+        headline += f", under {BASELINE} {worst[BASELINE].text}"
+    headline += f"; under {best} {price}" if price else ""
+    if choice and (others := [name for name in choice.worth if name not in choice.best]):
+        headline += f"; also worth choosing: {listed(others)}"
+    details = [
+        f"{name}: {worst[name].text}, at {worst[name].where}{f'; {price}' if price else ''}"
+        f"{_beaten(name, choice)}."
+        for name in ranked
+        for price in [_least_kept(found, name)]
+    ]
+    return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
+
+
+def of_all(found: list[View]) -> Answer:
+    """Answer for a whole matrix, in one sentence."""
+    if len(found) == 1:
+        return answer(found[0])
+    if found[0].judged_by:
+        return _judged_overall(found)
+    return overall(found) or _at_the_last(found)
+
+
+def _at_the_last(found: list[View]) -> Answer:
+    """Answer for the matrix's last point, if no job is protected and no metric is judged."""
+    last = answer(found[-1])
+    return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
+
+
+def _judged_overall(found: list[View]) -> Answer:
+    """Answer by the first metric in `judged_by`, each scheduler at its worst point."""
+    metric = found[0].judged_by[0]
+    relative = not metrics.find(metric).absolute and all(
+        view.row(BASELINE, None, metric) for view in found
+    )
+    worst: dict[str, tuple[float, str, str]] = {}
+    where = varying(found)
+    for view in found:
+        for name in view.ranked(None, metric):
+            here = _figure(view, name, metric, relative)
+            if here and (name not in worst or _worse(here[0], worst[name][0], metric)):
+                worst[name] = (*here, where[view.point])
+    ranked = sorted(worst, key=lambda name: worst[name][0], reverse=more_is_better(metric))
+    if relative:
+        ranked = [name for name in ranked if name != BASELINE]
+    if not ranked:
+        return Answer(f"{name_of(metric)} was measured under {BASELINE} alone.", [])
+    told = {name: f"{worst[name][1]} under {name}" for name in ranked}
+    best = f"At the worst of {len(found)} points {name_of(metric)} is {told[ranked[0]]}"
+    if len(ranked) > 1:
+        best += f" and {told[ranked[-1]]}"
+    details = [f"{name}: {worst[name][1]}, at {worst[name][2]}." for name in ranked]
+    few = _few_repeats(min(found, key=lambda view: view.repeats))
+    return Answer(f"{best}.", [*details, *few])
+
+
+def _figure(view: View, name: str, metric: str, relative: bool) -> tuple[float, str] | None:
+    """Return a metric of the whole run as a number for ranking, and as text."""
+    row = view.row(name, None, metric)
+    if row is None:
+        return None
+    if not relative or name == BASELINE:
+        return row["mean"], quantity(row["mean"], row["unit"])
+    compared = view.compare(name, BASELINE, None, metric)
+    if compared is None or compared.ratio is None:
+        return None
+    return compared.ratio, f"{times(compared)} that of {BASELINE}"
+
+
+def _worse(value: float, than: float, metric: str) -> bool:
+    return value < than if more_is_better(metric) else value > than
+
+
+def _judged(view: View) -> Answer:
+    """Answer by the experiment's own metrics: best and worst, and one line a scheduler."""
+    headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
+    lines = [_over_baseline(view, name) for name in view.ranked(None, view.judged_by[0])]
+    return Answer(f"{headline}.", [*filter(None, lines), *_few_repeats(view)])
+
+
+def _over_baseline(view: View, scheduler: str) -> str:
+    metric = view.judged_by[0]
+    row, base = view.row(scheduler, None, metric), view.row(BASELINE, None, metric)
+    against = view.compare(scheduler, BASELINE, None, metric)
+    if scheduler == BASELINE or row is None or base is None or against is None:
+        return ""
+    more = row["mean"] - base["mean"]
+    scale = scale_for(row["unit"], max(row["mean"], base["mean"]))
+    sign = "−" if more < 0 else "+"
+    return f"{scheduler}: {sign}{scale.show(abs(more))} over {BASELINE}, {times(against)}."
+
+
+@dataclass(frozen=True)
+class _Worst:
+    """A scheduler's worst point: tail latency of the protected job, infinite if it starved."""
+
+    level: float
+    text: str
+    where: str
+
+
+def _worst(found: list[View], scheduler: str) -> _Worst | None:
+    """Return the worst point; None if the scheduler was not measured anywhere."""
+    tail = _tail_of(found)
+    relative = all(view.alone(tail) for view in found)
+    where = varying(found)
+    seen = [
+        _level(view, scheduler, tail, relative, where[view.point])
+        for view in found
+        if scheduler in view.schedulers
+    ]
+    return max(seen, key=lambda bad: bad.level, default=None)
+
+
+def _tail_of(found: list[View]) -> str:
+    """Return the tail metric for which all points have enough requests."""
+    tails = [view.tail(view.protected) for view in found]
+    return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
+
+
+def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) -> _Worst:
+    row = view.row(scheduler, view.protected, tail)
+    alone = view.alone(tail)
+    if starved := view.starved(scheduler, view.protected):
+        return _Worst(math.inf, f"endless ({starved})", where)
+    if row is None:
+        return _Worst(math.inf, "not measured", where)
+    if relative and alone and alone["mean"]:
+        level = row["mean"] / alone["mean"]
+        return _Worst(level, f"{digits(level)}{SPACE}× what it is alone", where)
+    return _Worst(row["mean"], quantity(row["mean"], row["unit"]), where)
+
+
+def _least_kept(found: list[View], scheduler: str) -> str:
+    """Describe the least share of its throughput that each background job keeps."""
+    if scheduler == BASELINE:
+        return ""
+    kept = []
+    for job in dict.fromkeys(job for view in found for job in view.background):
+        ratios = [ratio for view in found if (ratio := view.kept(scheduler, job)) is not None]
+        if ratios:
+            kept.append(f"{job} keeps at least {digits(100 * min(ratios))}{SPACE}%")
+    return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
+
+
+def _tail(view: View) -> str:
+    """Return the name of the protected job's tail metric."""
+    return name_of(view.tail(view.protected))
+
+
+def _told(view: View, row: Record) -> str:
+    """Format a row's figure; add how many repeats have none."""
+    starved = view.starved(row["scheduler"], row["job"])
+    return f"{shown(row)} ({starved})" if starved else shown(row)
+
+
+def _than_alone(view: View, row: Record) -> str:
+    alone = view.alone(row["metric"])
+    if not alone or not alone["mean"]:
+        return ""
+    return f", {digits(row['mean'] / alone['mean'])} × what it is alone"
+
+
+def _than_baseline(view: View, job: str, scheduler: str) -> str:
+    tail = view.tail(job)
+    against = view.compare(scheduler, BASELINE, job, tail)
+    if against is None:
+        return ""
+    if against.ratio is None:
+        return f" ({against.verdict})"
+    under = view.mean(BASELINE, job, tail)
+    return f" and {times(against)} what it is under {BASELINE}{f' ({under})' if under else ''}"
+
+
+def _price(view: View, scheduler: str) -> str:
+    """Describe the share of its baseline throughput that each background job keeps."""
+    kept = [
+        f"{job} keeps {text}" for job in view.background if (text := _kept(view, scheduler, job))
+    ]
+    return f"; {listed(kept)} of its throughput under {BASELINE}" if kept else ""
+
+
+def _kept(view: View, scheduler: str, job: str) -> str:
+    compared, ratio = (
+        view.compare(scheduler, BASELINE, job, "bytes_per_s"),
+        view.kept(scheduler, job),
+    )
+    if compared is None or ratio is None:
+        return ""
+    if compared.ratio is not None:
+        return share(compared)
+    return f"{digits(100 * ratio)}{SPACE}% ({compared.verdict})"
+
+
+def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:
+    """Compare one scheduler with the baseline, in one line."""
+    price = _price(view, scheduler)
+    tail = view.tail(job)
+    row = view.row(scheduler, job, tail)
+    if row is None:
+        return f"{scheduler}: {view.starved(scheduler, job) or f'{job} was not measured'}{price}."
+    against = view.compare(scheduler, BASELINE, job, tail)
+    if against is None or against.ratio is None:
+        told = f"{_tail(view)} {_told(view, row)}{_than_alone(view, row)}"
+    else:
+        told = f"{_tail(view)} {times(against)} that of {BASELINE} ({against.verdict})"
+    return f"{scheduler}: {told}{price}{_beaten(scheduler, choice)}."
+
+
+def _beaten(name: str, choice: Choice | None) -> str:
+    """Say why a scheduler is not worth choosing; empty if it is."""
+    if choice is None or name == BASELINE or name in choice.worth:
+        return ""
+    if name in choice.starving:
+        return "; not worth choosing"
+    return f"; not worth choosing beside {choice.beaten[name]}" if name in choice.beaten else ""
+
+
+def _job_by_job(view: View) -> str:
+    """Return the headline if no job is known to need protection."""
+    return " ".join(
+        f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
+        for job in view.jobs
+    )
+
+
+def _few_repeats(view: View) -> list[str]:
+    if view.repeats >= REPEATS_FOR_VERDICT:
+        return []
+    warning = (
+        f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: too few to tell whether "
+        f"a difference is chance. Use --repeats {REPEATS_FOR_VERDICT} or more."
+    )
+    return [warning]
+
+
+def title(view: View, job: str | None, metric: str) -> str:
+    """Return the title of a metric's chart: the job, and its result."""
+    found = extreme(view, job, metric)
+    return f"{job}: {found}" if job else found[0].upper() + found[1:]
+
+
+def extreme(view: View, job: str | None, metric: str) -> str:
+    """Name the schedulers under which a metric is best and worst."""
+    ranked = view.ranked(job, metric)
+    equals = view.equals(ranked[0], job, metric) if ranked else []
+    return ends(
+        name_of(metric),
+        ranked,
+        equals,
+        lambda scheduler: view.mean(scheduler, job, metric),
+        more_is_better=more_is_better(metric),
+    )
+
+
+def ends(
+    name: str,
+    ranked: list[str],
+    equals: list[str],
+    show: Callable[[str], str],
+    *,
+    more_is_better: bool,
+) -> str:
+    """Describe the best and the worst of a ranking in words.
+
+    ranked  the schedulers, the best first
+    equals  schedulers without a visible difference from the best
+    show    formats a scheduler's value
+    """
+    if not ranked:
+        return f"no {name}, for nothing was completed"
+    best, worst = ranked[0], ranked[-1]
+    low, high = show(best), show(worst)
+    if len(ranked) == 1:
+        return f"{name} is {low} under {best}"
+    if len(equals) == len(ranked) - 1 or low == high:
+        return f"{name} shows no difference between schedulers (about {low})"
+    word, opposite = ("highest", "lowest") if more_is_better else ("lowest", "highest")
+    if equals:
+        group = listed([best, *equals])
+        return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"
+    return f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high})"

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Access to a summary: by point, by scheduler, along a sweep."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from triagelab.base import metrics
+from triagelab.base.metrics import MAXIMUM, TAIL
+from triagelab.judge.figures import more_is_better, quantity
+from triagelab.measure.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
+from triagelab.measure.summary import alone_key, is_alone, nothing_completed
+from triagelab.run.records import parts, point_key
+
+Record = dict[str, Any]
+
+BASELINE = "none"  # the scheduler that others are compared with
+
+
+class View:
+    """A summary at one point of the matrix."""
+
+    def __init__(self, summary: Record, environment: Record, point: str) -> None:
+        found = [point_key(row["point"]) for row in summary["rows"]]
+        self._alone_key = alone_key(point, found)
+        self._rows = {
+            (point_key(row["point"]), row["scheduler"], row["job"], row["metric"]): row
+            for row in summary["rows"]
+        }
+        self._verdicts = {
+            (verdict["a"], verdict["b"], verdict["job"], verdict["metric"]): verdict
+            for verdict in summary["verdicts"]
+            if point_key(verdict["point"]) == point
+        }
+        here = [row for row in summary["rows"] if point_key(row["point"]) == point]
+        seen = {row["scheduler"] for row in here}
+        self.point = point
+        self.schedulers = [name for name in environment["schedulers"] if name in seen]
+        self.jobs = list(dict.fromkeys(row["job"] for row in here if row["job"] is not None))
+        protected = environment.get("protected")
+        self.protected: str | None = protected if protected in self.jobs else None
+        self.background = [name for name in environment.get("background", []) if name in self.jobs]
+        # A job's latency exists only in the repeats in which the job completed something.
+        self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
+        self.metrics = list(dict.fromkeys(row["metric"] for row in here))
+        judged_by = environment.get("judged_by", [])
+        self.judged_by = [name for name in judged_by if name in self.metrics]
+        self.parts = [
+            name for name in parts(environment) if metrics.part(name).name in self.metrics
+        ]
+
+    def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
+        """Return a row of the summary; job None for a metric of the whole run."""
+        return self._rows.get((self.point, scheduler, job, metric))
+
+    def alone(self, metric: str) -> Record | None:
+        """Return the protected job's row without background load."""
+        if self._alone_key is None or self.protected is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
+
+    def alone_run(self, metric: str) -> Record | None:
+        """Return the row of a whole-run metric without background load, under the baseline."""
+        if self._alone_key is None:
+            return None
+        return self._rows.get((self._alone_key, BASELINE, None, metric))
+
+    def starved(self, scheduler: str, job: str | None) -> str:
+        """Say in how many repeats a job completed nothing; empty if in none."""
+        row = self.row(scheduler, job, "iops")
+        return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
+
+    def endless(self, scheduler: str, job: str | None, metric: str) -> str:
+        """Return starved() for a job's latency, which has no end then; empty otherwise."""
+        return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
+
+    def told(self, job: str | None, metric: str) -> str:
+        """Return the metric, or the maximum if some scheduler has too few requests for it."""
+        rows = [
+            (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
+        ]
+        if job is not None and job == self.protected:
+            rows.append((self.alone(metric), self.alone(MAXIMUM)))
+        needs = metrics.find(metric).needs
+        few = needs > 1 and any(maximum and not found for found, maximum in rows)
+        return MAXIMUM if few else metric
+
+    def tail(self, job: str | None) -> str:
+        """Return the metric of a job's longest latencies: P99, or the maximum of few requests."""
+        return self.told(job, TAIL)
+
+    def mean(self, scheduler: str, job: str | None, metric: str) -> str:
+        """Format a row's mean, and how many repeats have none; empty without a row."""
+        row = self.row(scheduler, job, metric)
+        if row is None:
+            return ""
+        starved = self.starved(scheduler, job)
+        return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
+
+    def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
+        """Compare a with b, in whichever direction the summary holds the verdict."""
+        if verdict := self._verdicts.get((a, b, job, metric)):
+            return _comparison(verdict)
+        if verdict := self._verdicts.get((b, a, job, metric)):
+            return _comparison(verdict).inverse()
+        return None
+
+    def kept(self, scheduler: str, job: str) -> float | None:
+        """Return the share of its baseline bandwidth that a job keeps; None if it is unknown."""
+        compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
+        if compared is not None and compared.ratio is not None:
+            return compared.ratio
+        row, base = (self.row(name, job, "bytes_per_s") for name in (scheduler, BASELINE))
+        return row["mean"] / base["mean"] if row and base and base["mean"] else None
+
+    def ranked(self, job: str | None, metric: str) -> list[str]:
+        """Return the schedulers that have a mean, the best first.
+
+        Schedulers under which the job starved in a repeat come last: their latency has no end.
+        """
+        means = {
+            name: (bool(self.endless(name, job, metric)), row["mean"])
+            for name in self.schedulers
+            if (row := self.row(name, job, metric)) is not None
+        }
+        return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
+
+    def equals(self, best: str, job: str | None, metric: str) -> list[str]:
+        """Return the schedulers without a visible difference from the best."""
+        others = [
+            name
+            for name in self.ranked(job, metric)
+            if name != best and not self.endless(name, job, metric)
+        ]
+        return [
+            name
+            for name in others
+            if (seen := self.compare(name, best, job, metric)) and seen.verdict == NO_DIFFERENCE
+        ]
+
+    def protectors(self) -> list[str]:
+        """Return the schedulers that lower the protected job's tail latency, the best first."""
+        if self.protected is None:
+            return []
+        tail = self.tail(self.protected)
+        return [
+            name
+            for name in self.ranked(self.protected, tail)
+            if (seen := self.compare(name, BASELINE, self.protected, tail))
+            and seen.verdict == LOWER
+        ]
+
+
+def views(summary: Record, environment: Record) -> list[View]:
+    """Return a view of each point, except runs without background load."""
+    points = dict.fromkeys(
+        point_key(row["point"]) for row in summary["rows"] if not is_alone(row["point"])
+    )
+    return [View(summary, environment, point) for point in points]
+
+
+def _comparison(verdict: Record) -> Comparison:
+    ci95 = tuple(verdict["ci95"]) if verdict["ci95"] else None
+    return Comparison(verdict["ratio"], ci95, verdict["n"], verdict["verdict"])
+
+
+def estimate(row: Record) -> Estimate:
+    """Convert a row of the summary to an estimate."""
+    return Estimate(row["mean"], tuple(row["ci95"]) if row["ci95"] else None, row["n"])
+
+
+def describe(point: str) -> str:
+    """Format a point for people: t_apps = 8, bs = 4k; empty for the only point."""
+    return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
+
+
+def varying(found: list[View]) -> dict[str, str]:
+    """Describe by point, for people, how each point differs from the others."""
+    points = {view.point: json.loads(view.point) for view in found}
+    common = set.intersection(*(set(point.items()) for point in points.values()))
+    return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}
+
+
+def shown(row: Record) -> str:
+    """Format a row's mean and interval with its unit."""
+    return quantity(row["mean"], row["unit"], row["ci95"])
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points of the matrix that differ in one number only, sorted by that number."""
+
+    key: str  # the number's name
+    fixed: str  # the rest of the point, for people; may be empty
+    steps: list[tuple[float, View]]
+
+
+def sweeps(found: list[View]) -> list[Sweep]:
+    """Split the matrix into sweeps; none unless exactly one number varies."""
+    points: list[Record] = [json.loads(view.point) for view in found]
+    names = dict.fromkeys(name for point in points for name in point)
+    varying = [name for name in names if _varies_in_number([p.get(name) for p in points])]
+    if len(varying) != 1:
+        return []
+    key = varying[0]
+    groups: dict[str, list[tuple[float, View]]] = {}
+    for point, view in zip(points, found, strict=True):
+        rest = {name: value for name, value in point.items() if name != key}
+        groups.setdefault(describe(point_key(rest)), []).append((point[key], view))
+    return [
+        Sweep(key, fixed, sorted(steps, key=lambda step: step[0]))
+        for fixed, steps in groups.items()
+        if len(steps) > 1
+    ]
+
+
+def _varies_in_number(values: list[Any]) -> bool:
+    # A bool is an int in Python, but here it is a choice and not a number.
+    numbers = all(isinstance(value, int | float) and value is not True for value in values)
+    return numbers and len(set(values)) > 1

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Published findings beside our own measurements: agree, disagree, or not comparable.
+
+A finding expects one scheduler's figure to be lower (<) or higher (>) than another's,
+not higher (<=), not lower (>=), or about the same (=), which means within a tenth.
+A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
+interval of the ratio that ends within a tenth. A result disagrees if a verdict contradicts the
+expectation. If the repeats decide neither, it is not comparable: no visible difference does not
+prove that there is none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triagelab.ask import experiments
+from triagelab.base import tomlfile
+from triagelab.base.errors import RequestError
+from triagelab.base.settings import Value
+from triagelab.base.tomlfile import keys, list_of, number, setting, table_of, text
+from triagelab.judge import bottleneck, figures
+from triagelab.judge.choices import ALIKE
+from triagelab.judge.lookup import View
+from triagelab.measure.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
+
+FILE = experiments.FOLDER / "published.toml"
+
+AGREE = "agree"
+DISAGREE = "disagree"
+NOT_COMPARABLE = "not comparable"
+NOT_MEASURED = "not measured"
+
+
+def _above(seen: Comparison, limit: float) -> bool:
+    """Return True if the ratio's interval, or the ratio if it has none, is above a limit."""
+    low = seen.ci95[0] if seen.ci95 else seen.ratio
+    return low is None or low > limit
+
+
+def _below(seen: Comparison, limit: float) -> bool:
+    high = seen.ci95[1] if seen.ci95 else seen.ratio
+    return high is not None and high < limit
+
+
+def _higher(seen: Comparison) -> bool:
+    """Return True if the verdict is HIGHER and the ratio is at least a tenth above 1."""
+    return seen.verdict == HIGHER and (seen.ratio is None or seen.ratio >= ALIKE)
+
+
+def _lower(seen: Comparison) -> bool:
+    return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
+
+
+#: The comparisons that confirm an expectation, by relation; below, those that contradict it.
+_AGREES: Mapping[str, Callable[[Comparison], bool]] = {
+    "<": lambda seen: seen.verdict == LOWER,
+    ">": lambda seen: seen.verdict == HIGHER,
+    "<=": lambda seen: _below(seen, ALIKE),
+    ">=": lambda seen: _above(seen, 1 / ALIKE),
+    "=": lambda seen: _below(seen, ALIKE) and _above(seen, 1 / ALIKE),
+}
+_CONTRADICTS: Mapping[str, Callable[[Comparison], bool]] = {
+    "<": lambda seen: seen.verdict != LOWER and _above(seen, 1 / ALIKE),
+    ">": lambda seen: seen.verdict != HIGHER and _below(seen, ALIKE),
+    "<=": _higher,
+    ">=": _lower,
+    "=": lambda seen: _higher(seen) or _lower(seen),
+}
+WORDS = {
+    "<": "lower than",
+    ">": "higher than",
+    "<=": "not higher than",
+    ">=": "not lower than",
+    "=": "about the same as",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A publication and its measurements."""
+
+    title: str
+    short: str
+    setup: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The expected relation between two schedulers."""
+
+    a: str
+    relation: str
+    b: str
+
+    @staticmethod
+    def parsed(text: str) -> "Expected":
+        """`kyber < none`; ValueError where it is something else."""
+        words = text.split()
+        if len(words) != 3 or words[1] not in _AGREES:
+            raise ValueError(f"'{text}': expected A {' or '.join(_AGREES)} B")
+        a, relation, b = words
+        return Expected(a, relation, b)
+
+    def __str__(self) -> str:
+        return f"{self.a} {WORDS[self.relation]} {self.b}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A published finding; `measure` and the fields after it say where our study measures it.
+
+    because     the reason why our result differs and its source; printed only if it does
+    """
+
+    source: Source
+    where: str
+    says: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
+    not_comparable: str | None = None
+    measure: str | None = None
+    at: Mapping[str, Value] = field(default_factory=dict)
+    job: str | None = None
+    metric: str = ""
+    expects: tuple[Expected, ...] = ()
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding's verdict, beside our measurement."""
+
+    finding: Finding
+    verdict: str
+    why: str
+    theirs: str
+    ours: str
+
+
+_SOURCE = keys(dict.fromkeys(("title", "short", "setup"), text), {})
+_FINDING = keys(
+    dict.fromkeys(("source", "where", "says"), text),
+    {
+        **dict.fromkeys(("unit", "not_comparable", "measure", "job", "metric", "because"), text),
+        "figures": table_of(number),
+        "at": table_of(setting),
+        "expects": list_of(text),
+    },
+)
+
+
+def load(path: Path | None = None) -> list[Finding]:
+    """Load the findings from our file, or from another."""
+    path = path or FILE
+    given = tomlfile.read(path, {"source": table_of(_SOURCE), "finding": list_of(_FINDING)}, {})
+    sources = {name: Source(**values) for name, values in given["source"].items()}
+    try:
+        return [
+            Finding(
+                **values
+                | {
+                    "source": sources[values["source"]],
+                    "expects": tuple(map(Expected.parsed, values.get("expects", ()))),
+                }
+            )
+            for values in given["finding"]
+        ]
+    except KeyError as error:
+        raise RequestError(f"{path}: there is no [source.{error.args[0]}]") from error
+    except ValueError as error:
+        raise RequestError(f"{path}: {error}") from error
+
+
+def judge(finding: Finding, view: View | None) -> Verdict:
+    """Compare a finding with the measurement at its point."""
+    theirs = ", ".join(f"{name} {value:g}" for name, value in finding.figures.items())
+    if finding.unit and theirs:
+        theirs += f" {finding.unit}"
+    if finding.not_comparable:
+        return Verdict(finding, NOT_COMPARABLE, finding.not_comparable, theirs, "")
+    if view is None:
+        return Verdict(finding, NOT_MEASURED, "", theirs, "")
+    verdict, why = _verdict(finding, view)
+    return Verdict(finding, verdict, why, theirs, _ours(finding, view))
+
+
+def _verdict(finding: Finding, view: View) -> tuple[str, str]:
+    names = dict.fromkeys(name for expected in finding.expects for name in (expected.a, expected.b))
+    for name in names:
+        if starved := view.starved(name, finding.job):
+            return NOT_COMPARABLE, f"Under {name} {starved}: what it took had no end there."
+    if (told := view.told(finding.job, finding.metric)) != finding.metric:
+        few = f"Too few requests for {figures.name_of(finding.metric)}"
+        return NOT_COMPARABLE, f"{few}: only the {figures.name_of(told)} is known."
+    seen = {
+        expected: view.compare(expected.a, expected.b, finding.job, finding.metric)
+        for expected in finding.expects
+    }
+    if missing := [str(expected) for expected, found in seen.items() if found is None]:
+        return NOT_MEASURED, f"nothing to tell whether {figures.listed(missing)}"
+    compared = {expected: found for expected, found in seen.items() if found is not None}
+    wrong = [
+        f"{expected.a} is {figures.times(found)} {expected.b}, not {WORDS[expected.relation]} it"
+        for expected, found in compared.items()
+        if found.verdict != NOT_ENOUGH and _CONTRADICTS[expected.relation](found)
+    ]
+    if wrong:
+        return DISAGREE, f"{figures.listed(wrong)}. {finding.because}".rstrip()
+    if any(found.verdict == NOT_ENOUGH for found in compared.values()):
+        return NOT_COMPARABLE, "Too few repeats to tell."
+    if open_ := [
+        f"{expected.a} is {figures.times(found)} {expected.b}"
+        for expected, found in compared.items()
+        if not _AGREES[expected.relation](found)
+    ]:
+        return NOT_COMPARABLE, f"The repeats do not tell: {figures.listed(open_)}."
+    return AGREE, f"{figures.listed(map(str, compared))}."
+
+
+def _ours(finding: Finding, view: View) -> str:
+    """Return the figures of the finding's schedulers, and the bottleneck."""
+    named = dict.fromkeys(name for expected in finding.expects for name in (expected.b, expected.a))
+    shown = [
+        f"{name} {mean}"
+        for name in view.schedulers
+        if name in named and (mean := view.mean(name, finding.job, finding.metric))
+    ]
+    limits = dict.fromkeys(bottleneck.named(view, name) for name in view.schedulers)
+    return f"{', '.join(shown)}; bottleneck: {' or '.join(limits)}" if shown else ""

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plan of an experiment: its runs, each with a name that says all that determines it."""
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triagelab.ask import traces
+from triagelab.ask.devices import Device
+from triagelab.ask.experiments import Experiment
+from triagelab.ask.experiments import Point as Where
+from triagelab.ask.fiofile import FioFile
+from triagelab.base import tools
+from triagelab.plan.machine import Job, Machine
+from triagelab.provision.guest import FILES
+
+#: Marks the point of the protected job alone, on `none`: the base of comparison.
+ALONE: Mapping[str, Any] = {"alone": True}
+
+#: A repeat's jobs start up to this much later, in µs: longer than a turn of a disk, a tick of the
+#: kernel's or a period of a scheduler's timers, none of which waits for a user's jobs to start.
+_LATEST_START_US = 100_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the matrix, and what is measured there.
+
+    where     what has which value
+    tunables  scheduler -> tunable -> value
+    """
+
+    where: Where
+    machine: Machine
+    device: Device
+    tunables: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One boot: one scheduler, one point of the matrix, one repeat.
+
+    content   a hash of what is run: the same in a larger matrix, which may call it otherwise
+    point     what the points it stands for have in common
+    points    the points it stands for: those that differ in nothing that is run
+    sections  the jobs of the workload that take part, in fio's order
+    """
+
+    id: str
+    content: str
+    scheduler: str
+    point: Mapping[str, Any]
+    points: tuple[Mapping[str, Any], ...]
+    repeat: int
+    seed: int
+    sections: tuple[str, ...]
+    machine: Machine
+    device: Device
+    job: Job
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that the runs of an experiment have in common, and its points.
+
+    modules  scheduler or driver name -> the file that has it, for those not the kernel's own
+    notes    what else a reader of the report should know
+    image    the file system of the experiment's application, if it has one
+    """
+
+    experiment: Experiment
+    schedulers: tuple[str, ...]
+    repeats: int
+    points: Sequence[Point]
+    modules: Mapping[str, Path]
+    seed: int
+    notes: Sequence[str] = ()
+    image: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What is run in each repeat: `sections` under `scheduler`, at `points`, which are all alike.
+
+    named  what those points have in common
+    """
+
+    scheduler: str
+    sections: tuple[str, ...]
+    points: tuple[Point, ...]
+    named: Mapping[str, Any]
+
+
+def runs(setup: Setup) -> list[Run]:
+    """Every run of the experiment, a repeat after another, each repeat in an order of its own."""
+    shuffle = random.Random(setup.seed)
+    entries = [
+        *(entry for name in setup.schedulers for entry in _under(setup, name)),
+        *_alone(setup),
+    ]
+    planned: list[Run] = []
+    for repeat in range(setup.repeats):
+        shuffled = shuffle.sample(entries, len(entries))
+        planned += [_run(setup, entry, repeat) for entry in shuffled]
+    return planned
+
+
+def _under(setup: Setup, scheduler: str) -> list[_Entry]:
+    """All points under a scheduler."""
+    return _alike(
+        setup,
+        scheduler,
+        [(point, setup.experiment.jobs_at(point.where)) for point in setup.points],
+    )
+
+
+def _alone(setup: Setup) -> list[_Entry]:
+    """The protected job alone, wherever the matrix makes a difference to it."""
+    protected = setup.experiment.protected
+    if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
+        return []
+    entries = _alike(setup, "none", [(point, (protected,)) for point in setup.points])
+    return [replace(entry, named={**entry.named, **ALONE}) for entry in entries]
+
+
+def _alike(
+    setup: Setup, scheduler: str, wanted: list[tuple[Point, tuple[str, ...]]]
+) -> list[_Entry]:
+    """Return the jobs to run, one for all points with the same run.
+
+    Such points may differ in another scheduler's tunables, or in a job that takes no part.
+    """
+    groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
+    for point, sections in wanted:
+        workload = setup.experiment.workload_at(point.where)
+        text = _job_file(workload, point.device, 0, sections)
+        machine = dict(point.machine.determines)
+        told = setup.experiment.application_at(point.where)
+        content = json.dumps([text, told, _settings(point, scheduler), machine])
+        groups.setdefault(content, []).append((point, sections))
+    entries = []
+    for members in groups.values():
+        points = tuple(point for point, _ in members)
+        common = set.intersection(*(set(point.where.items()) for point in points))
+        named = {name: value for name, value in points[0].where.items() if (name, value) in common}
+        if members[0][1]:
+            entries.append(_Entry(scheduler, members[0][1], points, named))
+    return entries
+
+
+def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
+    # The same for every scheduler, so that a repeat compares like with like.
+    seed = setup.seed * 1000 + repeat
+    scheduler, point = entry.scheduler, entry.points[0]
+    workload = setup.experiment.workload_at(point.where)
+    files: dict[str, Path | str] = {
+        "run": (FILES / "measure").read_text(),
+        "settings": _settings(point, scheduler) + f"START_LATER_S={_start_later(seed)}\n",
+    }
+    if text := _job_file(workload, point.device, seed, entry.sections):
+        files["job.fio"] = text
+    files |= traces.files(workload, entry.sections, point.device)
+    files |= _application(setup, point, seed)
+    needed = (scheduler, point.device.module)
+    ours = tuple(setup.modules[name] for name in needed if name and name in setup.modules)
+    job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
+    determines = {
+        "machine": dict(point.machine.determines),
+        # The name of the image's folder has a digest of its sources.
+        "files": {
+            name: content if isinstance(content, str) else content.parent.name
+            for name, content in files.items()
+        },
+        "modules": [tools.sha256(path) for path in ours],
+        "memory_mb": job.memory_mb,
+        "seed": seed,
+    }
+    alone = bool(entry.named.get("alone"))
+    digest = _digest({**determines, "point": dict(entry.named)})
+    name = "-".join([scheduler, *_words(entry.named), f"r{repeat}", digest])
+    return Run(
+        name,
+        _digest({**determines, "alone": alone}),
+        scheduler,
+        entry.named,
+        (entry.named,) if alone else tuple(point.where for point in entry.points),
+        repeat,
+        seed,
+        entry.sections,
+        point.machine,
+        point.device,
+        job,
+    )
+
+
+def _job_file(workload: FioFile, device: Device, seed: int, sections: tuple[str, ...]) -> str:
+    """The job file for fio; empty where only the application takes part."""
+    if not any(job.name in sections for job in workload.jobs):
+        return ""
+    return workload.prepared(device.blocks, seed, sections)
+
+
+def _digest(of: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
+    """The files that a guest needs to run the application, if there is one."""
+    if setup.image is None or setup.experiment.application is None:
+        return {}
+    told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
+    return {
+        "image": setup.image,
+        "application": setup.experiment.application.script("run"),
+        "system": (FILES / "system").read_text(),
+        "with-application": (FILES / "with-application").read_text(),
+        "told": "".join(f"export {name}={_quoted(text)}\n" for name, text in told.items()),
+    }
+
+
+#: The guest memory that one fio process needs, in MiB, if there are hundreds of them.
+_PROCESS_MB = 4
+
+
+def _memory_mb(setup: Setup, workload: FioFile, sections: tuple[str, ...]) -> int:
+    application = setup.experiment.application
+    usual = application.memory_mb if application else Job.memory_mb
+    taking_part = [job for job in workload.jobs if job.name in sections]
+    needed = _PROCESS_MB * sum(job.processes for job in taking_part)
+    # A power of two: for each amount of memory a machine's state is made and kept.
+    return usual if needed <= usual else 1 << (needed - 1).bit_length()
+
+
+def _words(named: Mapping[str, Any]) -> list[str]:
+    """A point in the name of a folder."""
+    words = ["alone" if ALONE.get(key) else f"{key}={value}" for key, value in named.items()]
+    return [re.sub(r"[^\w.=-]", "_", word) for word in words]
+
+
+def _settings(point: Point, scheduler: str) -> str:
+    """The input of the guest's `measure`: shell assignments and two functions."""
+    tunables = [
+        f'\techo {_quoted(value)} > "$1/{name}" || return 1'
+        for name, value in point.tunables.get(scheduler, {}).items()
+    ]
+    return "\n".join(
+        [
+            f"DEVICES={_quoted(' '.join(point.device.blocks))}",
+            f"SCHEDULER={_quoted(scheduler)}",
+            f"SCHEDULER_TAGS={point.device.scheduler_tags or ''}",
+            f"COUNT_LOCKS={'1' if point.machine.counts_locks else ''}",
+            "tunables_set() {",
+            *tunables,
+            "\treturn 0",
+            "}",
+            point.device.device_up,
+            "",
+        ]
+    )
+
+
+def _start_later(seed: int) -> str:
+    """Seconds that a repeat's jobs start later than another's, the same under any scheduler."""
+    return f"{random.Random(seed).randrange(_LATEST_START_US) / 1e6:.6f}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The distribution's packages, fetched and unpacked without installing anything."""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from triagelab.base import cache, tools
+from triagelab.base.errors import LabError
+
+#: The folders of libraries in packages.
+LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+
+#: Libraries that must be those of the loader that is there: this computer's.
+_OURS = ("libc6", "libc-bin")
+
+
+#: Debian suites beside the computer's own, as the archive calls them whatever their code names
+#: are: the newest release with what was backported to it, and the release before it.
+_ELSEWHERE = ("stable-backports", "oldstable")
+_BACKPORTS = "-backports"
+_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+class Apt:
+    """apt with lists of its own: a user may ask it too, and the computer's stay as they are.
+
+    release  the code name of the Debian release whose packages it has
+    """
+
+    def __init__(self, state: Path, mirror: str = "", suites: Iterable[str] = ()) -> None:
+        """Ask the computer's own package sources, or a mirror for Debian suites."""
+        (state / "lists/partial").mkdir(parents=True, exist_ok=True)
+        (state / "archives/partial").mkdir(parents=True, exist_ok=True)
+        settings = state / "apt.conf"
+        # In containers one rids the computer of the packages that another apt is to install.
+        settings.write_text("#clear APT::Update::Post-Invoke;\n")
+        self._options = [
+            f"-c={settings}",
+            f"-oDir::State::lists={state}/lists",
+            f"-oDir::Cache={state}",
+            "-oAPT::Sandbox::User=",
+            "-oAcquire::Languages=none",
+        ]
+        self.release = _codename()
+        if mirror:
+            self.release = list(suites)[-1].removesuffix(_BACKPORTS)
+            signed = f"[signed-by={_KEYS}] " if _KEYS.exists() else ""
+            sources = state / "sources.list"
+            sources.write_text("".join(f"deb {signed}{mirror} {name} main\n" for name in suites))
+            self._options += [
+                f"-oDir::Etc::sourcelist={sources}",
+                "-oDir::Etc::sourceparts=/dev/null",
+                "-oDir::State::status=/dev/null",
+            ]
+        self.run("apt-get", "update", "-q")
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the release's programs may need other libraries than this computer's."""
+        return self.release != _codename()
+
+    def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
+        """What the program says; LabError if it fails."""
+        command = [program, *self._options, *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=cwd,
+                env=os.environ | {"LC_ALL": "C.UTF-8"},  # its words are read
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
+        except FileNotFoundError as error:
+            raise LabError(
+                f"no {program} on this computer to fetch packages with, which a Debian has; "
+                "if it is for a kernel, give --kernel a vmlinuz with lib/modules beside it"
+            ) from error
+        if done.returncode:
+            raise LabError(f"{program} {' '.join(arguments)} failed:\n{done.stderr.strip()}")
+        return done.stdout
+
+
+def _codename() -> str:
+    """The code name of this computer's release, empty if it has none."""
+    try:
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        return ""
+
+
+def everywhere(state: Path) -> Iterator[Apt]:
+    """The computer's own packages, then those of other Debian releases, as far as asked for."""
+    own = Apt(state / "own")
+    yield own
+    for suite in _ELSEWHERE:
+        yield elsewhere(own, state, suite)
+
+
+def debian_backports(state: Path) -> Apt:
+    """The packages of Debian's newest release, with those that were backported to it."""
+    return elsewhere(Apt(state / "own"), state, _ELSEWHERE[0])
+
+
+def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
+    """The packages of a Debian suite from the mirror that the computer has its own from."""
+    mirror = _target(own, "$(LABEL)\t$(REPO_URI)", r"Debian\t(\S+)")
+    if mirror is None:
+        raise LabError("this computer's apt has no Debian mirror to fetch other kernels from")
+    # The alias only tells the code name: a mirror may be slower to renew what it has below it.
+    alias = Apt(state / suite, mirror, [suite])
+    codename = _target(alias, "$(CODENAME)", r"(\S+)")
+    if codename is None:
+        raise LabError(f"the Debian mirror {mirror} does not say what {suite} is")
+    release = codename.removesuffix(_BACKPORTS)
+    return Apt(state / codename, mirror, dict.fromkeys([codename, release]))
+
+
+def _target(apt: Apt, form: str, shape: str) -> str | None:
+    """What `shape` finds first in the package lists that apt has, each put as `form` says."""
+    said = apt.run("apt-get", "indextargets", "--format", form, "Created-By: Packages")
+    found = re.search(rf"^{shape}$", said, re.M)
+    return found[1] if found else None
+
+
+def unpack(packages: Path, folder: Path) -> None:
+    """Unpack every package file in `packages` into `folder`."""
+    for package in sorted(packages.glob("*.deb")):
+        tools.call(["dpkg-deb", "-x", str(package), str(folder)])
+
+
+def fetched(name: str, wanted: Sequence[str]) -> Path:
+    """The cache's folder `name` with these packages and the libraries they need, unpacked.
+
+    They are the distribution's newest at the first request.
+    """
+
+    def fetch(folder: Path) -> None:
+        tools.tell(f"fetching the distribution's {', '.join(wanted)}")
+        apt = Apt(folder / "apt")
+        apt.run("apt-get", "download", *with_libraries(apt, wanted, _OURS), cwd=folder / "apt")
+        unpack(folder / "apt", folder)
+        shutil.rmtree(folder / "apt")
+
+    # Another list or another release gives other packages.
+    key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
+    return cache.fetched(f"packages/{name}-{key}", fetch)
+
+
+def with_libraries(apt: Apt, wanted: Iterable[str], without: Iterable[str] = ()) -> list[str]:
+    """The packages and all libraries they depend on, and these in turn."""
+    found: list[str] = []
+    new = list(wanted)
+    while new:
+        found += new
+        depends = apt.run("apt-cache", "depends", "--important", *new)
+        names = re.findall(r"^ [ |](?:Pre)?Depends: (lib[\w.+-]+|zlib1g)$", depends, re.M)
+        new = [name for name in dict.fromkeys(names) if name not in (*found, *without)]
+    return found

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Small C programs of ours, compiled once and kept in the cache folder."""
+
+import hashlib
+import re
+import subprocess
+from pathlib import Path
+
+from triagelab.base import cache, tools
+from triagelab.base.errors import LabError
+
+
+def static(source: Path) -> Path:
+    """Build a program from one C file, without libraries, for a guest."""
+    return _compiled(source, "-static")
+
+
+def shared(source: Path) -> Path:
+    """Build a library from one C file, to preload into a program of this computer."""
+    # The loader splits LD_PRELOAD at these characters, and ignores files that it cannot find.
+    if re.search(r"[\s:]", str(cache.root())):
+        raise LabError(
+            f"the cache folder {cache.root()} has a space or a colon in its path, "
+            "with which nothing can be preloaded; set TRIAGE_CACHE to another"
+        )
+    return _compiled(source, "-shared", "-fPIC")
+
+
+def _compiled(source: Path, *options: str) -> Path:
+    tools.require([tools.GCC])
+    command = [tools.path(tools.GCC), "-O2", "-Wall", *options]
+    # The source with its headers, and the library that becomes part of a static program.
+    text = _call([*command, "-E", "-P", str(source)], source)
+    made_of = [*options, tools.version(tools.GCC), text]
+    if "-static" in options:
+        made_of += tools.contents([Path(_call([*command, "-print-file-name=libc.a"], source))])
+    digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
+
+    def make(folder: Path) -> None:
+        _call([*command, "-o", str(folder / "program"), str(source)], source)
+
+    return cache.made(f"programs/{source.stem}-{digest}", make) / "program"
+
+
+def _call(command: list[str], source: Path) -> str:
+    """Return the compiler's output; raise an error with its message if it rejects `source`."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")
+    return done.stdout.strip()

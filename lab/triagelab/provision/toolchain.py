@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs of a newer Debian release, to build modules for that release's kernels here.
+
+The lab unpacks them and does not install them. They need a newer C library than this computer's. So
+the lab calls each with the loader and the libraries of its own release.
+"""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from triagelab.base import cache, tools
+from triagelab.provision.packages import Apt, unpack, with_libraries
+
+#: The loader that a program for x86-64 names, and where Debian has it and the libraries.
+_LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+#: A program's first bytes, which have the loader's name.
+_HEAD_BYTES = 4096
+#: Added to the name of a program that a script has the place of.
+_REAL = ".real"
+#: The link in a kernel's folder to the programs that build modules for it.
+_LINK = "programs"
+
+
+def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
+    """Make modules for the kernel in `root` build with programs of its own Debian release.
+
+    kbuild  the package of the kernel's own programs, which need these libraries too
+    """
+    preprocessor = compiler.replace("gcc", "cpp")  # and the compiler proper, cc1
+    wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]
+
+    def fetch(folder: Path) -> None:
+        tools.tell(f"fetching {compiler} of Debian {apt.release}")
+        (folder / "packages").mkdir()
+        names = [name for name in with_libraries(apt, [*wanted, kbuild]) if name != kbuild]
+        apt.run("apt-get", "download", *names, cwd=folder / "packages")
+        unpack(folder / "packages", folder)
+        shutil.rmtree(folder / "packages")
+        for programs in ("usr/bin", "usr/libexec"):
+            _bring_loader(folder / programs, folder)
+
+    key = hashlib.sha256(" ".join([*wanted, kbuild]).encode()).hexdigest()[:16]
+    folder = cache.fetched(f"packages/{apt.release}-{compiler}-{key}", fetch)
+    # Relative, so that the cache folder may move.
+    (root / _LINK).symlink_to(os.path.relpath(folder, root))
+    _bring_loader(root / "usr/lib" / kbuild, root / _LINK)
+
+
+def of(root: Path) -> Path | None:
+    """Return the folder of the programs for the kernel in `root`, None if this computer's do."""
+    link = root / _LINK
+    return link if link.exists() else None
+
+
+def _bring_loader(folder: Path, libraries: Path) -> None:
+    """Put a script in place of each program in `folder`: it has the loader in `libraries` run it.
+
+    The script finds them by its own place, so that all may move together.
+    """
+    for program in folder.rglob("*"):
+        if program.is_symlink() or not program.is_file() or not os.access(program, os.X_OK):
+            continue
+        with program.open("rb") as file:
+            if _LOADER not in file.read(_HEAD_BYTES):
+                continue
+        program.rename(program.with_name(program.name + _REAL))
+        there = os.path.relpath(libraries, program.parent)
+        program.write_text(
+            f"#!/bin/sh\n"
+            f"libraries=${{0%/*}}/{there}/{_LIBRARIES}\n"
+            f'exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" '
+            f'--argv0 "$0" "$0{_REAL}" "$@"\n'
+        )
+        program.chmod(0o755)

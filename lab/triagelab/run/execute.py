@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Executing a plan: runs side by side, each with a folder that records how it ended.
+
+A finished run is written down at once. Whatever ends the experiment, finished runs are
+kept, and resuming repeats none of them.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from triagelab.base import files
+from triagelab.plan.machine import BootError, FullError, GuestError, Outcome, last_lines
+from triagelab.plan.plan import Run
+from triagelab.run import records
+
+T = TypeVar("T")
+
+
+class StoppedError(Exception):
+    """A request to stop: Ctrl-C, SIGTERM, or a closed terminal."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run's result; `reason` is None if it succeeded."""
+
+    run: Run
+    reason: str | None
+    boot_s: float | None
+
+
+#: A run and its folder.
+Task = tuple[Run, Path]
+CarryOut = Callable[[Run, Path], Awaitable[Result]]
+#: Prepares a place for the given runs, and yields the function that carries one out there.
+Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
+
+
+@contextlib.asynccontextmanager
+async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
+    """Carry out runs on this computer, as many at once as do not disturb each other's figures."""
+    places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
+
+    async def when_there_is_a_place(run: Run, folder: Path) -> Result:
+        async with places:
+            return await carry_out(run, folder)
+
+    yield when_there_is_a_place
+
+
+def execute(
+    tasks: Sequence[Task], executor: Executor, finished: Callable[[Result], None]
+) -> list[Result]:
+    """Carry out `tasks`, and call `finished` with each result.
+
+    Raise StoppedError on a request to stop, FullError if the disk is full, and BootError if the
+    kernel has never booted. A kernel that has booted before makes it an ordinary failure.
+    """
+
+    async def everything() -> list[Result]:
+        booted = False
+        async with executor([run for run, _ in tasks]) as carry_out_there:
+
+            async def one(task: Task) -> Result:
+                nonlocal booted
+                try:
+                    result = await carry_out_there(*task)
+                    booted = True
+                except BootError as error:
+                    if not booted or isinstance(error, FullError):
+                        raise
+                    result = write_down(*task, str(error), None)
+                finished(result)
+                return result
+
+            async with asyncio.TaskGroup() as group:
+                waiting = [group.create_task(one(task)) for task in tasks]
+        return [task.result() for task in waiting]
+
+    return interruptible(everything)
+
+
+def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
+
+    A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So an error
+    after a request to stop follows from it, but not a full disk.
+    """
+    asked = False
+
+    async def to_be_cancelled() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        stopping = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets it to be ignored
+            stopping.append(signal.SIGHUP)
+        # loop.add_signal_handler would forget the earlier handlers.
+
+        def stop(*_: object) -> None:
+            nonlocal asked
+            asked = True
+            loop.call_soon_threadsafe(task.cancel)
+
+        before = {number: signal.signal(number, stop) for number in stopping}
+        try:
+            return await everything()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    try:
+        return asyncio.run(to_be_cancelled())
+    except asyncio.CancelledError:
+        raise StoppedError from None
+    except (Exception, BaseExceptionGroup) as error:
+        # The first exception of a group is the cause; the others follow from it.
+        first = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
+        if asked and not isinstance(first, FullError):
+            raise StoppedError from first
+        raise first from None
+
+
+async def carry_out(run: Run, folder: Path) -> Result:
+    """Measure; `folder` then holds the results and run.json."""
+    return write_down(run, folder, *await attempt(run, folder))
+
+
+async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
+    """Measure; return the reason of a failure or None, and the seconds until fio started."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        outcome = await run.machine.run(run.job, folder)
+    except BootError:
+        raise
+    except GuestError as error:
+        return str(error), None
+    return _complaint(outcome, folder), outcome.fio_started_s
+
+
+def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
+    """Write run.json. It is written last: its presence shows that the results are complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
+    files.write_json(folder / "run.json", _about(run) | ended)
+    return Result(run, reason, boot_s)
+
+
+def take_over(was: Path, run: Run, folder: Path) -> None:
+    """Turn the folder `was` into that of `run`: the same run with another name or more points."""
+    record = was / "run.json"
+    if record.exists():
+        files.write_json(record, records.read_json(record) | _about(run))
+    was.rename(folder)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "scheduler": run.scheduler,
+        "point": dict(run.point),
+        "points": [dict(point) for point in run.points],
+        "cpus": run.machine.cpus,
+        "devices": len(run.device.blocks),
+        "capacity_iops": run.device.capacity_iops,
+        "parts": {name: asdict(part) for name, part in run.device.parts.items()},
+        "repeat": run.repeat,
+        "seed": run.seed,
+        "sections": list(run.sections),
+    }
+
+
+def _complaint(outcome: Outcome, folder: Path) -> str | None:
+    """Return the reason why a run that came back is no success; None if it is one."""
+    if outcome.status == 0:
+        return None
+    told = outcome.folder / "reason"
+    what = told.read_text().strip() if told.exists() else f"the job ended with {outcome.status}"
+    console = folder / "console.log"
+    return f"{what}\nIts last lines were:\n{last_lines(console)}\nThe console's log is {console}"

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The machine `host`: this computer and one of its disks, in real time.
+
+The lab holds the disk for all runs of an experiment. Meanwhile no other program can open it
+exclusively. Afterwards the lab restores the disk's settings and ends all programs of a run.
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from triagelab.ask.devices import Device
+from triagelab.base import sources, tools
+from triagelab.base.errors import LabError, RequestError
+from triagelab.plan.machine import FIO_STARTS, Job, Outcome
+from triagelab.provision import guest, kernels, modules, programs
+from triagelab.run import disks, putback
+from triagelab.run.disks import Disk
+from triagelab.run.machines import computer, processor
+
+_PROC = Path("/proc")
+_KERNEL_RECORD_BYTES = 8192  # none is longer
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine `host`; see machine.Machine.
+
+    before     the disk's settings before the experiment
+    may_write  True if fio may write to the disk
+    """
+
+    disk: Disk
+    before: putback.Before
+    may_write: bool
+    name: str = "host"
+    at_once: int = 1
+    counts_locks: bool = False
+
+    @property
+    def cpus(self) -> int:
+        """Return the number of CPUs that are online."""
+        return os.cpu_count() or 1
+
+    @property
+    def description(self) -> str:
+        """The processor's name."""
+        return processor()
+
+    @cached_property
+    def _programs(self) -> Mapping[str, Path | str]:
+        """Return the sampler and a wrapper of fio, which a run calls by name."""
+        fio = [tools.path(tools.FIO), *([] if self.may_write else ["--readonly"])]
+        return {
+            "sampler": programs.static(guest.FILES / "sampler.c"),
+            "fio": f'#!/bin/sh\nexec {shlex.join(fio)} "$@"\n',
+        }
+
+    @property
+    def determines(self) -> Mapping[str, Any]:
+        """Everything that determines a job's figures, as far as the computer reports it."""
+        fio = Path(tools.path(tools.FIO)).resolve()
+        sampler = programs.static(guest.FILES / "sampler.c")
+        return {
+            "host": [os.uname().nodename, *computer()],
+            "disk": {"name": self.disk.name, **self.disk.identity},
+            "fio": tools.fio_version(),
+            "files": tools.contents([fio, *tools.libraries(fio), sampler]),
+        }
+
+    async def run(self, job: Job, folder: Path) -> Outcome:
+        """Run the job in a folder of its own; `folder`/out then holds its results.
+
+        `folder`/console.log holds its output. All programs of the run have ended on return.
+        There is no time limit here: the sampler ends a run that makes no progress.
+        """
+        work, out = folder / "job", folder / "out"
+        for path in (work, out):
+            shutil.rmtree(path, ignore_errors=True)
+        (work / "out").mkdir(parents=True)
+        for name, content in job.files.items():
+            guest.install(content, work / name)
+        for name, content in self._programs.items():
+            guest.install(content, work / "bin" / name)
+        # A newly chosen scheduler starts from its defaults, not from the previous run's settings.
+        putback.put_back(self.before)
+        (self.disk.queue / "scheduler").write_text("none")
+        try:
+            with _kernel_log(work / "out/dmesg.log"):
+                status, started = await _run(work, folder / "console.log")
+            (work / "out").rename(out)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return Outcome(status, out, started)
+
+
+@contextlib.contextmanager
+def _kernel_log(path: Path) -> Iterator[None]:
+    """Write the kernel's messages to `path` for as long as the block runs."""
+    source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.lseek(source, 0, os.SEEK_END)
+        yield
+        with path.open("wb") as log:
+            log.writelines(_kernel_records(source))
+    finally:
+        os.close(source)
+
+
+def _kernel_records(source: int) -> Iterator[bytes]:
+    """Yield the records that /dev/kmsg holds."""
+    while True:
+        try:
+            yield os.read(source, _KERNEL_RECORD_BYTES)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # the next read returns the oldest record left
+            yield b"records were lost here: later ones took their place in the kernel's buffer\n"
+
+
+async def _run(work: Path, console: Path) -> tuple[int, float | None]:
+    """Run `work`/run to its end; return its status and the seconds until fio started."""
+    command = [
+        # fio's processes leave every process group and session, but not a PID namespace. The
+        # kernel kills everything in the namespace when its first process dies.
+        tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
+        "sh", "./run",
+    ]  # fmt: skip
+    path = f"{work.absolute() / 'bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    begin = time.monotonic()
+    started = None
+    # Every program of the run inherits `theirs`; `ours` sees the end when the last one exits.
+    ours, theirs = os.pipe()
+    with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
+        process = await asyncio.create_subprocess_exec(
+            *tools.with_us("KILL", command),
+            cwd=work,
+            env={"PATH": path},  # of the user's environment nothing else gets in
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            pass_fds=[theirs],
+            start_new_session=True,  # we handle Ctrl-C ourselves
+        )
+        os.close(theirs)
+        assert process.stdout is not None
+        try:
+            said = b""
+            # Copy blocks, because a line may be longer than any buffer.
+            while chunk := await process.stdout.read(_CHUNK_BYTES):
+                log.write(chunk)
+                said = said[-len(FIO_STARTS) :] + chunk
+                if started is None and FIO_STARTS.encode() in said:
+                    started = time.monotonic() - begin
+            return await process.wait(), started
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await asyncio.shield(asyncio.gather(process.wait(), asyncio.to_thread(everybody.read)))
+
+
+@dataclass
+class Held:
+    """A disk that the lab holds until the experiment is over.
+
+    loaded    scheduler -> the module that the lab loaded for it
+    left_out  scheduler -> the reason why it is not available here
+    """
+
+    machine: Host
+    loaded: dict[str, Path] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def disk(self) -> Disk:
+        """Return the disk."""
+        return self.machine.disk
+
+    def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
+        """Load the modules of the schedulers that the disk does not offer yet.
+
+        `files` holds the user's own modules.
+        """
+        for name in schedulers:
+            if name in self.loaded or name in self.left_out:
+                continue
+            if name in self.disk.schedulers:
+                if name in files:
+                    raise RequestError(
+                        f"a scheduler called {name} is loaded already; to have that of "
+                        f"{files[name]} give: rmmod {name}-iosched"
+                    )
+                continue
+            try:
+                file = self._load(name, files.get(name))
+            except LabError as error:
+                self.left_out[name] = str(error).splitlines()[0]
+                continue
+            if file is not None:
+                self.loaded[name] = file
+
+    def _load(self, name: str, file: Path | None) -> Path | None:
+        """Load a scheduler from the user's module, ours or the kernel's; return the file."""
+        release = os.uname().release
+        if not (_PROC / "modules").exists():
+            raise LabError(f"the kernel {release} is built without it and loads no modules")
+        if file is None and name in sources.own_schedulers():
+            file = modules.build(kernels.find("running")) / f"{name}-iosched.ko"
+        file = file and modules.kept(file)
+        for module in (name, f"{name}_iosched"):
+            putback.note_module(self.machine.before, module.replace("-", "_"))
+        command = (
+            [tools.path(tools.INSMOD), str(file)]
+            if file
+            else [tools.path(tools.MODPROBE), f"{name}-iosched"]
+        )
+        done = subprocess.run(command, capture_output=True, text=True)
+        if name not in self.disk.schedulers:
+            raise LabError(f"the kernel {release} does not load it: {done.stderr.strip()}")
+        return file
+
+    @property
+    def notes(self) -> list[str]:
+        """Return notes for the reader of the report."""
+        found = [f"{name} was left out: {reason}" for name, reason in self.left_out.items()]
+        found += [
+            f"{name} was loaded before, and need not be this repository's"
+            for name in sources.own_schedulers()
+            if name in self.disk.schedulers and name not in self.loaded
+        ]
+        if "enable=1" in _io_cost(self.disk):
+            found.append(f"io.cost was on for {self.disk.path}, and is in all figures")
+        return found
+
+    @property
+    def device(self) -> Device:
+        """Return the disk as a device for the plan, with its description and its old settings."""
+        before = self.machine.before
+        names = ("nr_requests", "wbt_lat_usec", "rq_affinity", "nomerges")
+        settings = {
+            **self.disk.facts,
+            "scheduler_before": before.scheduler,
+            **{f"{name}_before": before.settings.get(name, "none") for name in names},
+            "io_cost": _io_cost(self.disk) or "off",
+        }
+        return Device(
+            name=str(self.disk.path),
+            description=self.disk.description,
+            blocks=(self.disk.name,),
+            module=None,
+            group=None,
+            settings=settings,
+        )
+
+
+def _io_cost(disk: Disk) -> str:
+    """Return the settings of the io.cost controller for the disk; empty if it is off."""
+    number = disk.about("dev")
+    for line in (_PROC / "mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        file = Path(where) / "io.cost.qos"
+        if kind == "cgroup2" and file.exists():
+            found = re.search(rf"^{number} (.*)$", file.read_text(), re.M)
+            return found[1] if found else ""
+    return ""
+
+
+@contextlib.contextmanager
+def held(disk: Disk, may_write: bool) -> Iterator[Held]:
+    """Hold `disk` exclusively, and restore its settings at the end, whatever happens.
+
+    Raise RequestError, and change nothing, if the disk is in use.
+    """
+    with _interrupted_by_signals(), _exclusively(disk):
+        if may_write and disk.about("ro") == "1":
+            raise RequestError(f"{disk.path} cannot be written to; leave out --allow-write")
+        with putback.noted(disk) as before:
+            try:
+                yield Held(Host(disk, before, may_write))
+            finally:
+                with _undisturbed():
+                    if left := putback.finish(before):
+                        raise LabError(
+                            "not everything is as it was before; the next --machine host "
+                            f"tries again, by {before.record}:\n" + "\n".join(left)
+                        )
+
+
+def require_root() -> None:
+    """Raise an error unless the user may open disks and choose schedulers."""
+    if os.geteuid() != 0:
+        raise RequestError(
+            "--machine host opens a disk and chooses its scheduler, which root may: "
+            "give the same command with sudo"
+        )
+
+
+@contextlib.contextmanager
+def _exclusively(disk: Disk) -> Iterator[None]:
+    """Open the disk with O_EXCL, so that no file system or other exclusive user can take it."""
+    try:
+        descriptor = os.open(disk.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise RequestError(f"{disk.path}: {error.strerror}") from None
+        who = "; ".join(disks.users(disk)) or "another program has it open exclusively"
+        raise RequestError(f"{disk.path} is in use: {who}. {_FREE_IT}") from None
+    try:
+        if users := disks.users(disk):
+            raise RequestError(f"{disk.path} is in use: {'; '.join(users)}. {_FREE_IT}")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+_FREE_IT = "End that, or give another --device"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
+    """Turn signals that would end us into KeyboardInterrupt, so that `finally` blocks run."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    return _handled_by(interrupt)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Defer signals that would end us to the end of the block; an error in it goes first.
+
+    Blocking the signals is not enough: a mask applies to one thread. Libraries start other
+    threads, and any of these may take a signal for which Python then calls our handler.
+    """
+    came: list[int] = []
+    with _handled_by(lambda number, frame: came.append(number)):
+        yield
+    if came:
+        signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Install `handler` for the signals that would end us."""
+    ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in ours}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Restoring a disk's settings, however the run ended.
+
+The lab records the settings before it changes anything. A killed run cannot restore them,
+so the next run does, from that record, and retries what failed. The records are in one
+folder for all runs on this computer, whatever the cache folder, and do not survive a reboot:
+neither do the settings.
+"""
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from triagelab.base import files, tools
+from triagelab.run.disks import Disk
+
+RECORDS = Path("/run/triage")
+
+_WBT = "wbt_lat_usec"
+_MODULES = Path("/sys/module")
+
+
+@dataclass(frozen=True)
+class Before:
+    """A disk's settings before the experiment.
+
+    boot       the boot during which the settings are valid
+    sequence   the kernel's number of this disk; another disk of the same name has another number
+    settings   file in the queue folder -> value, for all that can be written
+    modules    the kernel modules that we have loaded since
+    """
+
+    disk: str
+    boot: str
+    sequence: str
+    scheduler: str
+    settings: dict[str, str]
+    modules: list[str]
+
+    @property
+    def record(self) -> Path:
+        """Return the path of the record."""
+        return _record(self.disk, self.sequence)
+
+
+@contextlib.contextmanager
+def noted(disk: Disk) -> Iterator[Before]:
+    """Record the disk's settings, and hold a lock that shows that we are alive.
+
+    A setting that an earlier run could not restore keeps that run's recorded value.
+    """
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not hold locks
+    record = _record(disk.name, disk.about("diskseq"))
+    with files.locked(_lock(record)):
+        before = _recorded(record) if record.exists() else _as_it_is(disk)
+        _write_down(before)
+        yield before
+
+
+def note_module(before: Before, name: str) -> None:
+    """Record that kernel module `name` is about to be loaded, unless it is loaded already."""
+    if not (_MODULES / name).exists() and name not in before.modules:
+        before.modules.append(name)
+        _write_down(before)
+
+
+def put_back(before: Before) -> None:
+    """Restore the disk's scheduler and settings; skip each one that has not changed."""
+    queue = Disk(before.disk).queue
+    if Disk(before.disk).scheduler != before.scheduler:
+        _write(queue / "scheduler", before.scheduler)
+    for name, value in before.settings.items():
+        if name == _WBT and _read(queue / name) != value:
+            _write(queue / name, "-1")  # the kernel's own choice, which it may change by itself
+        if _read(queue / name) != value:
+            _write(queue / name, value)
+            if name == "nr_requests":  # twice: on a write, 6.12 tells the scheduler the old number
+                _write(queue / name, value)
+
+
+def finish(before: Before) -> list[str]:
+    """Restore everything; return what could not be restored. If nothing, delete the record."""
+    is_there = _is_there(before)
+    if is_there:
+        put_back(before)
+    left = [*_remove(before.modules), *(_different(before) if is_there else ())]
+    if not left:
+        before.record.unlink(missing_ok=True)
+    return left
+
+
+def recover() -> list[str]:
+    """Restore what earlier runs left changed; return a sentence on each, failures included."""
+    told: list[str] = []
+    for path in sorted(RECORDS.glob("*.json")):
+        with files.locked_if_free(_lock(path)) as ours:
+            if ours and path.exists():  # else that run is still going on
+                told += _recovered(_recorded(path))
+    return told
+
+
+def _recovered(before: Before) -> Iterator[str]:
+    if before.boot != _boot():
+        before.record.unlink()  # a record of an earlier boot: all its changes are gone
+        return
+    how = "it is put back as it was before" if _is_there(before) else "that disk is gone"
+    yield f"a run has left {Disk(before.disk).path} changed; {how}"
+    yield from finish(before)
+
+
+def _as_it_is(disk: Disk) -> Before:
+    return Before(
+        disk.name, _boot(), disk.about("diskseq"), disk.scheduler, dict(_settings(disk)), []
+    )
+
+
+def _is_there(before: Before) -> bool:
+    """Return True if the disk is still the same one."""
+    return Disk(before.disk).about("diskseq") == before.sequence
+
+
+def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
+    """Yield settings that can be read and written, the scheduler's own last: others alter them."""
+    for path in [*sorted(disk.queue.glob("*")), *sorted(disk.queue.glob("iosched/*"))]:
+        if path.is_file() and path.name != "scheduler" and path.stat().st_mode & 0o200:
+            value = _read(path)
+            if value is not None:
+                yield str(path.relative_to(disk.queue)), value
+
+
+def _different(before: Before) -> Iterator[str]:
+    """Yield the settings that differ from the record."""
+    disk = Disk(before.disk)
+    now = {"scheduler": disk.scheduler} | dict(_settings(disk))
+    for name, value in {"scheduler": before.scheduler, **before.settings}.items():
+        if now.get(name) != value:
+            yield f"{disk.queue / name} is {now.get(name)} and could not be set to {value} again"
+
+
+def _remove(modules: list[str]) -> Iterator[str]:
+    for name in reversed(modules):
+        if (_MODULES / name).exists():
+            command = [tools.path(tools.RMMOD), name]
+            # It runs in a session of its own: otherwise Ctrl-C on the terminal would end it.
+            done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+            if done.returncode:
+                yield f"the module {name} stays loaded: {done.stderr.strip()}"
+
+
+def _write_down(before: Before) -> None:
+    files.write_json(before.record, asdict(before))
+
+
+def _recorded(record: Path) -> Before:
+    return Before(**json.loads(record.read_text()))
+
+
+def _record(disk: str, sequence: str) -> Path:
+    """Return the record's path, with the sequence: a removed disk may have left modules."""
+    return RECORDS / f"{disk}-{sequence}.json"
+
+
+def _lock(record: Path) -> Path:
+    return record.with_suffix(".lock")
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _write(path: Path, value: str) -> None:
+    """Write a setting; `_different` finds a setting that refused its value."""
+    try:
+        path.write_text(value)
+    except OSError:
+        return

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The records in a run directory: environment.json of all runs, run.json of each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from triagelab.base.errors import LabError, RequestError
+
+Record = dict[str, Any]
+
+#: Keys that every version of environment.json has.
+_ALWAYS = (
+    *("experiment", "title", "machine", "cpus", "device", "kernel", "fio"),
+    *("schedulers", "repeats", "seed", "runs"),
+)
+
+
+def read_environment(out: Path) -> Record:
+    """Read the environment of a run directory; raise RequestError if `out` is none."""
+    path = out / "environment.json"
+    if not path.is_file():
+        raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
+    environment = read_json(path)
+    if absent := [key for key in _ALWAYS if key not in environment]:
+        raise unusable(path, f"it does not say {', '.join(absent)}")
+    return environment
+
+
+def runs(out: Path) -> list[tuple[Path, Record]]:
+    """Yield the folder and the run.json of each run, finished or failed."""
+    return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
+
+
+def point_key(point: Record) -> str:
+    """Return a point of the matrix as text: JSON with sorted keys."""
+    return json.dumps(point, sort_keys=True)
+
+
+def point_order(point: Record) -> list[tuple[str, bool, Any]]:
+    """Return a key to sort points by: names, then numbers by value, then texts."""
+    return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
+
+
+def parts(environment: Record) -> Record:
+    """Return the parts of the device that report their busy time; may be empty."""
+    found: Record = environment["device"].get("parts") or {}
+    return found
+
+
+def read_json(path: Path) -> Record:
+    """Read a JSON object from a file; raise LabError with the file's name."""
+    try:
+        text = path.read_text()
+        # fio writes notes and warnings before the object.
+        loaded = json.loads(text[max(text.find("{"), 0) :])
+    except OSError as error:
+        raise unusable(path, error.strerror) from error
+    except ValueError as error:
+        raise unusable(path, f"not JSON, {error}") from error
+    if not isinstance(loaded, dict):
+        raise unusable(path, "no JSON object")
+    return loaded
+
+
+#: Files about a whole run directory; all other files are in the folder of one run.
+_RECORDS = ("environment.json", "study.json")
+
+
+def unusable(path: Path, reason: object) -> LabError:
+    """The error for a file of a run directory that cannot be used."""
+    if path.name in _RECORDS:
+        advice = "Delete that file alone and repeat the command that made it with --resume"
+    else:
+        advice = "Delete the run's folder and use --resume to run it again"
+    return LabError(f"{path}: {reason}. {advice}; what else is finished is kept.")
+
+
+def is_done(folder: Path) -> bool:
+    """Return True if the run in `folder` has finished successfully."""
+    record = folder / "run.json"
+    return record.exists() and read_json(record).get("status") == "done"

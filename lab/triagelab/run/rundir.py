@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Run directories: their owner, the planned runs, and the remaining runs."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from triagelab.ask import devices
+from triagelab.base import cache, files, tools
+from triagelab.base.errors import LabError, RequestError
+from triagelab.base.version import version
+from triagelab.plan import plan
+from triagelab.run import execute, records
+
+_LEAST_FREE_BYTES = 512 << 20
+_NOT_ASKED_FOR = {"runs", "taken_over"}  # parts of the environment that no option sets
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The contents planned for a run directory.
+
+    environment  the content of environment.json
+    earlier      the runs of an earlier, smaller plan for the same directory
+    """
+
+    out: Path
+    runs: list[plan.Run]
+    environment: dict[str, Any]
+    earlier: list[plan.Run]
+
+
+@contextlib.contextmanager
+def owned(out: Path) -> Iterator[None]:
+    """Make `out`, and keep others from writing there."""
+    with cache.handed_over(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with files.exclusive(
+            out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
+        ):
+            # Temporary files of a process that was killed while it wrote.
+            for left in out.rglob(f"*{files.PART}"):
+                left.unlink(missing_ok=True)
+            yield
+
+
+def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
+    """Return `out`, or a new path called `name`; a folder in use is an error unless resumed."""
+    if out is None:
+        return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    if out.exists() and not out.is_dir():
+        raise RequestError(f"--out {out} is a file; give a folder")
+    if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not resume:
+        hint = "" if resume is None else ", or --resume to go on with it"
+        raise RequestError(f"--out {out} exists; give another{hint}")
+    return out
+
+
+def _environment(
+    setup: plan.Setup, release: str, planned: list[plan.Run], taken_over: int
+) -> dict[str, Any]:
+    experiment, first = setup.experiment, setup.points[0]
+    machine = first.machine
+    varied = {name for of in experiment.vary for name in experiment.set_by(of)}
+    replaced = experiment.workload.replaced()
+    return {
+        "schema": 1,
+        "version": version(),
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "question": experiment.question,
+        "machine": machine.name,
+        "machine_description": machine.description,
+        "cpus": machine.cpus,
+        "device": _described([point.device for point in setup.points]),
+        "kernel": release,
+        "qemu": machine.determines.get("qemu"),
+        "fio": tools.fio_version(),
+        "schedulers": list(setup.schedulers),
+        "protected": experiment.protected,
+        "background": list(experiment.background),
+        "judged_by": list(experiment.judged_by),
+        "deadlines": dict(experiment.deadlines),
+        "vary": {
+            name: {str(value): dict(case) for value, case in cases.items()}
+            for name, cases in experiment.vary.items()
+        },
+        "repeats": setup.repeats,
+        "seed": setup.seed,
+        "modules": {name: {"sha256": tools.sha256(path)} for name, path in setup.modules.items()},
+        "tunables": {
+            name: {key: value for key, value in values.items() if f"{name}.{key}" not in varied}
+            for name, values in first.tunables.items()
+        },
+        "application": experiment.application.name if experiment.application else None,
+        "notes": [
+            *(f"replaced in the job file by the lab's own: {line}" for line in replaced),
+            *setup.notes,
+            *_not_interleaved(machine.name, taken_over),
+        ],
+        "taken_over": taken_over,
+        "runs": [run.id for run in planned],
+    }
+
+
+def _described(on: list[devices.Device]) -> dict[str, Any]:
+    """The device, as it is at the first point; of several the names and all their parts."""
+    first, names = on[0], list(dict.fromkeys(device.name for device in on))
+    several = len(names) > 1
+    parts = {name: asdict(part) for device in on for name, part in device.parts.items()}
+    return {
+        "name": ", ".join(names),
+        "settings": {} if several else dict(first.settings),
+        "capacity_iops": None if several else first.capacity_iops,
+        "description": f"{len(names)} devices" if several else first.description,
+        "parts": parts,
+    }
+
+
+def _not_interleaved(machine: str, taken_over: int) -> list[str]:
+    """Return a note for the reader: in real time, runs of an earlier plan saw another load."""
+    if not taken_over or machine == "sim":
+        return []
+    return [
+        f"{taken_over} of the runs were measured before the others, by the quick study, "
+        "and are interleaved only with each other"
+    ]
+
+
+def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
+    """Plan all runs of an experiment for `out`; raise an error if it holds other runs.
+
+    If `out` was planned for `part` of the runs, it may hold these. Write nothing.
+    """
+    runs = plan.runs(setup)
+    if not (out / "environment.json").exists():
+        return Planned(out, runs, _environment(setup, release, runs, 0), [])
+    then = records.read_environment(out)
+    if part and then["runs"] != [run.id for run in runs]:
+        earlier = plan.runs(part)
+        _refuse_other(then, _environment(part, release, earlier, 0), out)
+        if {run.content for run in earlier} <= {run.content for run in runs}:
+            done = sum(records.is_done(out / "runs" / run.id) for run in earlier)
+            return Planned(out, runs, _environment(setup, release, runs, done), earlier)
+    environment = _environment(setup, release, runs, then.get("taken_over", 0))
+    _refuse_other(then, environment, out)
+    return Planned(out, runs, environment, [])
+
+
+def begin(planned: Planned) -> None:
+    """Write the plan into `out`; runs that `out` holds already become runs of this plan."""
+    by_name = {run.id: run for run in planned.runs}
+    by_content = {run.content: run for run in planned.runs}
+    runs = planned.out / "runs"
+    for was in planned.earlier:
+        folder = runs / was.id
+        if folder.exists():
+            run = by_name.get(was.id) or by_content[was.content]
+            execute.take_over(folder, run, runs / run.id)
+    planned.out.mkdir(parents=True, exist_ok=True)
+    files.write_json(planned.out / "environment.json", planned.environment)
+
+
+def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
+    """Return the runs that remain, each with its folder."""
+    tasks = [(run, out / "runs" / run.id) for run in planned]
+    return [(run, folder) for run, folder in tasks if not records.is_done(folder)]
+
+
+def conclude(planned: list[plan.Run], out: Path) -> None:
+    """Write the device's settings in all runs, which only finished runs report."""
+    if len({run.device.name for run in planned}) > 1:
+        return  # each run has them for its own device
+    environment = records.read_environment(out)
+    seen: dict[str, dict[str, None]] = {}
+    for run in planned:
+        folder = out / "runs" / run.id
+        if records.is_done(folder):
+            for name, value in devices.was_set_to(run.device, folder / "out").items():
+                seen.setdefault(name, {})[value] = None
+    environment["device"]["settings"] = {
+        name: " or ".join(sorted(values, key=_by_size)) for name, values in seen.items()
+    }
+    files.write_json(out / "environment.json", environment)
+
+
+def _by_size(value: str) -> tuple[int, str]:
+    """Numbers by what they are."""
+    return int(value) if value.isdecimal() else -1, value
+
+
+def require_space(out: Path) -> None:
+    """Raise an error if the disk is nearly full."""
+    free = shutil.disk_usage(out).free
+    if free < _LEAST_FREE_BYTES:
+        raise LabError(
+            f"only {free >> 20} MiB free for {out}, {_LEAST_FREE_BYTES >> 20} are needed; "
+            "make room, or give --out a folder elsewhere"
+        )
+
+
+def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
+    """Raise an error if `out` was planned differently: one plan to a run directory."""
+    if then["runs"] == now["runs"]:
+        return
+    differ = [key for key in now if key not in _NOT_ASKED_FOR and then.get(key) != now[key]] or [
+        "the lab itself"
+    ]
+    raise RequestError(
+        f"{out} was measured differently ({', '.join(differ)}): "
+        "repeat the command it was made with, or give another --out"
+    )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The folders of the lab are the way of a run: no import points back, and none in a circle."""
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from triagelab.base import sources
+
+LAB = sources.ROOT / "lab/triagelab"
+#: The folders in the order of the table in docs/lab.md.
+ORDER = re.findall(r"^\| `(\w+)/` \|", (sources.ROOT / "docs/lab.md").read_text(), re.M)
+
+
+def imported(path: Path, lab: Path) -> Iterator[Path]:
+    """Yield the lab's modules and folders that a module imports, inside of functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: write the whole name of what is imported"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for package, *words in (name.split(".") for name in names):
+            if package == lab.name:
+                yield found(lab.joinpath(*words), lab)
+
+
+def found(wanted: Path, lab: Path) -> Path:
+    """Return the file or folder of a module; the last word may be a name in it."""
+    for place in (wanted, *wanted.parents):
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path.is_file() and place != lab:
+                return path
+        if place == lab:
+            break
+    raise AssertionError(f"there is no {wanted}")
+
+
+def pointing_back(lab: Path) -> list[str]:
+    """Return the imports that point to a later folder, or to the top."""
+    told = []
+    for path in sorted(lab.glob("*/**/*.py")):
+        own = ORDER.index(path.relative_to(lab).parts[0])
+        for other in imported(path, lab):
+            folder = other.relative_to(lab).parts[0]
+            if folder not in ORDER[: own + 1]:
+                told.append(f"{path.relative_to(lab)} imports {other.relative_to(lab)}")
+    return told
+
+
+def test_the_table_has_every_folder() -> None:
+    folders = {path.parent.name for path in LAB.glob("*/__init__.py")}
+    assert len(ORDER) == len(set(ORDER)) and set(ORDER) == folders
+    assert {path.name for path in LAB.glob("*.py")} == {"__init__.py", "__main__.py", "cli.py"}
+
+
+def test_no_import_points_back() -> None:
+    assert pointing_back(LAB) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {path: set(imported(path, LAB)) - {path} for path in LAB.rglob("*.py")}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"in a circle: {' <- '.join(str(path) for path in error.args[1])}")
+
+
+def test_a_program_in_a_text_imports_what_is_there() -> None:
+    """No type checker sees these: programs that tests and the Makefile give to a Python."""
+    imports = re.compile(r"from (triagelab[\w.]*) import ([\w, ]+)")
+    for path in (sources.ROOT / "Makefile", *(sources.ROOT / "tests").rglob("*.py")):
+        for module, names in imports.findall(path.read_text()):
+            for name in names.split(","):
+                found(LAB.joinpath(*module.split(".")[1:], name.split()[0]), LAB)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from triagelab.run import machines",
+        "from triagelab.run.machines import Qemu",
+        "import triagelab.run.machines",
+        "def late() -> None:\n    from triagelab.run import machines",
+        "from triagelab import cli",
+    ],
+)
+def test_an_import_that_points_back_is_found(tmp_path: Path, line: str) -> None:
+    lab = tmp_path / "triagelab"
+    for name in ("cli.py", "ask/__init__.py", "run/__init__.py", "run/machines.py"):
+        (lab / name).parent.mkdir(parents=True, exist_ok=True)
+        (lab / name).write_text("Qemu = 1\n")
+    (lab / "ask/fiofile.py").write_text(f"import re\n{line}\n")
+    (told,) = pointing_back(lab)
+    assert told.startswith("ask/fiofile.py imports ")
+    (lab / "ask/fiofile.py").rename(lab / "run/fiofile.py")
+    assert len(pointing_back(lab)) == line.count("cli")

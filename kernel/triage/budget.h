@@ -25,8 +25,7 @@ struct tg_tag;
  *	as a charge that is lost would let bulk in twice, and a grant that is lost would not
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @high_at: jiffies when a latency-sensitive request of HIGH last came
- * @hinted_due: when hinted requests have again had no more than their share; ns, atomic
+ * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
@@ -49,7 +48,6 @@ struct tg_budget {
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
-	atomic64_t hinted_due;
 };
 
 void tg_budget_init(struct tg_data *tg);

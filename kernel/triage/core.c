@@ -200,6 +200,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
 		return NULL;
 	tag->class = class;
+	if (class == PRIO_CLASS_HIGH)
+		tg_urgent_seen(tg, class);
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	shard->classes[class].inserted++;
 	shard->classes[class].reasons[TG_ONLY]++;

@@ -19,7 +19,7 @@
 #define TG_QUIET_JIFFIES HZ
 /*
  * Others make way for HIGH so long after its last request. By then its budget is four times
- * as large (tg_depth_lingering()): it protects nobody any more.
+ * as large (tg_depth_lingering()), and soon protects nobody.
  */
 #define TG_HIGH_JIFFIES msecs_to_jiffies(32)
 
@@ -173,8 +173,11 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 /* Return whether a request of HIGH came in the last @ticks. */
 static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
 {
+	/* First: in the other order it could be a tick ahead. */
+	const unsigned long at = READ_ONCE(tg->budget.high_at);
+
 	/* A difference: an old time is taken for a new one once in 2^32 ticks at most. */
-	return jiffies - READ_ONCE(tg->budget.high_at) < ticks;
+	return jiffies - at < ticks;
 }
 
 /*

@@ -7,7 +7,6 @@
 #include <linux/cgroup-defs.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
-#include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/overflow.h>
 #include <linux/log2.h>
@@ -235,6 +234,7 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	flow->sparse = sparse;
 	if (sparse) {
 		flow->deficit = tg_quantum(shard);
+		flow->started = ++class->started;
 		list_move_tail(&flow->turn, tg_flow_is_hinted(flow) ? &class->hinted :
 								      &class->sparse);
 	} else if (shard->head.awaited == flow) {
@@ -253,36 +253,40 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
-/* Return whether hinted requests have had no more than their share: they may go before HIGH. */
-static bool tg_hinted_may_go(const struct tg_data *tg)
+/*
+ * Return whether hinted requests have had no more than their share: they may go before HIGH.
+ * The clock is the cost of all that was served, so that an error of costs is on both sides.
+ */
+static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
-	return READ_ONCE(tg->tunables.share_normal) &&
-	       ktime_get_ns() >= atomic64_read(&tg->budget.hinted_due);
+	lockdep_assert_held(&shard->lock);
+
+	return READ_ONCE(shard->tg->tunables.share_normal) && shard->served >= shard->hinted_due;
 }
 
-/* Charge hinted requests, which went while HIGH waits, to the share of NORMAL. */
-static void tg_hinted_charge(struct tg_data *tg, u32 cost)
+/* Charge a hinted request, which went while HIGH waits, to the share of NORMAL. */
+static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 {
-	const u32 share = max(READ_ONCE(tg->tunables.share_normal), 1u);
+	const struct tg_costs *costs = &shard->tg->costs;
 	const struct tg_cost one = {
-		.base = tg_costs_base(&tg->costs, TG_WRITE),
-		.per_kib = READ_ONCE(tg->costs.of[TG_WRITE].per_kib),
+		.base = tg_costs_base(costs, TG_WRITE),
+		.per_kib = READ_ONCE(costs->of[TG_WRITE].per_kib),
 	};
-	const u64 burst = (u64)TG_HINTED_BURST * tg_cost_of(&one, SZ_4K, true);
-	s64 old = atomic64_read(&tg->budget.hinted_due);
-	const u64 now = ktime_get_ns();
 
-	while (!atomic64_try_cmpxchg(&tg->budget.hinted_due, &old,
-				     tg_share_spent(old, now, burst, cost, share)))
-		;
+	lockdep_assert_held(&shard->lock);
+
+	shard->hinted_due = tg_share_spent(shard->hinted_due, shard->served,
+					   TG_HINTED_BURST * tg_cost_of(&one, SZ_4K, true), cost,
+					   max(READ_ONCE(shard->tg->tunables.share_normal), 1u));
 }
 
 /* Return whether a flow goes before bulk and outside its budget. */
-static bool tg_flow_is_urgent(const struct tg_data *tg, const struct tg_flow *flow)
+static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow)
 {
 	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
 		return flow->class == PRIO_CLASS_HIGH;
-	return !tg_little_is_bulk(tg) || (tg_flow_is_hinted(flow) && tg_hinted_may_go(tg));
+	return !tg_little_is_bulk(shard->tg) ||
+	       (tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 }
 
 static void tg_arrivals_add(struct tg_arrivals *arrivals, struct request *rq)
@@ -330,7 +334,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
-	urgent = tg_flow_is_urgent(shard->tg, flow);
+	urgent = tg_flow_is_urgent(shard, flow);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_arrivals_add(&class->arrivals, rq);
@@ -412,32 +416,51 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	return tg_media_next(shard, flow, reason);
 }
 
+/* Put a flow that had its turn before the backlog there: it asked for more than little. */
+static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
+			   struct tg_flow *flow)
+{
+	flow->sparse = false;
+	flow->deficit += tg_quantum(shard);
+	list_move_tail(&flow->turn, &class->backlog);
+}
+
 /* Return the next hinted request, if it may go before HIGH; NULL: none may. */
 struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
 {
-	struct list_head *flows = &shard->classes[PRIO_CLASS_NORMAL].hinted;
+	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
+	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (likely(list_empty(flows)) || !tg_hinted_may_go(shard->tg))
+	if (likely(list_empty(&class->hinted)) || !tg_hinted_may_go(shard))
 		return NULL;
-	*reason = TG_SPARSE;
-	return tg_media_next(shard, list_first_entry(flows, struct tg_flow, turn), reason);
+	while ((flow = list_first_entry_or_null(&class->hinted, struct tg_flow, turn))) {
+		if (flow->deficit > 0) {
+			*reason = TG_SPARSE;
+			return tg_media_next(shard, flow, reason);
+		}
+		tg_flow_demote(shard, class, flow);
+	}
+	return NULL;
 }
 
 /*
- * Return the flow of a class that goes before its backlog, NULL if none does. @bulk: what
- * goes within bulk's budget may go.
+ * Return the flow of a class that goes before its backlog, NULL if none does: the one that
+ * came first. @little: those that ask for little may go too, not only hinted ones that may
+ * go before HIGH.
  */
-static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class, bool bulk)
+static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class,
+				     bool little)
 {
-	const bool little = bulk || class == &shard->classes[PRIO_CLASS_HIGH] ||
-			    !tg_little_is_bulk(shard->tg);
+	struct tg_flow *hinted = list_first_entry_or_null(&class->hinted, struct tg_flow, turn);
+	struct tg_flow *sparse = list_first_entry_or_null(&class->sparse, struct tg_flow, turn);
 
-	if (!list_empty(&class->hinted))
-		return little || tg_hinted_may_go(shard->tg) ?
-		       list_first_entry(&class->hinted, struct tg_flow, turn) : NULL;
-	return little ? list_first_entry_or_null(&class->sparse, struct tg_flow, turn) : NULL;
+	if (!little)
+		return hinted && tg_hinted_may_go(shard) ? hinted : NULL;
+	if (!hinted || !sparse)
+		return hinted ?: sparse;
+	return (s32)(hinted->started - sparse->started) < 0 ? hinted : sparse;
 }
 
 /*
@@ -450,21 +473,22 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	const s64 quantum = tg_quantum(shard);
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
+	/* They go outside bulk's budget: if that is used up, the backlog does not wait for them. */
+	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
+			   !tg_little_is_bulk(shard->tg);
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!bulk || list_empty(&class->backlog))
+	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
-	while (class->sparse_had <= most && (flow = tg_flow_first(shard, class, bulk))) {
+	while (class->sparse_had <= most &&
+	       (flow = tg_flow_first(shard, class, bulk || apart))) {
 		if (flow->deficit > 0) {
 			*reason = TG_SPARSE;
 			return tg_media_next(shard, flow, reason);
 		}
-		/* It asked for more than little after all. */
-		flow->sparse = false;
-		flow->deficit += quantum;
-		list_move_tail(&flow->turn, &class->backlog);
+		tg_flow_demote(shard, class, flow);
 	}
 	/* Only now: the backlog may just have got its first flow. */
 	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
@@ -494,16 +518,18 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 
 	tg_tag(rq)->cost = cost;
 	/* By now the flow may have turned out to ask for more than little. */
-	tg_tag(rq)->urgent = tg_flow_is_urgent(shard->tg, flow);
+	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	if (flow->sparse && tg_flow_is_hinted(flow) &&
-	    tg_high_came_within(shard->tg, TG_HIGH_JIFFIES))
-		tg_hinted_charge(shard->tg, cost);
+	/* Only what went by the account is charged to it, so its debt is of one request. */
+	if (flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard) &&
+	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
+		tg_hinted_charge(shard, cost);
+	shard->served += cost;
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);

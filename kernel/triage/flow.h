@@ -28,6 +28,7 @@ struct tg_shard;
  * @index: in tg_flows.table, or TG_FLOW_COMMON; set once
  * @class: enum prio_class; that of all its requests
  * @level: I/O priority level, 0 to 7, of its latest request
+ * @started: orders the flows that its class's two sparse lists have
  * @sparse: it is on its class's list of flows that ask for little, or of hinted ones
  *
  * Guarded by the shard's lock.
@@ -45,6 +46,7 @@ struct tg_flow {
 	u8 class;
 	u8 level;
 	bool sparse;
+	u32 started;
 };
 
 /**
@@ -85,6 +87,7 @@ struct tg_arrivals {
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
  * @queued: number of these
  * @owed: the missing part of its guaranteed share, in ns of the device's time
+ * @started: number of the last flow that was put on @hinted or @sparse
  * @sparse_had: cost of requests in @hinted and @sparse since the backlog's last turn, in ns
  * @inserted: requests that came, in all
  * @reasons: requests dispatched, by reason
@@ -100,6 +103,7 @@ struct tg_class {
 	struct tg_flow common;
 	unsigned int queued;
 	u64 owed;
+	u32 started;
 	u64 sparse_had;
 	unsigned long inserted;
 	unsigned long reasons[TG_REASONS];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The choice of the next class. Classes go in strict order, with two exceptions: a request
- * that has waited as long as its class may goes first, and a waiting class gets its
- * guaranteed share. A class that has reached its limit has to wait.
+ * The choice of the next class. Classes go in strict order, with three exceptions: a request
+ * that has waited as long as its class may goes first, a waiting class gets its guaranteed
+ * share, and hinted requests of NORMAL may have that share before HIGH. A class that has
+ * reached its limit has to wait.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>

@@ -65,20 +65,21 @@ static inline u64 tg_share_due(u64 time, u32 percent)
 }
 
 /**
- * tg_share_spent() - charge what goes out of turn to a share of all time
- * @due: when its users had had no more than their share, in ns
- * @now: ns
+ * tg_share_spent() - charge what goes out of turn to a share of all that is served
+ * @due: the @served at which earlier ones have their share, and no more
+ * @served: cost of all requests so far, in ns
  * @burst: cost that may go at once after a pause, in ns
  * @cost: of this request, in ns
  * @percent: the share; above 0
  *
  * Return: the new @due; before it no other request may go out of turn
  */
-static inline u64 tg_share_spent(u64 due, u64 now, u64 burst, u32 cost, u32 percent)
+static inline u64 tg_share_spent(u64 due, u64 served, u64 burst, u32 cost, u32 percent)
 {
 	const u64 paused = div64_u64(burst * 100, percent);
 
-	return max_t(u64, due, now - min_t(u64, now, paused)) + div64_u64((u64)cost * 100, percent);
+	return max_t(u64, due, served - min_t(u64, served, paused)) +
+	       div64_u64((u64)cost * 100, percent);
 }
 
 #endif

@@ -74,7 +74,7 @@ enum tg_reason {
  * @held: it counts in @submitter's held tags
  * @returned: the driver sent it back and it is inserted again; until it is queued
  * @urgent: it goes before bulk and outside bulk's budget
- * @hinted: urgent by its flags alone (tg_flags_hint()): it does not press bulk
+ * @hinted: if it is urgent, then by its flags (tg_flags_hint()): it does not press bulk
  * @timed: the controller learns from its service time; while it is in the device
  * @clean: no bulk was in the device when it was dispatched
  * @in_flight: it counts as in the device
@@ -121,6 +121,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @at_head: requests that go before all others, oldest first
  * @classes: queued requests by class
  * @flows: the flows that requests are queued in
+ * @served: cost of all requests that were chosen from @classes, in ns
+ * @hinted_due: the @served at which hinted requests have had no more than their share
  * @young_until: jiffies; no request in @classes ages before
  * @head: of a disk
  * @device: the requests of this shard in the device
@@ -143,6 +145,8 @@ struct tg_shard {
 	struct list_head at_head;
 	struct tg_class classes[PRIO_CLASS_COUNT];
 	struct tg_flows flows;
+	u64 served;
+	u64 hinted_due;
 	unsigned long young_until;
 	struct tg_head head;
 	struct tg_device device;

@@ -138,8 +138,8 @@ static void test_weighted(void)
 }
 
 /*
- * Who always wants to go has its share of the time, and a burst at most; a pause earns a burst
- * and no more; a request that is larger than the burst is paid for afterwards.
+ * A flow that always wants to go has its share of all, and a burst at most; a pause earns a
+ * burst and no more; a request that is larger than the burst is paid for afterwards.
  */
 static void test_spent(void)
 {

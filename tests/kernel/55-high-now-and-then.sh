@@ -11,10 +11,11 @@ LEAST=75	# per cent of the reads that it has where the highest class asks for no
 use_modeldisk memory_backed=0 hw_queues=1
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
-# reads HIGH: reads a second of the process without a priority; HIGH=1: beside the other.
+# reads SCHEDULER HIGH: reads a second of the process without a priority; HIGH=1: beside the
+# other.
 reads() {
 	choose_scheduler none
-	choose_scheduler "$SCHEDULER"
+	choose_scheduler "$1"
 	cat > "$TEST_TMP/jobs" <<-END
 		[global]
 		filename=/dev/$DEV
@@ -35,7 +36,7 @@ reads() {
 		group_reporting
 		new_group
 	END
-	[ "$1" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
+	[ "$2" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
 		[high]
 		new_group
 		bs=4k
@@ -48,8 +49,11 @@ reads() {
 	awk -F ';' 'NR == 1 { print $8 }' "$TEST_TMP/report"
 }
 
-without=$(reads 0)
-with=$(reads 1)
-echo "measured: $with reads a second, $without without the highest class"
+unprotected=$(reads none 0)
+without=$(reads "$SCHEDULER" 0)
+with=$(reads "$SCHEDULER" 1)
+echo "measured: $with reads a second, $without without the highest class, $unprotected without a scheduler"
+[ "$without" -ge $((unprotected * 2)) ] ||
+	fail "$without reads a second beside bulk, $unprotected without a scheduler"
 [ $((with * 100)) -ge $((without * LEAST)) ] ||
 	fail "only $with reads a second where the highest class asks now and then, $without else"

@@ -2,18 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes whose writes go ahead, because fsync waits for them, take little more from
 #         the highest class than the guaranteed share of their own.
-# Needs: modeldisk, fio; a scheduler with guaranteed shares and a budget
+# Needs: null_blk, modeldisk, fio; a scheduler with guaranteed shares and a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=80	# per cent of what the highest class has alone; the share is 10
-
-# One request at a time, so that each one that goes ahead is in the way.
-use_modeldisk memory_backed=0 hw_queues=1 depth=2 slots=1 read_ns=200000
-[ -e "$(tunable share_normal)" ] && [ -e "$(tunable budget_fixed)" ] ||
-	skip "$SCHEDULER guarantees no shares"
-echo "write through" > /sys/block/$DEV/queue/write_cache ||
-	fail "the device's write cache cannot be hidden"
+LEAST=85	# per cent of what the highest class has alone; the share is 10
 
 # reads WRITERS: reads a second of the highest class.
 reads() {
@@ -25,7 +18,7 @@ reads() {
 		filename=/dev/$DEV
 		time_based
 		ramp_time=1
-		runtime=2
+		runtime=$SECONDS_EACH
 		[high]
 		direct=1
 		rw=randread
@@ -40,7 +33,7 @@ reads() {
 		new_group
 		group_reporting
 		rw=randwrite
-		bs=64k
+		bs=4k
 		ioengine=psync
 		sync=dsync
 		numjobs=$1
@@ -50,8 +43,26 @@ reads() {
 	awk -F ';' 'NR == 1 { print $8 }' "$TEST_TMP/report"
 }
 
-alone=$(reads 0)
-with=$(reads 8)
-echo "measured: $with reads a second of the highest class, $alone alone"
-[ $((with * 100)) -ge $((alone * LEAST)) ] ||
-	fail "the highest class has $with reads a second beside writes that go ahead, $alone alone"
+# bounded WHAT: compare what the highest class has alone and beside sixteen writers.
+bounded() {
+	[ -e "$(tunable share_normal)" ] && [ -e "$(tunable budget_fixed)" ] ||
+		skip "$SCHEDULER guarantees no shares"
+	alone=$(reads 0)
+	with=$(reads 16)
+	echo "measured: on $1 $with reads a second of the highest class, $alone alone"
+	[ "$alone" -gt 0 ] && [ $((with * 100)) -ge $((alone * LEAST)) ] ||
+		fail "on $1 the highest class has $with reads a second beside writes that go" \
+			"ahead, $alone alone"
+}
+
+# One request at a time, so that each one that goes ahead is in the way.
+use_null_disk irqmode=2 completion_nsec=150000 hw_queue_depth=1 submit_queues=1
+SECONDS_EACH=2
+bounded flash
+choose_scheduler none
+rmmod null_blk || fail "$DEV is in use"
+
+PROFILE=hdd
+use_modeldisk memory_backed=0 hw_queues=1 size=4096
+SECONDS_EACH=6
+bounded "a disk"

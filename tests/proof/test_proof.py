@@ -54,9 +54,6 @@ OUTSIDE = {
     ("budget.c", "tg_grant_charge", "while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,"): (
         "lets nothing go"
     ),
-    ("flow.c", "tg_hinted_charge", "while (!atomic64_try_cmpxchg(&tg->budget.hinted_due, &old,"): (
-        "lets nothing go; time alone ends what it holds"
-    ),
     (
         "inspect.c",
         "tg_measure",

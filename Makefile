@@ -74,6 +74,7 @@ release: ## every package and patch of this version, built anew and checked
 	$(MAKE) -C packaging sums
 	PYTHONPATH=lab $(developer) -m pytest tests/packaging
 	$(MAKE) -C packaging kernel-build SOURCE=$$($(call lab,source(kernels.DEFAULT_SERIES)))
+
 mutants: ## changes to the modules that judge, one at a time, which no test notices
 	rm -rf build/mutants
 	mkdir -p build/mutants

@@ -64,7 +64,8 @@ def verdict(system: System, disk: Disk) -> Verdict:
         sources.append(Source(kind, line.value, str(line)))
     by, text, changed = _weighed(system, disk, sources)
     seen = _seen(system).get(disk.name)
-    if seen is not None and seen["scheduler"] != disk.scheduler:
+    trying = by == "triagectl"  # what it was before that is told already
+    if seen and not trying and _same(seen, disk) and seen["scheduler"] != disk.scheduler:
         changed = f"yes: at {seen['at']} it was {seen['scheduler']}"
     return Verdict(by, text, default, changed, tuple(sources))
 
@@ -147,7 +148,11 @@ def available(system: System, disk: Disk, scheduler: str | None) -> bool:
 def record(system: System) -> dict[str, Any]:
     """Write down the schedulers as they are, for a later look to be held against."""
     found = {
-        name: {"scheduler": disk.scheduler, "at": time.strftime("%Y-%m-%d %H:%M:%S")}
+        name: {
+            "scheduler": disk.scheduler,
+            "diskseq": disk.number("diskseq"),  # since Linux 5.15
+            "at": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
         for name in names(system.path("sys/block"))
         if (disk := Disk(name, system.path("sys/block") / name)).takes_schedulers
     }
@@ -157,6 +162,12 @@ def record(system: System) -> dict[str, Any]:
     scratch.write_text(json.dumps(found, indent=1) + "\n")
     scratch.replace(path)
     return found
+
+
+def _same(seen: dict[str, Any], disk: Disk) -> bool:
+    """Return whether a record is of this disk, not of an earlier one with its name."""
+    numbers = (seen.get("diskseq"), disk.number("diskseq"))
+    return None in numbers or numbers[0] == numbers[1]
 
 
 def _seen(system: System) -> dict[str, Any]:

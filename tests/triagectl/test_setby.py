@@ -124,6 +124,32 @@ def test_a_change_since_it_was_written_down(machine: Machine) -> None:
     assert "it was mq-deadline" in setby.verdict(machine.system, disk).changed
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "told"), [("4", "4", True), ("4", "5", False), ("", "5", True), ("", "", True)]
+)
+def test_a_record_is_of_one_disk_not_of_a_name(
+    then: str, now: str, told: bool, machine: Machine
+) -> None:
+    disk = machine.disk()
+    machine.file("sys/block/sda/diskseq", then)
+    setby.record(machine.system)
+    machine.file("sys/block/sda/diskseq", now)
+    machine.file("sys/block/sda/queue/scheduler", "mq-deadline [bfq] none")
+    assert ("it was mq-deadline" in setby.verdict(machine.system, disk).changed) == told
+
+
+def test_a_try_tells_what_was_before_it_whatever_was_written_down(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk()
+    setby.record(machine.system)
+    machine.file("sys/block/sda/queue/scheduler", "mq-deadline [kyber] bfq none")
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        machine.file("sys/block/sda/queue/scheduler", "mq-deadline kyber [bfq] none")
+        assert setby.verdict(machine.system, disk).changed == "yes: kyber before the try"
+
+
 def values(machine: Machine, *before: str) -> list[tuple[str | None, bool]]:
     disk = machine.disk(rotational=True)
     found = udev.rules(machine.system, disk, before or ["mq-deadline"])

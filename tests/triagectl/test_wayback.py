@@ -258,7 +258,12 @@ def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_
     wayback.write(loop.folder / "queue/nr_requests", "50")
     command = [sys.executable, "-m", "tests.triagectl.killing", loop.name, str(tmp_path), case]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "lab"}
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "lab"},
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     runs = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The work of `top` for each event is bounded, and does not grow with the load.
 
-It is counted, not timed, so the result is the same on any machine. It does not see what one call of
-a C function takes: `make work` prints the CPU time.
+It is counted, not timed, so the result is the same on any machine, and nearly the same in each
+Python. It does not see what one call of a C function takes: `make work` prints the CPU time.
 """
 
 from pathlib import Path

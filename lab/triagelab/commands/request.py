@@ -198,7 +198,8 @@ def _settings(
 
 def _setting(pair: str) -> tuple[str, str, settings.Value]:
     name, equals, text = pair.partition("=")
-    if not equals or "." not in name:
+    target, _, setting = settings.plain(name).partition(".")
+    if not (equals and target and setting):
         raise RequestError(
             f"--set {pair}: expected device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE"
         )

@@ -3,7 +3,7 @@
 
 QEMU writes such a state as it would for a machine that moves to another computer. The
 guest says when, by a write to the panic device, at which QEMU stops its machine in the
-middle of that very instruction (`hold` in guest/init); so the state depends on the
+middle of that very instruction (`hold` in provision/guest/init); so the state depends on the
 instructions executed until then, and on nothing of the computer.
 """
 

@@ -51,9 +51,11 @@ OUTSIDE = {
     ("budget.c", "tg_grant", "while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,"): (
         "a store for the model; its order is not relied on: tg_send_before_bulk() has a barrier"
     ),
-    ("budget.c", "tg_grant_charge", "while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,"): (
-        "lets nothing go"
-    ),
+    (
+        "budget.c",
+        "tg_grant_charge",
+        "while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,",
+    ): "lets nothing go",
     (
         "inspect.c",
         "tg_measure",

@@ -107,8 +107,7 @@ static unsigned long tg_patience(const struct tg_data *tg)
 
 static bool tg_bulk_fits(const struct tg_data *tg)
 {
-	const u64 inside = tg_bulk_inside(tg);
-	const u64 budget = tg_budget_now(tg);
+	u64 inside, budget;
 
 	if (tg_probe_holds(tg))
 		return false;
@@ -116,6 +115,11 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 		return true;
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
+	budget = tg_budget_now(tg);
+	/* The device has no queue: there is no budget, and nothing to add up. */
+	if (budget >= TG_DEPTH_MAX)
+		return true;
+	inside = tg_bulk_inside(tg);
 	if (tg_gated(tg, budget)) {
 		if (atomic64_read(&tg->budget.granted) > 0)
 			return true;

@@ -7,7 +7,7 @@
  * if it is queued, and nobody will run its queue. So:
  *
  *  1. A request is always in sight. It is in the inbox; or shard->queued counts it; or
- *     a dispatcher has it, and that one asks again. tg_drain() counts one request too
+ *     a dispatcher has it, and that one asks again. tg_take_in() counts one request too
  *     many while it moves requests from the inbox to the lists.
  *  2. A shard is held (TG_HELD), and tg_has_work() says no, only while its watchdog is
  *     armed. The watchdog ends the hold and runs the queue.
@@ -21,6 +21,10 @@
  *     that anyway, watchdog and completion ask for it, and a lock holder that does
  *     neither does so in tg_shard_leave().
  *  5. A dispatch looks for a request twice, then it holds.
+ *  6. An inserter has nothing but its requests to keep the scheduler alive: once pushed, they
+ *     may complete, and the scheduler may be left. So it pushes and looks with preemption
+ *     off, for which tg_core_wait_for_inserters() waits. All others are waited for by the
+ *     core: a dispatcher, a completion, a merge, a file.
  *
  * tests/proof/core.pml is a model of this file; names and numbers of the rules are the
  * same there.
@@ -68,7 +72,7 @@ static bool tg_release(struct tg_shard *shard)
  * Return whether a request that is about to be inserted may go though what is queued may
  * not. On a disk any may: it can be near the head. Under limits one of another class may.
  */
-static bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
+static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
 {
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
@@ -91,8 +95,8 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct tg_shard *shard = hctx->sched_data;
 	struct request *rq = list_first_entry(list, struct request, queuelist);
 	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
-	const bool held = test_bit(TG_HELD, &shard->state);
-	bool ends = !held;
+	/* A hold that begins meanwhile has not seen these requests: any of them ends it. */
+	bool ends = !test_bit(TG_HELD, &shard->state);
 
 	list_for_each_entry(rq, list, queuelist) {
 		if (!iosched_was_prepared(rq)) {
@@ -112,6 +116,8 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		return;
 	INIT_LIST_HEAD(list);
 	yield_point();
+	/* The shard may outlive these requests by no more than this section (rule 6). */
+	preempt_disable();
 	/* A full barrier. From here on the requests are the dispatcher's. */
 	llist_add_batch(newest, oldest, &shard->inbox);
 	yield_point();
@@ -119,6 +125,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	if (unlikely(test_bit(TG_HELD, &shard->state)) && ends)
 		tg_release(shard);
 	yield_point();
+	preempt_enable();
 }
 
 /* Queue a request that the driver sent back: before all others, in the order of return. */
@@ -134,8 +141,11 @@ static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 }
 
-/* Queue requests from the inbox, the newest first there. */
-static void tg_sort(struct tg_shard *shard, struct llist_node *list)
+/*
+ * Queue requests from the inbox, the newest first there. Return whether one may go though
+ * bulk may not.
+ */
+static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 {
 	struct request *rq, *next;
 	bool urgent = false;
@@ -149,26 +159,36 @@ static void tg_sort(struct tg_shard *shard, struct llist_node *list)
 			urgent |= tg_flow_add(shard, rq);
 		}
 	}
-	if (urgent && test_bit(TG_HELD, &shard->state))
-		shard->kick |= tg_release(shard);
+	return urgent;
 }
 
 /*
- * Empty the inbox into the lists, all the while in sight of tg_has_work() (rule 1). A lock
- * holder that does not dispatch ends with tg_shard_leave().
+ * Empty the inbox into the lists, all the while in sight of tg_has_work() (rule 1). Return
+ * whether a request came that may go though bulk may not. A dispatcher then chooses one or
+ * holds; other lock holders call tg_drain().
  */
-void tg_drain(struct tg_shard *shard)
+static bool tg_take_in(struct tg_shard *shard)
 {
+	bool urgent;
+
 	lockdep_assert_held(&shard->lock);
 
 	if (llist_empty(&shard->inbox))
-		return;
+		return false;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 	yield_point();
 	/* A full barrier: a CPU that finds the inbox empty sees the count. */
-	tg_sort(shard, llist_del_all(&shard->inbox));
+	urgent = tg_sort(shard, llist_del_all(&shard->inbox));
 	yield_point();
 	WRITE_ONCE(shard->queued, shard->queued - 1);
+	return urgent;
+}
+
+/* Empty the inbox, for a lock holder that does not dispatch: it ends with tg_shard_leave(). */
+void tg_drain(struct tg_shard *shard)
+{
+	if (tg_take_in(shard) && test_bit(TG_HELD, &shard->state))
+		shard->kick |= tg_release(shard);
 }
 
 /*
@@ -200,12 +220,15 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
 		return NULL;
 	tag->class = class;
+	if (urgent)
+		tag->urgent = true;
 	if (class == PRIO_CLASS_HIGH)
 		tg_urgent_seen(tg, class);
 	tag->cost = tg_costs_charge(shard, NULL, rq);
+	shard->served += tag->cost;
 	shard->classes[class].inserted++;
 	shard->classes[class].reasons[TG_ONLY]++;
-	tg_send(shard, rq, urgent);
+	tg_send(shard, rq);
 	if (trace_triage_dispatch_enabled())
 		tg_trace_dispatch(shard, rq, TG_ONLY);
 	return rq;
@@ -220,7 +243,7 @@ static struct request *tg_take_next(struct tg_shard *shard)
 	rq = tg_next(shard, &reason);
 	if (!rq)
 		return NULL;
-	tg_send(shard, rq, tg_tag(rq)->urgent);
+	tg_send(shard, rq);
 	if (trace_triage_dispatch_enabled())
 		tg_trace_dispatch(shard, rq, reason);
 	return rq;
@@ -241,10 +264,12 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	awaited = tg_media_wait(shard);
 	if (!awaited && tg_bulk_may_go(shard->tg))
 		return 0;
-	now = ktime_get_ns();
 	opens_at = tg_bulk_opens_at(shard->tg);
-	return min(opens_at > now ? opens_at - now : TG_WATCHDOG_NS,
-		   awaited ?: TG_WATCHDOG_NS);
+	now = ktime_get_ns();
+	/* The time may have come since tg_bulk_may_go() was asked. */
+	if (opens_at && opens_at <= now)
+		return TG_REST_NS;
+	return min(opens_at ? opens_at - now : TG_WATCHDOG_NS, awaited ?: TG_WATCHDOG_NS);
 }
 
 /* Arm the watchdog, unless it is armed and soon enough. */
@@ -294,7 +319,7 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 
 	lockdep_assert_held(&shard->lock);
 
-	tg_drain(shard);
+	tg_take_in(shard);
 	if (!shard->queued)
 		return NULL;
 	rq = tg_take_next(shard);
@@ -308,7 +333,7 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 		return NULL;
 	}
 	/* A request came, or something came back, before the hold could be seen. */
-	tg_drain(shard);
+	tg_take_in(shard);
 	rq = tg_take_next(shard);
 	if (rq)
 		goto found;
@@ -331,26 +356,21 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
-	bool granted;
 
 	spin_lock(&shard->lock);
 	yield_point();
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
-	if (!rq) {
+	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
-		/* A hold that a drain ended is followed by this dispatch. */
-		shard->kick = false;
-	}
-	granted = shard->granted;
-	shard->granted = false;
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
 	 * A grant is worth one request or two, so one shard. It may be quicker than the urgent
 	 * request, which goes to the driver only after this.
 	 */
-	if (unlikely(granted) && atomic_read(&tg->nr_held))
+	if (unlikely(READ_ONCE(shard->granted)) && xchg(&shard->granted, 0) &&
+	    atomic_read(&tg->nr_held))
 		tg_wake(tg, 1);
 	return rq;
 }
@@ -365,7 +385,7 @@ bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 
 	if (llist_empty(&shard->inbox)) {
 		yield_point();
-		/* Pairs with tg_drain() (rule 1). */
+		/* Pairs with tg_take_in() (rule 1). */
 		smp_rmb();
 		if (!READ_ONCE(shard->queued))
 			return false;
@@ -452,6 +472,15 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 	shard->merges_until = jiffies;
 	shard->tried_at = jiffies;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+}
+
+/*
+ * Wait for inserters whose requests have come and gone already (rule 6). Called with the
+ * queue frozen. A queue whose driver may sleep is quiesced without this.
+ */
+void tg_core_wait_for_inserters(void)
+{
+	synchronize_rcu();
 }
 
 /* Called with the queue frozen: no request is left, and none comes. */

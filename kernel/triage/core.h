@@ -26,6 +26,7 @@ void tg_shard_leave(struct tg_shard *shard) __releases(&shard->lock);
 
 void tg_wake(struct tg_data *tg, unsigned int most);
 void tg_core_init(struct tg_shard *shard, struct tg_data *tg);
+void tg_core_wait_for_inserters(void);
 void tg_core_exit(struct tg_shard *shard);
 
 #endif

@@ -54,6 +54,22 @@ struct tg_work {
 	u64 kib;
 };
 
+/*
+ * A shard counts both in one word, in one addition for each request: @requests times this,
+ * and @kib. The word wraps; a window has fewer than 2^24 requests and 2^40 KiB.
+ */
+#define TG_WORK_SHIFT 40
+#define TG_WORK_ONE ((u64)1 << TG_WORK_SHIFT)
+
+/* Return the work between two readings of a word, or of sums of such words. */
+static inline struct tg_work tg_work_between(u64 then, u64 now)
+{
+	return (struct tg_work){
+		.requests = (now - then) >> TG_WORK_SHIFT,
+		.kib = (now - then) & (TG_WORK_ONE - 1),
+	};
+}
+
 /**
  * tg_cost_of() - the cost of one request
  * @cost: of its kind

@@ -26,7 +26,7 @@ void tg_costs_init(struct tg_data *tg)
 }
 
 /* Sum up what all shards dispatched. Return the fewest requests that were in the device. */
-static u64 tg_costs_sum(struct tg_data *tg, struct tg_work sum[TG_OPS])
+static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 {
 	u64 fewest = 0;
 	unsigned int i;
@@ -35,10 +35,8 @@ static u64 tg_costs_sum(struct tg_data *tg, struct tg_work sum[TG_OPS])
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_device *device = &tg->shards[i]->device;
 
-		for (op = TG_READ; op < TG_OPS; op++) {
-			sum[op].requests += READ_ONCE(device->work[op].requests);
-			sum[op].kib += READ_ONCE(device->work[op].kib);
-		}
+		for (op = TG_READ; op < TG_OPS; op++)
+			sum[op] += READ_ONCE(device->work[op]);
 		if (READ_ONCE(device->fewest) != U32_MAX)
 			fewest += READ_ONCE(device->fewest);
 		/* A shard may lower it now: then its window begins a request later. */
@@ -62,9 +60,10 @@ static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt
 /* Update the costs if a window is over and the device was busy throughout. */
 noinline void tg_costs_learn(struct tg_data *tg)
 {
-	struct tg_work work[TG_OPS], now[TG_OPS] = {};
 	struct tg_costs *costs = &tg->costs;
 	struct tg_cost learnt[TG_OPS];
+	struct tg_work work[TG_OPS];
+	u64 now[TG_OPS] = {};
 	u64 time, fewest;
 	int op;
 
@@ -77,8 +76,7 @@ noinline void tg_costs_learn(struct tg_data *tg)
 	fewest = tg_costs_sum(tg, now);
 	for (op = TG_READ; op < TG_OPS; op++) {
 		learnt[op] = costs->of[op];
-		work[op].requests = now[op].requests - costs->window_work[op].requests;
-		work[op].kib = now[op].kib - costs->window_work[op].kib;
+		work[op] = tg_work_between(costs->window_work[op], now[op]);
 		costs->window_work[op] = now[op];
 	}
 	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH)) {

@@ -15,7 +15,7 @@ struct tg_data;
  * @lock: guards all below; the dispatcher of a tick's first request takes it with trylock
  * @window_until: jiffies; also read without the lock
  * @window_began: ns
- * @window_work: what all shards had dispatched when the window began
+ * @window_work: what all shards had dispatched when the window began (TG_WORK_ONE)
  */
 struct tg_costs {
 	struct tg_cost of[TG_OPS];
@@ -23,7 +23,7 @@ struct tg_costs {
 	spinlock_t lock; /* guards all below */
 	unsigned long window_until;
 	u64 window_began;
-	struct tg_work window_work[TG_OPS];
+	u64 window_work[TG_OPS];
 };
 
 void tg_costs_init(struct tg_data *tg);

@@ -7,8 +7,6 @@
 #include "triage.h"
 #include "yield.h"
 
-/* Beside bulk urgent requests are timed, at most so many a tick. */
-#define TG_SAMPLES_BULK 64
 /* One request of so many is measured for the histograms. */
 #define TG_MEASURED 16
 
@@ -45,7 +43,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	const u64 budget = tg_budget_now(tg);
 	const bool gated = tg_gated(tg, budget);
 
-	if (shard->device.samples >= TG_SAMPLES_BULK && !gated)
+	if (shard->device.samples >= tg_samples_beside_bulk(tg) && !gated)
 		return;
 	tg_time(shard, rq);
 	if (!gated)
@@ -57,7 +55,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
 	smp_mb();
 	yield_point();
-	shard->granted = true;
+	WRITE_ONCE(shard->granted, 1);
 }
 
 /* Count how long a request has waited, and have its service time counted. */

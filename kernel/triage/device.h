@@ -12,8 +12,12 @@
 #include "triage.h"
 #include "yield.h"
 
-/* Urgent requests that are timed in a tick without bulk: their times are alike. */
+/*
+ * Urgent requests that are timed in a tick, without bulk in their way and with it. Without
+ * it their times are alike; beside it at most so many.
+ */
 #define TG_SAMPLES_ALONE 4
+#define TG_SAMPLES_BULK 64
 
 /* Nobody waits on latency when no urgent request was seen for this long. */
 #define TG_QUIET_JIFFIES HZ
@@ -31,13 +35,45 @@ void tg_device_exit(struct tg_device *device);
 void tg_send_noticed(struct tg_shard *shard, struct request *rq);
 void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
 
-/* Note that a request goes to the device; @urgent: it goes outside bulk's budget. */
-static inline void tg_send(struct tg_shard *shard, struct request *rq, bool urgent)
+/*
+ * Return how many urgent requests of a tick are timed while there is bulk. On a device that
+ * answers at once bulk is in nobody's way, but a probe has to end soon.
+ */
+static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->controller.at_once) && !READ_ONCE(tg->controller.probing) ?
+	       TG_SAMPLES_ALONE : TG_SAMPLES_BULK;
+}
+
+/*
+ * Return whether bulk may be gated: false only if tg_gated() is, as the budget of a moment
+ * is never below the one that was found.
+ */
+static inline bool tg_may_be_gated(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->controller.budget) <
+	       TG_GATED_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost) ||
+	       READ_ONCE(tg->tunables.budget_fixed);
+}
+
+/* Return whether there is something to do for each request of a kind as it is sent. */
+static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *device,
+			      bool urgent)
+{
+	if (!urgent)
+		return READ_ONCE(tg->budget.pressed);
+	if (likely(!READ_ONCE(tg->budget.bulk_seen)))
+		return device->samples < TG_SAMPLES_ALONE;
+	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg);
+}
+
+/* Note that a request goes to the device. */
+static inline void tg_send(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_device *device = &shard->device;
-	struct tg_gauge *gauge = urgent ? &device->urgent : &device->bulk;
-	struct tg_tag *tag = tg_tag(rq);
+	const struct tg_tag *tag = tg_tag(rq);
+	struct tg_gauge *gauge = tag->urgent ? &device->urgent : &device->bulk;
 	const unsigned long now = jiffies;
 
 	lockdep_assert_held(&shard->lock);
@@ -46,12 +82,8 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq, bool urge
 		WRITE_ONCE(device->fewest, min(READ_ONCE(device->fewest),
 					       tg_device_has(device)));
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
-	tag->urgent = urgent;
-	tag->in_flight = true;
 	device->unmeasured--;
-	if (!device->unmeasured || device->tick != now ||
-	    (urgent ? READ_ONCE(tg->budget.bulk_seen) || device->samples < TG_SAMPLES_ALONE :
-		      READ_ONCE(tg->budget.pressed)))
+	if (!device->unmeasured || device->tick != now || tg_notices(tg, device, tag->urgent))
 		tg_send_noticed(shard, rq);
 }
 
@@ -61,16 +93,17 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq, bool urge
  */
 static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
-	struct tg_tag *tag = tg_tag(rq);
+	/* One look at it: it is nobody else's. */
+	const struct tg_tag tag = *tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
-	tag->in_flight = false;
-	atomic64_add(TG_GAUGE_ONE + tag->cost, tag->urgent ? &shard->device.urgent.back :
-							     &shard->device.bulk.back);
+	tg_tag(rq)->cost = 0;
+	atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back :
+							   &shard->device.bulk.back);
 	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
 	smp_mb__after_atomic();
 	yield_point();
-	if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured ||
+	if (unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||
 	    tg->rotational)
 		tg_back_noticed(shard, rq, done);
 }
@@ -137,12 +170,13 @@ static inline u64 tg_media_wait(struct tg_shard *shard)
 static inline u64 tg_budget_now(const struct tg_data *tg)
 {
 	const unsigned int fixed = READ_ONCE(tg->tunables.budget_fixed);
-	const unsigned long quiet = jiffies - READ_ONCE(tg->budget.urgent_at);
+	const long quiet = jiffies - READ_ONCE(tg->budget.urgent_at);
 	const u64 found = READ_ONCE(tg->controller.budget);
 
 	if (unlikely(fixed))
 		return (u64)fixed * NSEC_PER_USEC;
-	return likely(!quiet) ? found : tg_depth_lingering(found, jiffies_to_msecs(quiet));
+	/* It may be negative: another CPU has seen the next tick. */
+	return likely(quiet <= 0) ? found : tg_depth_lingering(found, jiffies_to_msecs(quiet));
 }
 
 /*
@@ -173,11 +207,8 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 /* Return whether a request of HIGH came in the last @ticks. */
 static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
 {
-	/* First: in the other order it could be a tick ahead. */
-	const unsigned long at = READ_ONCE(tg->budget.high_at);
-
-	/* A difference: an old time is taken for a new one once in 2^32 ticks at most. */
-	return jiffies - at < ticks;
+	/* It may be a tick ahead: another CPU has seen the next one. */
+	return (long)(jiffies - READ_ONCE(tg->budget.high_at)) < (long)ticks;
 }
 
 /*
@@ -225,17 +256,22 @@ static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *
 		.base = READ_ONCE(of->base),
 		.per_kib = READ_ONCE(of->per_kib),
 	};
-	struct tg_work *work = &shard->device.work[tg_op(rq)];
-	const bool moves = !shard->tg->rotational || !tg_disk_is_near(shard, rq);
-	const bool pays_base = moves && (!shard->tg->rotational || !flow ||
-					 blk_rq_pos(rq) != flow->position);
 	const u32 bytes = tg_moves_data(rq) ? blk_rq_bytes(rq) : 0;
+	u64 *work = &shard->device.work[tg_op(rq)];
+	const u64 kib = bytes >> 10;
 
 	lockdep_assert_held(&shard->lock);
 
-	WRITE_ONCE(work->requests, work->requests + moves);
-	WRITE_ONCE(work->kib, work->kib + (bytes >> 10));
-	return tg_cost_of(&cost, bytes, pays_base);
+	if (likely(!shard->tg->rotational)) {
+		WRITE_ONCE(*work, *work + TG_WORK_ONE + kib);
+		return tg_cost_of(&cost, bytes, true);
+	}
+	if (tg_disk_is_near(shard, rq)) {
+		WRITE_ONCE(*work, *work + kib);
+		return tg_cost_of(&cost, bytes, false);
+	}
+	WRITE_ONCE(*work, *work + TG_WORK_ONE + kib);
+	return tg_cost_of(&cost, bytes, !flow || blk_rq_pos(rq) != flow->position);
 }
 
 /* Return the flow of a queued request. */

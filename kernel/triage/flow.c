@@ -525,7 +525,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	/* Only what went by the account is charged to it, so its debt is of one request. */
+	/* It went, or could have gone, by the account: its debt is of one request. */
 	if (flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard) &&
 	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);

@@ -48,7 +48,8 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * struct tg_device - the device, as one shard uses it
  * @bulk: bulk in the device
  * @urgent: urgent requests in the device
- * @work: all requests dispatched to the device, by enum tg_op; also read without the lock
+ * @work: all requests dispatched to the device, by enum tg_op (TG_WORK_ONE); also read
+ *	without the lock
  * @fewest: least number of requests in the device since costs were learnt last; ditto
  * @tick: jiffies when the last request was sent
  * @samples: urgent requests that were timed in that tick
@@ -59,7 +60,7 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
 struct tg_device {
 	struct tg_gauge bulk;
 	struct tg_gauge urgent;
-	struct tg_work work[TG_OPS];
+	u64 work[TG_OPS];
 	u32 fewest;
 	unsigned long tick;
 	unsigned int samples;

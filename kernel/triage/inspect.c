@@ -296,7 +296,7 @@ static bool tg_count_in_flight(struct request *rq, void *data)
 	/* A tag that changes meanwhile may be counted wrongly, which does no harm. */
 	const struct tg_tag tag = data_race(*tg_tag(rq));
 
-	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.in_flight &&
+	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.cost &&
 	    tag.class < PRIO_CLASS_COUNT)
 		found->counts[tag.class]++;
 	return true;

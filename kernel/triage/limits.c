@@ -41,8 +41,8 @@ static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether a class has a request of a hardware queue whose last CPU goes off. Looks
- * at each only while some hardware queue has no CPU.
+ * Return whether a class has a request of a hardware queue whose last CPU goes off. A shard
+ * of several hardware queues looks at each request while one of them has no CPU.
  */
 static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
 {
@@ -53,6 +53,8 @@ static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class cl
 
 	lockdep_assert_held(&shard->lock);
 
+	if (shard->tg->nr_shards > 1)
+		return shard->classes[class].queued && tg_hctx_is_inactive(READ_ONCE(shard->hctx));
 	queue_for_each_hw_ctx(shard->tg->queue, hctx, i)
 		any |= tg_hctx_is_inactive(hctx);
 	if (likely(!any))

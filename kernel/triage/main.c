@@ -106,6 +106,7 @@ static void tg_exit_sched(struct elevator_queue *eq)
 	unsigned int i;
 
 	tg_inspect_exit(tg);
+	tg_core_wait_for_inserters();
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_shard *shard = tg->shards[i];
 		const char *differs;
@@ -148,7 +149,7 @@ IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 /* The driver sends a request back: it was in the device, and will be inserted again. */
 static void tg_requeue_request(struct request *rq)
 {
-	if (!iosched_was_prepared(rq) || !tg_tag(rq)->in_flight)
+	if (!iosched_was_prepared(rq) || !tg_tag(rq)->cost)
 		return;
 	tg_back(rq->mq_hctx->sched_data, rq, false);
 	tg_tag(rq)->returned = true;
@@ -164,7 +165,7 @@ static void tg_finish_request(struct request *rq)
 	const struct tg_tag *tag = tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
-	if (likely(tag->in_flight))
+	if (likely(tag->cost))
 		tg_back(shard, rq, true);
 	yield_point();
 	/* Where one process fewer is greedy, bulk may go: as in tg_back(). */

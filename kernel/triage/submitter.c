@@ -116,13 +116,12 @@ u64 tg_submitter_id_of_current(struct tg_data *tg)
 /* Count one more tag. Return how many are held with it; 0: the entry is gone. */
 static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 {
-	int held = atomic_read(&submitter->held);
+	const int held = atomic_inc_return(&submitter->held);
 
-	do {
-		if (unlikely(held < 0))
-			return 0;
-	} while (!atomic_try_cmpxchg(&submitter->held, &held, held + 1));
-	return held + 1;
+	if (likely(held > 0))
+		return held;
+	atomic_dec(&submitter->held);
+	return 0;
 }
 
 /* An entry, and how many tags it holds; in two registers. */
@@ -164,6 +163,15 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 	return (struct tg_holder){ submitter, held };
 }
 
+/* Write once a tick: threads on other CPUs read it. */
+static void tg_submitter_holds_several(struct tg_submitter *submitter)
+{
+	const unsigned long now = jiffies;
+
+	if (READ_ONCE(submitter->several_at) != now)
+		WRITE_ONCE(submitter->several_at, now);
+}
+
 /*
  * Called for each request that is about to be inserted, as it gets its tag; from a task,
  * with no lock of ours.
@@ -171,7 +179,6 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 void tg_prepare_request(struct request *rq)
 {
 	struct tg_data *tg = tg_of(rq->q);
-	const unsigned long now = jiffies;
 	struct tg_submitter *submitter;
 	int held = 0;
 
@@ -188,10 +195,9 @@ void tg_prepare_request(struct request *rq)
 	}
 	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter, .held = true };
 	if (held == 1)
-		WRITE_ONCE(submitter->used_at, now);
-	else if (held > TG_SPARSE_TAGS && READ_ONCE(submitter->several_at) != now)
-		/* Once a tick: threads on other CPUs read it. */
-		WRITE_ONCE(submitter->several_at, now);
+		WRITE_ONCE(submitter->used_at, jiffies);
+	else if (held > TG_SPARSE_TAGS)
+		tg_submitter_holds_several(submitter);
 	if (held == TG_SPARSE_TAGS + 1)
 		atomic_inc(&tg->submitters.nr_several);
 	else if (held == TG_TAGS_FEW + 1)

@@ -68,7 +68,7 @@ enum tg_reason {
 /**
  * struct tg_tag - triage's data of a request, in its elv.priv
  * @submitter: the process that took the request's tag
- * @cost: what the request was charged, in ns; from dispatch on
+ * @cost: what the request was charged, in ns, while it is in the device; else 0
  * @flow: index of its flow (tg_flow_of()); while it is queued
  * @class: enum prio_class; from the first time it is looked at under its shard's lock
  * @held: it counts in @submitter's held tags
@@ -77,7 +77,6 @@ enum tg_reason {
  * @hinted: if it is urgent, then by its flags (tg_flags_hint()): it does not press bulk
  * @timed: the controller learns from its service time; while it is in the device
  * @clean: no bulk was in the device when it was dispatched
- * @in_flight: it counts as in the device
  * @measured: its service time goes into a histogram; while it is in the device
  *
  * One owner at a time changes it: the submitter, the holder of the shard's lock, the
@@ -95,7 +94,6 @@ struct tg_tag {
 	u8 hinted:1;
 	u8 timed:1;
 	u8 clean:1;
-	u8 in_flight:1;
 	u8 measured:1;
 };
 
@@ -114,14 +112,15 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	trylock. Never taken in an interrupt.
  * @tg: set once
  * @hctx: the hardware queue to run; also read without the lock
- * @kick: a drain ended a hold: the lock holder dispatches, or runs the hardware queue
- * @granted: an urgent request made way for bulk of all shards: the lock holder wakes them
+ * @kick: a drain ended a hold: the lock holder runs the hardware queue as it leaves
+ * @granted: an urgent request made way for bulk of all shards: a dispatcher that has let
+ *	the lock go takes this, without it, and wakes them
  * @queued: requests on @at_head and in @classes, and 1 while the inbox is emptied;
  *	also read without the lock
  * @at_head: requests that go before all others, oldest first
  * @classes: queued requests by class
  * @flows: the flows that requests are queued in
- * @served: cost of all requests that were chosen from @classes, in ns
+ * @served: cost of all requests, but those from @at_head, in ns
  * @hinted_due: the @served at which hinted requests have had no more than their share
  * @young_until: jiffies; no request in @classes ages before
  * @head: of a disk
@@ -140,7 +139,7 @@ struct tg_shard {
 	struct tg_data *tg;
 	struct blk_mq_hw_ctx *hctx;
 	bool kick;
-	bool granted;
+	unsigned int granted;
 	unsigned int queued;
 	struct list_head at_head;
 	struct tg_class classes[PRIO_CLASS_COUNT];

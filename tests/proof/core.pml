@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The protocol of kernel/triage/core.c: is a request ever queued while nobody will run its
- * queue? The rules 1 to 5 are those at the top of core.c.
+ * queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
  * checks that the function has that code. Each FLAW_ takes one barrier, order, look or
@@ -16,6 +16,7 @@
  *	ENDERS		CPUs that free a tag, with which one submitter fewer is greedy
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
+ *	LEAVERS		exits of the scheduler, once all requests have completed
  * and three that are 0 or 1:
  *	MISTAKEN	urgent submitters take their requests for bulk
  *	BUSY		the device has a request of bulk from the beginning
@@ -51,7 +52,7 @@
 #define LIMITED	2
 
 #define A_BULK	8
-#define CPUS	(URGENT + BULK + COMPLETERS + OPENERS + MERGERS + WORKERS + 1)	/* the watchdog's */
+#define CPUS	(URGENT + BULK + COMPLETERS + OPENERS + MERGERS + WORKERS + LEAVERS + 1)	/* the watchdog's */
 
 /* A view is a word with a point in each location's history, in four bits. */
 #define POINTS	16
@@ -192,6 +193,13 @@ inline modify(at, new)
 	append(at, new)
 }
 
+/*
+ * The scheduler lives as long as a request is there that has not completed, or, by
+ * tg_core_wait_for_inserters(), an inserter may look at it.
+ */
+byte completed, inserters;
+bool gone;
+
 /* Without locks; those below @locked are the lock holder's. */
 bool locked;
 int lock_view;		/* what its last holder had seen */
@@ -314,17 +322,17 @@ inline may_go_outside(says)
 	seen = 0; back = 0
 }
 
-inline drain()
+inline take_in()
 {
-	/* core.c tg_drain: if (llist_empty(&shard->inbox)) */
+	/* core.c tg_take_in: if (llist_empty(&shard->inbox)) */
 	load(INBOX, list);
 	if
 	:: list ->
 #ifndef FLAW_DRAIN_UNSEEN
-		/* core.c tg_drain: WRITE_ONCE(shard->queued, shard->queued + 1); */
+		/* core.c tg_take_in: WRITE_ONCE(shard->queued, shard->queued + 1); */
 		store(QUEUED, urgent_queued + bulk_queued + 1);
 #endif
-		/* core.c tg_drain: tg_sort(shard, llist_del_all(&shard->inbox)); */
+		/* core.c tg_take_in: urgent = tg_sort(shard, llist_del_all(&shard->inbox)); */
 		atomic {
 #ifndef FLAW_DRAIN_WITHOUT_BARRIER
 			full_barrier();
@@ -340,25 +348,32 @@ inline drain()
 #ifndef FLAW_DRAIN_UNSEEN
 		store(QUEUED, urgent_queued + bulk_queued + 1);
 #endif
-		/* core.c tg_sort: if (urgent && test_bit(TG_HELD, &shard->state)) */
-		if
-		:: list % A_BULK ->
-			load(STATE, seen);
-			if
-			:: seen & HELD ->
-				/* core.c tg_sort: shard->kick |= tg_release(shard); */
-				release(ended);
-				kick = kick || ended
-			:: else
-			fi;
-			ended = 0; seen = 0
-		:: else
-		fi;
-		/* core.c tg_drain: WRITE_ONCE(shard->queued, shard->queued - 1); */
-		store(QUEUED, urgent_queued + bulk_queued)
+		/* core.c tg_take_in: WRITE_ONCE(shard->queued, shard->queued - 1); */
+		store(QUEUED, urgent_queued + bulk_queued);
+		came = list % A_BULK
 	:: else
 	fi;
 	list = 0
+}
+
+inline drain()
+{
+	take_in();
+	/* core.c tg_drain: if (tg_take_in(shard) && test_bit(TG_HELD, &shard->state)) */
+	if
+	:: came ->
+		load(STATE, seen);
+		if
+		:: seen & HELD ->
+			/* core.c tg_drain: shard->kick |= tg_release(shard); */
+			release(ended);
+			kick = kick || ended
+		:: else
+		fi;
+		ended = 0; seen = 0
+	:: else
+	fi;
+	came = 0
 }
 
 /* device.h tg_send: WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost); */
@@ -377,7 +392,7 @@ inline send_bulk()
 }
 
 /* core.c tg_take_next: rq = tg_next(shard, &reason); */
-/* core.c tg_take_next: tg_send(shard, rq, tg_tag(rq)->urgent); */
+/* core.c tg_take_next: tg_send(shard, rq); */
 inline take_next()
 {
 	if
@@ -482,16 +497,16 @@ inline look_again()
 	yes = false; list = 0
 }
 
-/* core.c tg_dispatch_chosen: tg_drain(shard); */
+/* core.c tg_dispatch_chosen: tg_take_in(shard); */
 /* core.c tg_dispatch_chosen: if (!shard->queued) */
 /* core.c tg_dispatch_chosen: rq = tg_take_next(shard); */
 /* core.c tg_dispatch_chosen: tg_set_held(shard); */
 /* core.c tg_dispatch_chosen: if (wait && llist_empty(&shard->inbox)) { */
-/* core.c tg_dispatch_chosen: tg_drain(shard); */
+/* core.c tg_dispatch_chosen: tg_take_in(shard); */
 /* core.c tg_dispatch_chosen: rq = tg_take_next(shard); */
 inline dispatch_chosen()
 {
-	drain();
+	take_in();
 	if
 	:: urgent_queued + bulk_queued ->
 		take_next();
@@ -501,7 +516,7 @@ inline dispatch_chosen()
 #ifndef FLAW_ONE_LOOK
 			look_again();
 			if
-			:: again -> drain(); take_next()
+			:: again -> take_in(); take_next()
 			:: else
 			fi;
 			again = false;
@@ -530,7 +545,6 @@ inline dispatch_chosen()
 
 /* core.c tg_dispatch_request: rq = tg_take_only(shard); */
 /* core.c tg_dispatch_request: rq = tg_dispatch_chosen(shard, hctx); */
-/* core.c tg_dispatch_request: shard->kick = false; */
 inline dispatch()
 {
 	found = false;
@@ -540,7 +554,7 @@ inline dispatch()
 	:: else
 	fi;
 	if
-	:: !found -> dispatch_chosen(); kick = false
+	:: !found -> dispatch_chosen(); came = 0
 	:: else
 	fi;
 	unlock()
@@ -573,9 +587,10 @@ inline wake()
 }
 
 /* Bytes all: a count of two in a bool is 0. */
-#define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again
+#define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again, came
 
-/* core.c tg_insert_requests: const bool held = test_bit(TG_HELD, &shard->state); */
+/* core.c tg_insert_requests: bool ends = !test_bit(TG_HELD, &shard->state); */
+/* core.c tg_insert_requests: preempt_disable(); */
 /* core.c tg_insert_requests: llist_add_batch(newest, oldest, &shard->inbox); */
 /* core.c tg_insert_requests: if (unlikely(test_bit(TG_HELD, &shard->state)) && ends) */
 /* core.c tg_insert_requests: tg_release(shard); */
@@ -583,6 +598,9 @@ inline insert(what, ends_hold)
 {
 	load(STATE, seen);
 	yes = !(seen & HELD) || ends_hold;
+#ifndef FLAW_PUSHED_UNGUARDED
+	inserters++;
+#endif
 	atomic {
 #ifndef FLAW_PUSH_WITHOUT_BARRIER
 		full_barrier();
@@ -598,6 +616,11 @@ inline insert(what, ends_hold)
 	:: (seen & HELD) && yes -> release(ended)
 	:: else
 	fi;
+#endif
+	/* core.c tg_insert_requests: preempt_enable(); */
+	assert(!gone);
+#ifndef FLAW_PUSHED_UNGUARDED
+	inserters--;
 #endif
 	yes = false; seen = 0; ended = 0;
 	run_queue()
@@ -646,9 +669,9 @@ inline back_noticed()
 }
 
 #if COMPLETERS
-/* device.h tg_back: atomic64_add(TG_GAUGE_ONE + tag->cost, tag->urgent ? &shard->device.urgent.back : */
+/* device.h tg_back: atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back : */
 /* device.h tg_back: smp_mb__after_atomic(); */
-/* device.h tg_back: if (unlikely(atomic_read(&tg->nr_held)) || tag->timed || tag->measured || */
+/* device.h tg_back: if (unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured || */
 active [COMPLETERS] proctype completer()
 {
 	LOCALS;
@@ -659,7 +682,8 @@ end:	do
 		if
 		:: seen -> seen = 0; wake()
 		:: else
-		fi
+		fi;
+		completed++
 	:: atomic { bulk_inside -> bulk_inside--; take_back() };
 		d_step { modify(BACK, NOW(BACK) + 1) };
 #ifndef FLAW_BACK_WITHOUT_BARRIER
@@ -683,7 +707,8 @@ active [GRANTERS] proctype granter()
 #endif
 	load(NR_HELD, seen);
 #ifndef FLAW_GRANT_WITHOUT_WAKE
-	/* core.c tg_dispatch_request: if (unlikely(granted) && atomic_read(&tg->nr_held)) */
+	/* core.c tg_dispatch_request: if (unlikely(READ_ONCE(shard->granted)) && xchg(&shard->granted, 0) && */
+	/* core.c tg_dispatch_request: atomic_read(&tg->nr_held)) */
 	/* core.c tg_dispatch_request: tg_wake(tg, 1); */
 	if
 	:: seen -> seen = 0; wake()
@@ -749,6 +774,15 @@ active [MERGERS] proctype merger()
 	:: else
 	fi
 #endif
+}
+#endif
+
+#if LEAVERS
+/* main.c tg_exit_sched: tg_core_wait_for_inserters(); */
+/* core.c tg_core_wait_for_inserters: synchronize_rcu(); */
+active [LEAVERS] proctype leaver()
+{
+	atomic { completed == URGENT && !inserters -> gone = true }
 }
 #endif
 

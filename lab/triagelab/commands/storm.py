@@ -2,7 +2,6 @@
 """`storm`: look for a scheduler's bugs with random plans that replay."""
 
 import argparse
-import functools
 import itertools
 import os
 import sys
@@ -80,11 +79,7 @@ def _carry_out(
         state = f"FAILED: {result.kind}" if result.reason else f"passed ({result.measured})"
         if not given.json:
             of = f"/{count}" if count else ""
-            telling.output.print(
-                f"[{len(done)}{of}] seed {result.storm.replay} {state}",
-                markup=False,
-                soft_wrap=True,
-            )
+            telling.output.print(f"[{len(done)}{of}] seed {result.storm.replay} {state}")
 
     try:
         results = storm.run(runner.run, storms, finished, given.minutes)
@@ -118,9 +113,7 @@ def _carry_out(
         telling.output.print(
             f"{given.scheduler} on {kernel.release}: {len(results)} storms, {len(failed)} failed, "
             f"in {seconds:.0f} s ({len(results) / seconds * 60:.0f} a minute); "
-            f"logs: {os.path.relpath(out)}",
-            markup=False,
-            soft_wrap=True,
+            f"logs: {os.path.relpath(out)}"
         )
     return 1 if failed else 0
 
@@ -132,7 +125,7 @@ def _tell(given: argparse.Namespace, result: storm.Result) -> None:
     words += ["--kernel", given.kernel] if given.kernel != kernels.DEFAULT_SERIES else []
     words += ["--cpus", str(given.cpus)] if given.cpus != 4 else []
     words += ["--module", str(given.module)] if given.module else []
-    say = functools.partial(telling.output.print, markup=False, soft_wrap=True)
+    say = telling.output.print
     say(f"\nseed {result.storm.plan.seed} failed. Replay it with:", style="red")
     say(f"  {' '.join(words)}")
     say("\n".join(["Its plan:", *(f"  {part}" for part in result.storm.parts)]))

@@ -83,7 +83,8 @@ def test_a_hang_is_found(name: str, seeds: int, says: str, tmp_path: Path) -> No
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     module = bugs.build(kernel, [bug], tmp_path / "built", storm=True)[bug]
     out = tmp_path / "out"
-    done = triage("storm", bug.scheduler, "--module", module, "--seeds", seeds, "--out", out)
+    words = ["--module", module, "--seeds", seeds, "--until-failure", "--out", out]
+    done = triage("storm", bug.scheduler, *words)
     assert done.returncode == 1, done.stdout + done.stderr
     assert any(re.search(says, storm["reason"]) for storm in record(out)["failed"])
 

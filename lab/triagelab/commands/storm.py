@@ -29,6 +29,9 @@ def add(commands: options.Commands) -> None:
     command.add_argument("--seeds", metavar="COUNT", type=int, help=f"how many (default {_SEEDS})")
     command.add_argument("--minutes", metavar="M", type=float, help="go on for so long")
     command.add_argument(
+        "--until-failure", action="store_true", help="begin no seed after one has failed"
+    )
+    command.add_argument(
         "--replay", metavar="SEED[:MASK[:MS]]", help="this one alone, as a failure printed it"
     )
     command.add_argument(
@@ -82,7 +85,9 @@ def _carry_out(
             telling.output.print(f"[{len(done)}{of}] seed {result.storm.replay} {state}")
 
     try:
-        results = storm.run(runner.run, storms, finished, given.minutes)
+        results = storm.run(
+            runner.run, storms, finished, given.minutes, until_failure=given.until_failure
+        )
         failed = [result for result in results if result.reason]
         if failed and given.shrink:
             smallest = storm.shrink(runner.run, failed[0], finished)

@@ -117,3 +117,15 @@ def test_a_verdict_that_could_not_be_written_is_sought_again(
         patch.setattr(Path, "write_text", write)
         probed(base, boots, patch)
     assert probed(base, boots, monkeypatch)
+
+
+@pytest.mark.parametrize(("kvm", "asked"), [(False, False), (False, True), (True, True)])
+def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
+    base: guest.Base, kvm: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures in real time have a boot each, and KVM's state is not QEMU's own."""
+    befall(Boots(None if kvm else BootError("dead")), monkeypatch)
+    monkeypatch.setattr(guest, "base", lambda _: base)
+    machine = machines.make("vm", base.kernel, 2, boots_once=asked)
+    held = ("hold=1" in machine.arguments, "pvpanic" in machine.qemu)
+    assert (machine.boots_once, *held) == (asked and not kvm,) * 3

@@ -58,7 +58,8 @@ def run(guests: Iterable[Guest]) -> list[Outcome]:
     for guest in guests:
         kernel = kernels.find(guest.series)
         built = (modules.build(kernel) / "modeldisk.ko",)
-        machine = machines.make(guest.place.machine, kernel, guest.place.cpus)
+        place = guest.place
+        machine = machines.make(place.machine, kernel, place.cpus, boots_once=True)
         prepared.append((guest, machine, Job(guest.files, built, time_limit_s=LIMIT_S)))
 
     async def all_of_them() -> list[Outcome]:

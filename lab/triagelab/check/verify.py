@@ -222,7 +222,8 @@ async def _through(
 
 def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
     """Return a function that boots a guest for some checks and stops at the first failure."""
-    machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
+    place = wanted.place
+    machine = machines.make(place.machine, wanted.kernel, place.cpus, boots_once=True)
     sources = sorted(CHECKS.glob("tools/*.c"))
     built = {f"tools/{source.stem}": programs.static(source) for source in sources}
     # busybox's mke2fs makes no journal.

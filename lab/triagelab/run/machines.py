@@ -65,6 +65,7 @@ class Qemu:
     qemu         QEMU's options for accelerator, clock and CPUs
     arguments    kernel arguments that go with them
     environment  QEMU's environment variables, and it has no others; a path is of a file it uses
+    boots_once   jobs go on from the saved state of a machine that has booted
     """
 
     name: str
@@ -75,6 +76,7 @@ class Qemu:
     environment: Mapping[str, str | Path]
     at_once: int
     description: str
+    boots_once: bool = False
 
     @property
     def counts_locks(self) -> bool:
@@ -107,7 +109,7 @@ class Qemu:
             "qemu": tools.qemu_version(),
             "command": command,
             "files": tools.qemu_files(),
-            "state": saved.DETERMINES if self.name == "sim" else [],
+            "state": saved.DETERMINES if self.boots_once else [],
             "computer": computer() if self.in_real_time else [],
         }
 
@@ -137,7 +139,7 @@ class Qemu:
         shutil.rmtree(out, ignore_errors=True)
         try:
             guest.pack_job(self.base, job.files, job.modules, archive)
-            state = await self._saved(job, folder) if self.name == "sim" else None
+            state = await self._saved(job, folder) if self.boots_once else None
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, archive))
             started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
@@ -188,13 +190,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def make(name: str, kernel: Kernel, cpus: int | None = None) -> Qemu:
-    """The machine called `name`; `vm` finds out whether KVM really works."""
+def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool = False) -> Qemu:
+    """The machine called `name`; `vm` finds out whether KVM really works.
+
+    `sim` boots once for all jobs. Without KVM `vm` does so if `boots_once`: for verdicts, not for
+    figures in real time, whose intervals are to include what differs from boot to boot.
+    """
     base = guest.base(kernel)
     if name == "sim":
         return _sim(base, cpus or 1)
     if name == "vm":
-        return _vm(base, cpus or 2)
+        return _vm(base, cpus or 2, boots_once)
     raise unknown("machine", name, ["sim", "vm"])
 
 
@@ -223,7 +229,17 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
         # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
         arguments.append("nolapic_timer")
     description = "QEMU, instruction counting"
-    return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep(), cores(), description)
+    return Qemu(
+        "sim",
+        base,
+        cpus,
+        qemu,
+        tuple(arguments),
+        lockstep(),
+        cores(),
+        description,
+        boots_once=True,
+    )
 
 
 def lockstep() -> dict[str, Path]:
@@ -231,7 +247,7 @@ def lockstep() -> dict[str, Path]:
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
-def _vm(base: guest.Base, cpus: int) -> Qemu:
+def _vm(base: guest.Base, cpus: int, boots_once: bool = False) -> Qemu:
     works, reason = _kvm(base)
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
@@ -240,8 +256,21 @@ def _vm(base: guest.Base, cpus: int) -> Qemu:
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
     # On a busy computer ticks come late, and a kernel that counts them refuses to boot.
-    arguments = ("mitigations=off", _UNTESTED, "no_timer_check")
-    return Qemu("vm", base, cpus, qemu, arguments, {}, 1, description)
+    arguments = ["mitigations=off", _UNTESTED, "no_timer_check"]
+    if boots_once and not works:
+        qemu = (*qemu, *saved.OPTIONS)
+        arguments.append("hold=1")
+    return Qemu(
+        "vm",
+        base,
+        cpus,
+        qemu,
+        tuple(arguments),
+        {},
+        1,
+        description,
+        boots_once=boots_once and not works,
+    )
 
 
 def _smp(cpus: int) -> str:

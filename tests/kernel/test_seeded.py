@@ -27,20 +27,31 @@ def results(
     ]
     tools.require([bugs.PATCH])
     checks = {check.name: check for check in verify.checks()}
-    guests = {}
-    for series in {bug.series for bug in selected}:
-        kernel = kernels.find(series)
-        files = {path.name: path for path in modules.build(kernel).glob("*.ko")}
-        folder = tmp_path_factory.mktemp("seeded")
-        wanted = [bug for bug in selected if bug.series == series]
-        for bug, module in bugs.build(kernel, wanted, folder).items():
-            ours = tuple((files | {module.name: module}).values())
-            check = [checks[bug.check]]
-            guests[bug] = verify.Guest(
-                kernel, bug.scheduler, ours, bug.place, check, folder / f"guest-{bug.patch.stem}"
-            )
-    verify.run(list(guests.values()))
-    return {bug: guest.results[0] for bug, guest in guests.items()}
+    found: dict[bugs.Checked, verify.Result] = {}
+    # Bugs on a debug kernel come last: it is being built meanwhile.
+    for debug in (False, True):
+        guests = {}
+        for series in sorted({bug.series for bug in selected}):
+            if kernels.looks_for_bugs(series) != debug:
+                continue
+            kernel = kernels.find(series)
+            files = {path.name: path for path in modules.build(kernel).glob("*.ko")}
+            folder = tmp_path_factory.mktemp("seeded")
+            wanted = [bug for bug in selected if bug.series == series]
+            for bug, module in bugs.build(kernel, wanted, folder).items():
+                ours = tuple((files | {module.name: module}).values())
+                check = [checks[bug.check]]
+                guests[bug] = verify.Guest(
+                    kernel,
+                    bug.scheduler,
+                    ours,
+                    bug.place,
+                    check,
+                    folder / f"guest-{bug.patch.stem}",
+                )
+        verify.run(list(guests.values()))
+        found |= {bug: guest.results[0] for bug, guest in guests.items()}
+    return found
 
 
 CHECKED = [bug for bug in bugs.seeded() if isinstance(bug, bugs.Checked)]

@@ -42,7 +42,10 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-_KVM_PROBE_S = 30.0
+#: A kernel that dies under KVM may keep a core busy. One that boots takes a second or two of the
+#: processor's time, however long a busy computer makes it wait for that.
+_KVM_PROBE_S = 120.0
+_KVM_PROBE_CPU_S = 10
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
@@ -66,6 +69,7 @@ class Qemu:
     arguments    kernel arguments that go with them
     environment  QEMU's environment variables, and it has no others; a path is of a file it uses
     boots_once   jobs go on from the saved state of a machine that has booted
+    cpu_s        seconds of the processor's time after which it is ended
     """
 
     name: str
@@ -77,6 +81,7 @@ class Qemu:
     at_once: int
     description: str
     boots_once: bool = False
+    cpu_s: int | None = None
 
     @property
     def counts_locks(self) -> bool:
@@ -141,6 +146,8 @@ class Qemu:
             guest.pack_job(self.base, job.files, job.modules, archive)
             state = await self._saved(job, folder) if self.boots_once else None
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, archive))
+            if self.cpu_s is not None:
+                command = [tools.path(tools.PRLIMIT), f"--cpu={self.cpu_s}", *command]
             started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
         finally:
@@ -289,7 +296,7 @@ def _kvm(base: guest.Base) -> tuple[bool, str]:
         return False, "/dev/kvm is missing or may not be opened"
 
     options = ("-accel", "kvm", "-cpu", "host", "-smp", "1")
-    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe")
+    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe", cpu_s=_KVM_PROBE_CPU_S)
     key = hashlib.sha256(json.dumps(kvm.determines, sort_keys=True).encode()).hexdigest()[:16]
 
     def make(folder: Path) -> None:

@@ -4,9 +4,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 
 import pytest
 from triagelab.provision import kernels
+
+from tests.kernel import clock
 
 #: At a low priority, also if a session's processes are scheduled as one; not at the lowest: tests
 #: wait for what it has not built when only they are left, and a build's end keeps one core busy.
@@ -55,6 +58,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for series in named
         if kernels.looks_for_bugs(series)
     ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have the list of durations name the checks, not the fixture that runs them all."""
+    report = yield
+    clock.attribute(item, report)
+    return report
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from triagelab.base import tools
 from triagelab.check import verify
 from triagelab.provision import kernels, modules
 
-from tests.kernel import bugs
+from tests.kernel import bugs, clock
 
 
 @pytest.fixture(scope="session")
@@ -22,9 +22,11 @@ def results(
 ) -> dict[bugs.Checked, verify.Result]:
     """Run every selected bug; return the output of the check that must catch it."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    selected = [
-        cast(bugs.Checked, item.callspec.params["bug"]) for item in items if item.obj is test_caught
-    ]
+    selected = {
+        cast(bugs.Checked, item.callspec.params["bug"]): item.nodeid
+        for item in items
+        if item.obj is test_caught
+    }
     tools.require([bugs.PATCH])
     checks = {check.name: check for check in verify.checks()}
     found: dict[bugs.Checked, verify.Result] = {}
@@ -49,7 +51,7 @@ def results(
                     check,
                     folder / f"guest-{bug.patch.stem}",
                 )
-        verify.run(list(guests.values()))
+        clock.run(request, {selected[bug]: (guest, bug.check) for bug, guest in guests.items()})
         found |= {bug: guest.results[0] for bug, guest in guests.items()}
     return found
 

@@ -20,7 +20,7 @@ from triagelab.run import machines
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.
-LIMIT_S = 400.0
+LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Text for a terminal of 80 columns."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -40,7 +41,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def wrapped(text: str, indent: int, width: int = 80) -> str:
-    """Return text in lines that fit, all but the first indented."""
-    return textwrap.fill(
-        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    """Return text in lines that fit, all but the first indented; a command in `` stays whole."""
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    filled = textwrap.fill(
+        whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
+    return filled.replace("\0", " ")

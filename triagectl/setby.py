@@ -78,7 +78,7 @@ def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str
         text = f"`triagectl try`, process {trying['pid']}, until {trying['ends']}"
         return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
     if trying is not None:
-        text = f"a `triagectl try` that was not put back: triagectl try {disk.name} --undo"
+        text = f"a `triagectl try` that was not put back: `triagectl try {disk.name} --undo`"
         return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
     # If a rule's program may choose, its choice is unknown.
     sure = [source for source in sources if source.value is not None and source.certain]

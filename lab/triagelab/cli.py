@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = _parser().parse_args(arguments)
         return int(given.command(given))
     except LabError as error:
-        telling.error.print(f"triage: {error}", style="red", markup=False, soft_wrap=True)
+        telling.error.print(f"triage: {error}", style="red")
         return error.exit_status
     except KeyboardInterrupt:
         telling.error.print("triage: interrupted")
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         message = f"triage: {where}{error.strerror or error}"
-        telling.error.print(message, style="red", markup=False, soft_wrap=True)
+        telling.error.print(message, style="red")
         return 1
 
 

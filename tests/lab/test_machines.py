@@ -2,6 +2,7 @@
 """A machine whose kernel dies while it boots, and the test whether KVM boots it."""
 
 import asyncio
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -117,3 +118,36 @@ def test_a_verdict_that_could_not_be_written_is_sought_again(
         patch.setattr(Path, "write_text", write)
         probed(base, boots, patch)
     assert probed(base, boots, monkeypatch)
+
+
+@pytest.mark.parametrize(("kvm", "asked"), [(False, False), (False, True), (True, True)])
+def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
+    base: guest.Base, kvm: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures in real time have a boot each, and KVM's state is not QEMU's own."""
+    befall(Boots(None if kvm else BootError("dead")), monkeypatch)
+    monkeypatch.setattr(guest, "base", lambda _: base)
+    machine = machines.make("vm", base.kernel, 2, boots_once=asked)
+    held = ("hold=1" in machine.arguments, "pvpanic" in machine.qemu)
+    assert (machine.boots_once, *held) == (asked and not kvm,) * 3
+
+
+@pytest.mark.parametrize(("cpu_s", "limited"), [(None, []), (10, ["--cpu=10"])])
+def test_a_machine_may_have_a_limit_of_the_processors_time(
+    cpu_s: int | None, limited: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit in real time alone would find KVM dead on a computer that is only busy."""
+    seen: list[str] = []
+
+    async def run(command: list[str], *_: object) -> tuple[float | None, str]:
+        seen.extend(command)
+        return None, ""
+
+    monkeypatch.setattr(machines, "_command", lambda *_: ["qemu"])
+    monkeypatch.setattr(machines, "_run", run)
+    monkeypatch.setattr(machines, "_unpack", lambda *_: 0)
+    monkeypatch.setattr(guest, "pack_job", lambda *_: None)
+    limiting = dataclasses.replace(machine("kvm"), cpu_s=cpu_s)
+    assert asyncio.run(limiting.run(Job({}), tmp_path)).status == 0
+    assert [word for word in seen if word.startswith("--cpu")] == limited
+    assert seen[-1] == "qemu"

@@ -33,11 +33,11 @@ for line in sys.stdin:
 """
 
 
-def save(folder: Path, **befalls: str) -> str | None:
+def save(folder: Path, limit_s: float = 300.0, **befalls: str) -> str | None:
     (folder / "qemu.py").write_text(QEMU)
     settings = [f"{name}={value}" for name, value in befalls.items()]
     command = ["env", *settings, "python3", str(folder / "qemu.py")]
-    return asyncio.run(saved.save(command, folder / "state", limit_s=3.0))
+    return asyncio.run(saved.save(command, folder / "state", limit_s=limit_s))
 
 
 def left(folder: Path) -> list[str]:
@@ -64,7 +64,7 @@ def test_a_machine_that_ends_before_it_holds_has_said_why(tmp_path: Path) -> Non
 
 def test_a_machine_that_never_holds_is_ended(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
-        save(tmp_path, BOOT="hangs")
+        save(tmp_path, limit_s=3.0, BOOT="hangs")
     assert not left(tmp_path)
 
 

@@ -174,6 +174,24 @@ def test_when_the_time_is_over_no_seed_is_begun() -> None:
     assert ran == []
 
 
+def test_until_a_failure_no_seed_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "cores", lambda: 2)
+    ran: list[storm.Storm] = []
+
+    async def run(wanted: storm.Storm) -> storm.Result:
+        ran.append(wanted)
+        # The other core's storm, which is longer, ends as it would.
+        for _ in range(9 if wanted.plan.seed % 2 else 3):
+            await asyncio.sleep(0)
+        return result_of(wanted, "FAIL: wrong data" if wanted.plan.seed == 4 else "")
+
+    seeds = (storm.whole(storm.make(seed)) for seed in range(1, 1000))
+    results = storm.run(run, seeds, lambda _: None, until_failure=True)
+    assert [result.storm.plan.seed for result in results if result.reason] == [4]
+    assert [s.plan.seed for s in ran] == [1, 2, 3, 4, 5][: len(ran)]
+    assert len(results) == len(ran)
+
+
 PLAN = storm.Plan(5, "storm seed=1", 0, tuple(f"process {n}" for n in range(12)), 400)
 
 

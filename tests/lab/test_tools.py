@@ -55,7 +55,7 @@ tools.require([tools.Tool("no-such-program", "no-such-package")])"""
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [each.communicate(timeout=60)[0] for each in both]
+    said = [each.communicate(timeout=300)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0]
     assert said == [b"", b""]  # standard output is for results
     assert log.read_text().split() == ["update", "install"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Checks: the head of a script, the guests for it, and the results from a guest."""
 
+import asyncio
 import contextlib
 from pathlib import Path
 
@@ -149,13 +150,54 @@ def test_only_what_befalls_a_guest_is_a_checks_failure(
             (folder / "console.log").touch()
             raise error
 
-    monkeypatch.setattr(machines, "make", lambda *_: Machine())
+    monkeypatch.setattr(machines, "make", lambda *_, boots_once: Machine())
     monkeypatch.setattr(programs, "static", lambda source: source)
     wanted = [check(tmp_path, name) for name in ("01-a", "02-b")]
     (guest,) = verify.guests(KERNEL, "kyber", (), wanted, tmp_path)[-1:]
     with pytest.raises(LabError, match=str(error)) if told else contextlib.nullcontext():
         verify.run([guest])
     assert [result.state for result in guest.results] == ([] if told else ["fail", "fail"])
+
+
+@pytest.mark.parametrize(
+    ("places", "most"),
+    [
+        # The CPUs of a sim take turns on one core.
+        ([verify.Place("sim", 1), verify.Place("sim", 4)], 2),
+        ([verify.Place("sim", 4), verify.Place("sim", 4), verify.Place("sim", 4)], 2),
+        ([verify.Place("vm", 1), verify.Place("vm", 1), verify.Place("vm", 1)], 2),
+        ([verify.Place("vm", 4), verify.Place("vm", 4)], 1),
+        ([verify.Place("vm", 4), verify.Place("sim", 1)], 1),
+    ],
+)
+def test_as_many_guests_at_once_as_have_cores(
+    places: list[verify.Place], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[Path] = []
+    counts: list[int] = []
+
+    class Machine:
+        async def run(self, job: Job, folder: Path) -> Outcome:
+            running.append(folder)
+            for _ in range(5):
+                counts.append(len(running))
+                await asyncio.sleep(0)
+            running.remove(folder)
+            (folder / "out").mkdir(parents=True)
+            (folder / "out/01-a.sh.status").write_text("0 1.0 2.0")
+            (folder / "out/01-a.sh.log").touch()
+            return Outcome(0, folder / "out", None)
+
+    monkeypatch.setattr(machines, "cores", lambda: 2)
+    monkeypatch.setattr(machines, "make", lambda *_, boots_once: Machine())
+    monkeypatch.setattr(programs, "static", lambda source: source)
+    wanted = [check(tmp_path, "01-a")]
+    guests = [
+        verify.Guest(KERNEL, "kyber", (), place, wanted, tmp_path / str(number))
+        for number, place in enumerate(places)
+    ]
+    assert [result.state for result in verify.run(guests)] == ["pass"] * len(places)
+    assert max(counts) == most
 
 
 def test_a_module_for_another_kernel_is_refused(tmp_path: Path) -> None:

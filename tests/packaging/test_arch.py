@@ -29,7 +29,7 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         package > /dev/null
     """
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     archive = f"triage-{version()}.tar.gz"

@@ -48,7 +48,7 @@ def triage(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
     )
 
 

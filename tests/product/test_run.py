@@ -156,7 +156,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     wait_until(lambda: list(out.glob("runs/*/run.json")))
     wait_until(lambda: qemus(out))
     os.killpg(running.pid, number)
-    _, errors = running.communicate(timeout=30)
+    _, errors = running.communicate(timeout=300)
     assert running.returncode == 130, errors
     assert "--resume" in errors
     assert not qemus(out)

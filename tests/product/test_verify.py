@@ -57,11 +57,11 @@ def test_interrupted_it_leaves_no_qemu_behind(tmp_path: Path) -> None:
     running = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
-    end = time.monotonic() + 120
+    end = time.monotonic() + 900
     while not qemus(out):
         assert time.monotonic() < end, "no guest was started"
         time.sleep(0.1)
     os.killpg(running.pid, signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=300)
     assert running.returncode == 130
     assert not qemus(out)

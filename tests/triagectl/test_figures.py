@@ -98,3 +98,12 @@ def verdict(answer: str) -> compare.Verdict:
 )
 def test_whether_it_helped(answers: list[str], summary: str) -> None:
     assert compare.summary([verdict(answer) for answer in answers]) == summary
+
+
+def test_a_command_is_not_wrapped() -> None:
+    for pad in range(60):
+        text = f"{'x' * pad} was not put back: `triagectl try nvme0n1 --undo`, so `ionice -p 1`"
+        lines = screen.wrapped(text, 4).splitlines()
+        assert max(map(len, lines)) <= 80
+        for command in ("`triagectl try nvme0n1 --undo`", "`ionice -p 1`"):
+            assert any(command in line for line in lines)

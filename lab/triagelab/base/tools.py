@@ -37,6 +37,7 @@ MODPROBE = Tool("modprobe", "kmod")
 INSMOD = Tool("insmod", "kmod")
 RMMOD = Tool("rmmod", "kmod")
 SETPRIV = Tool("setpriv", "util-linux")
+PRLIMIT = Tool("prlimit", "util-linux")
 UNSHARE = Tool("unshare", "util-linux")
 GCC = Tool("gcc-12", "gcc-12 libc6-dev")
 #: The newest version that Debian 12 and 13 both have.
@@ -51,7 +52,7 @@ BISON = Tool("bison", "bison")
 BC = Tool("bc", "bc")
 LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 
-RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV)
+RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
 #: Further tools that a kernel's build needs.

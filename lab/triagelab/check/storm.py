@@ -415,10 +415,12 @@ def run(
     storms: Iterable[Storm],
     finished: Callable[[Result], None],
     minutes: float | None = None,
+    until_failure: bool = False,
 ) -> list[Result]:
     """Carry out storms side by side, telling `finished` of each, until `minutes` are over.
 
-    Raises StoppedError when told to stop.
+    With `until_failure` no storm begins after one has failed. Raises StoppedError when told to
+    stop.
     """
     end = time.monotonic() + minutes * 60 if minutes is not None else None
     left = iter(storms)
@@ -427,7 +429,7 @@ def run(
     async def one_after_the_other() -> None:
         while end is None or time.monotonic() < end:
             storm = next(left, None)
-            if storm is None:
+            if storm is None or (until_failure and any(result.reason for result in results)):
                 return
             results.append(await run_storm(storm))
             finished(results[-1])

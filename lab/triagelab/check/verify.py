@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.table import Table
 from rich.text import Text
@@ -147,6 +147,10 @@ class Guest:
     results: list[Result] = field(default_factory=list)
 
 
+#: Boots a guest for some checks, in a folder, and stops at the first failure.
+Boots: TypeAlias = Callable[[list[Check], Path], Awaitable[list[Result]]]
+
+
 def guests(
     kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
 ) -> list[Guest]:
@@ -184,30 +188,34 @@ def run(
     prepared = [(guest, _prepare(guest)) for guest in guests]
 
     async def everything() -> None:
-        for place in sorted({guest.place for guest, _ in prepared}, key=str):
-            # No more CPUs than cores, as time is real; a guest with more CPUs runs alone.
-            free = asyncio.Semaphore(max(machines.cores() // place.cpus, 1))
+        for kind in sorted({_kind(guest) for guest, _ in prepared}):
+            free = asyncio.Semaphore(max(machines.cores() // kind[1], 1))
 
-            async def one(
-                guest: Guest,
-                boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
-                free: asyncio.Semaphore = free,
-            ) -> None:
+            async def one(guest: Guest, boots: Boots, free: asyncio.Semaphore = free) -> None:
                 async with free:
                     await _through(guest, boots, finished)
 
             async with asyncio.TaskGroup() as group:
                 for guest, boots in prepared:
-                    if guest.place == place:
+                    if _kind(guest) == kind:
                         group.create_task(one(guest, boots))
 
     execute.interruptible(everything)
     return [result for guest in guests for result in guest.results]
 
 
+def _kind(guest: Guest) -> tuple[str, int]:
+    """Return a guest's machine and its cores: in real time one for each CPU, if there are so many.
+
+    The CPUs of a sim take turns on one core.
+    """
+    place = guest.place
+    return place.machine, 1 if place.machine == "sim" else place.cpus
+
+
 async def _through(
     guest: Guest,
-    boots: Callable[[list[Check], Path], Awaitable[list[Result]]],
+    boots: Boots,
     finished: Callable[[Result], None],
 ) -> None:
     """Run a guest's checks; boot again after each failure."""
@@ -220,9 +228,10 @@ async def _through(
         left = left[len(results) :]
 
 
-def _prepare(wanted: Guest) -> Callable[[list[Check], Path], Awaitable[list[Result]]]:
+def _prepare(wanted: Guest) -> Boots:
     """Return a function that boots a guest for some checks and stops at the first failure."""
-    machine = machines.make(wanted.place.machine, wanted.kernel, wanted.place.cpus)
+    place = wanted.place
+    machine = machines.make(place.machine, wanted.kernel, place.cpus, boots_once=True)
     sources = sorted(CHECKS.glob("tools/*.c"))
     built = {f"tools/{source.stem}": programs.static(source) for source in sources}
     # busybox's mke2fs makes no journal.

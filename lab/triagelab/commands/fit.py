@@ -65,9 +65,7 @@ def _measure(given: argparse.Namespace) -> int:
         words += ["--allow-write"] if given.allow_write and machine == "host" else []
         status = max(status, run.called(words))
     telling.output.print(
-        f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME",
-        markup=False,
-        soft_wrap=True,
+        f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME"
     )
     return status
 
@@ -90,14 +88,14 @@ def _fit(given: argparse.Namespace) -> int:
         drive = fitting.judged(simulate, drive)
         compared = fitting.compare(simulate, drive)
     out.write_text(drives.text(drive))
-    telling.output.print(_table(compared))
+    telling.show(_table(compared))
     telling.output.print(f"{drive.kind}; {drive.error_text}")
     for each in compared:
         for key in each.misses:
             telling.output.print(f"missed: {key} at {each.point}: {each.errors[key]:+.0f} %")
     drawn = out.with_suffix(".html")
     fitchart.write(drawn, name, compared)
-    telling.output.print(f"written: {out}, drawn: {drawn}", markup=False, soft_wrap=True)
+    telling.output.print(f"written: {out}, drawn: {drawn}")
     return 0
 
 

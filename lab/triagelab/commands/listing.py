@@ -31,17 +31,25 @@ def _list(given: argparse.Namespace) -> int:
     rows += [("scheduler", name, f"kernel/{name}") for name in sources.own_schedulers()]
     rows += [("device", name, devices.describe(name)) for name in devices.names()]
     rows += [("kernel", name, about) for name, about in kernels.listing()]
-    table = Table("kind", "name", "what", box=None, pad_edge=False)
+    table = _table("kind", "name", "what")
     for row in rows:
         table.add_row(*row)
-    telling.output.print(table)
+    telling.show(table)
     return 0
 
 
 def _list_drives() -> int:
-    table = Table("name", "class", "source", "off, median/worst", box=None, pad_edge=False)
+    table = _table("name", "class", "source", "off, median/worst")
     for drive in map(drives.find, drives.names()):
         source = f"{drive.source['repository']} ({drive.source['licence']})"
         table.add_row(drive.name, f"{drive.kind}: {drive.product}", source, drive.error_text)
-    telling.output.print(table)
+    telling.show(table)
     return 0
+
+
+def _table(*headings: str) -> Table:
+    """Return a table that cuts nothing off; its names stay whole, to be copied."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    return table

@@ -109,17 +109,17 @@ def _tell(rows: list[dict[str, Any]]) -> None:
         verdicts = [build["result"] for build in row["builds"].values()]
         said = ", ".join(f"{count[state]} {past}" for state, past in _PAST.items())
         table.add_row(row["kernel"], *verdicts, said if checks else "not run")
-    telling.output.print(table)
+    telling.show(table)
     for row in rows:
         for compiler, build in row["builds"].items():
             if build["said"]:
-                telling.output.print(f"\n{row['kernel']}, {compiler}:", style="red", markup=False)
-                telling.output.print(build["said"], markup=False)
+                telling.output.print(f"\n{row['kernel']}, {compiler}:", style="red")
+                telling.output.print(build["said"])
         for check in row["checks"]["checks"] if row["checks"] else []:
             if check["result"] == "fail":
                 where = f"\n{check['check']} on {row['kernel']}, {check['machine']}:"
-                telling.output.print(where, style="red", markup=False)
-                telling.output.print(check["reason"], markup=False)
+                telling.output.print(where, style="red")
+                telling.output.print(check["reason"])
 
 
 _PAST = {"pass": "passed", "skip": "skipped", "fail": "failed"}

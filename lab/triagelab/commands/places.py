@@ -28,7 +28,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
     busy = "another triage is measuring in real time on this computer"
 
     def tell() -> None:
-        telling.output.print(f"{busy}; waiting for it", style="yellow", soft_wrap=True)
+        telling.output.print(f"{busy}; waiting for it", style="yellow")
 
     with files.exclusive(
         REAL_TIME_LOCK,
@@ -49,7 +49,7 @@ def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
     host.require_root()
     tools.require(tools.RUN_ON_HOST)
     for told in putback.recover():
-        telling.error.print(f"triage: {told}", style="yellow", markup=False, soft_wrap=True)
+        telling.error.print(f"triage: {told}", style="yellow")
     if given.kernel not in (None, "running", os.uname().release):
         raise RequestError(f"--kernel {given.kernel}: host runs {os.uname().release}, which is up")
     if given.device is None:

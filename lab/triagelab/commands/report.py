@@ -38,13 +38,13 @@ def tell(out: Path, as_json: bool = False) -> None:
     if as_json:
         sys.stdout.write(text)
         return
-    telling.output.print(report.table(json.loads(text), found.environment))
-    telling.output.print(f"report: {os.path.relpath(path)}", markup=False)
+    telling.show(report.table(json.loads(text), found.environment))
+    telling.output.print(f"report: {os.path.relpath(path)}")
 
 
 def tell_study(out: Path) -> None:
     """Make all reports of a study and show its answers."""
     found = studyreport.read(out)
     path = studyreport.write(out, found)
-    telling.output.print(studyreport.table(out, found))
-    telling.output.print(f"report: {os.path.relpath(path)}", markup=False)
+    telling.show(studyreport.table(out, found))
+    telling.output.print(f"report: {os.path.relpath(path)}")

@@ -103,9 +103,7 @@ def _setup_on(
         if name in schedulers and (given.schedulers or name in extra):
             raise RequestError(f"{held.disk.path} cannot have the scheduler {name}: {reason}")
         if name not in told:
-            telling.error.print(
-                f"triage: {name} is left out: {reason}", markup=False, soft_wrap=True
-            )
+            telling.error.print(f"triage: {name} is left out: {reason}")
     return plan.Setup(
         experiment=experiment,
         schedulers=tuple(name for name in schedulers if name not in held.left_out),

@@ -2,7 +2,6 @@
 """`storm`: look for a scheduler's bugs with random plans that replay."""
 
 import argparse
-import functools
 import itertools
 import os
 import sys
@@ -29,6 +28,9 @@ def add(commands: options.Commands) -> None:
     command.add_argument("--seed", metavar="N", type=int, default=1, help="the first (default 1)")
     command.add_argument("--seeds", metavar="COUNT", type=int, help=f"how many (default {_SEEDS})")
     command.add_argument("--minutes", metavar="M", type=float, help="go on for so long")
+    command.add_argument(
+        "--until-failure", action="store_true", help="begin no seed after one has failed"
+    )
     command.add_argument(
         "--replay", metavar="SEED[:MASK[:MS]]", help="this one alone, as a failure printed it"
     )
@@ -80,14 +82,12 @@ def _carry_out(
         state = f"FAILED: {result.kind}" if result.reason else f"passed ({result.measured})"
         if not given.json:
             of = f"/{count}" if count else ""
-            telling.output.print(
-                f"[{len(done)}{of}] seed {result.storm.replay} {state}",
-                markup=False,
-                soft_wrap=True,
-            )
+            telling.output.print(f"[{len(done)}{of}] seed {result.storm.replay} {state}")
 
     try:
-        results = storm.run(runner.run, storms, finished, given.minutes)
+        results = storm.run(
+            runner.run, storms, finished, given.minutes, until_failure=given.until_failure
+        )
         failed = [result for result in results if result.reason]
         if failed and given.shrink:
             smallest = storm.shrink(runner.run, failed[0], finished)
@@ -118,9 +118,7 @@ def _carry_out(
         telling.output.print(
             f"{given.scheduler} on {kernel.release}: {len(results)} storms, {len(failed)} failed, "
             f"in {seconds:.0f} s ({len(results) / seconds * 60:.0f} a minute); "
-            f"logs: {os.path.relpath(out)}",
-            markup=False,
-            soft_wrap=True,
+            f"logs: {os.path.relpath(out)}"
         )
     return 1 if failed else 0
 
@@ -132,7 +130,7 @@ def _tell(given: argparse.Namespace, result: storm.Result) -> None:
     words += ["--kernel", given.kernel] if given.kernel != kernels.DEFAULT_SERIES else []
     words += ["--cpus", str(given.cpus)] if given.cpus != 4 else []
     words += ["--module", str(given.module)] if given.module else []
-    say = functools.partial(telling.output.print, markup=False, soft_wrap=True)
+    say = telling.output.print
     say(f"\nseed {result.storm.plan.seed} failed. Replay it with:", style="red")
     say(f"  {' '.join(words)}")
     say("\n".join(["Its plan:", *(f"  {part}" for part in result.storm.parts)]))

@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Messages on the way: progress, failures, and how to go on."""
+"""Output of the commands: messages, tables, progress, failures, and how to go on.
+
+A message is never wrapped, so that its paths and commands can be copied or read by a program: a
+terminal folds a long line by itself. Nothing in a message is markup or an emoji.
+"""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from triagelab.run import execute
 
 INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 
-error = Console(stderr=True, highlight=False)
-output = Console(highlight=False)
+
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+error = _console(stderr=True)
+output = _console()
+
+
+def show(found: RenderableType) -> None:
+    """Print tables in the terminal's width, 80 columns elsewhere.
+
+    Prose beside them is wrapped on a terminal only.
+    """
+    output.print(found, soft_wrap=not output.is_terminal)
 
 
 @contextlib.contextmanager
@@ -34,7 +51,7 @@ def progress(
             here = next(count)
             minutes = (time.monotonic() - begin) / here * (total - done - here) / 60
             left = f", {minutes:.0f} min left" if minutes >= 1 else ""
-            output.print(f"[{done + here}/{total}] {name} {state}{left}", markup=False)
+            output.print(f"[{done + here}/{total}] {name} {state}{left}")
 
         yield line
         return
@@ -54,23 +71,15 @@ def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
 def tell_failed(failed: list[execute.Result]) -> None:
     """Print which runs failed, and why."""
     for result in failed:
-        error.print(f"{result.run.id} failed: {result.reason}", style="red", markup=False)
+        error.print(f"{result.run.id} failed: {result.reason}", style="red")
 
 
 def tell_again(failed: int, total: int, command: str) -> None:
     """Print the command that tries failed runs again."""
-    error.print(
-        f"{failed} of {total} runs failed. Try them again with:\n  {command}",
-        markup=False,
-        soft_wrap=True,
-    )
+    error.print(f"{failed} of {total} runs failed. Try them again with:\n  {command}")
 
 
 def tell_interrupted(command: str) -> int:
     """Print the command that resumes; return the exit status."""
-    error.print(
-        f"triage: interrupted; finished runs are kept. Go on with:\n  {command}",
-        markup=False,
-        soft_wrap=True,
-    )
+    error.print(f"triage: interrupted; finished runs are kept. Go on with:\n  {command}")
     return INTERRUPTED

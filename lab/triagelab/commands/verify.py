@@ -159,17 +159,14 @@ def record_of(
 
 
 def _tell_checks(record: dict[str, Any], out: Path) -> None:
-    telling.output.print(verify.table(record))
+    telling.show(verify.table(record))
     for check in record["checks"]:
         if check["result"] == "fail":
-            telling.output.print(
-                f"\n{check['check']} on {check['machine']}:", style="red", markup=False
-            )
-            telling.output.print(check["reason"], markup=False)
+            telling.output.print(f"\n{check['check']} on {check['machine']}:", style="red")
+            telling.output.print(check["reason"])
     count = Counter(check["result"] for check in record["checks"])
     telling.output.print(
         f"\n{record['scheduler']} on {record['kernel']}: {count['pass']} passed, "
         f"{count['skip']} skipped, {count['fail']} failed in {record['seconds']:.0f} s; "
-        f"logs: {os.path.relpath(out)}",
-        markup=False,
+        f"logs: {os.path.relpath(out)}"
     )

@@ -42,7 +42,10 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-_KVM_PROBE_S = 30.0
+#: A kernel that dies under KVM may keep a core busy. One that boots takes a second or two of the
+#: processor's time, however long a busy computer makes it wait for that.
+_KVM_PROBE_S = 120.0
+_KVM_PROBE_CPU_S = 10
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
@@ -65,6 +68,8 @@ class Qemu:
     qemu         QEMU's options for accelerator, clock and CPUs
     arguments    kernel arguments that go with them
     environment  QEMU's environment variables, and it has no others; a path is of a file it uses
+    boots_once   jobs go on from the saved state of a machine that has booted
+    cpu_s        seconds of the processor's time after which it is ended
     """
 
     name: str
@@ -75,6 +80,8 @@ class Qemu:
     environment: Mapping[str, str | Path]
     at_once: int
     description: str
+    boots_once: bool = False
+    cpu_s: int | None = None
 
     @property
     def counts_locks(self) -> bool:
@@ -107,7 +114,7 @@ class Qemu:
             "qemu": tools.qemu_version(),
             "command": command,
             "files": tools.qemu_files(),
-            "state": saved.DETERMINES if self.name == "sim" else [],
+            "state": saved.DETERMINES if self.boots_once else [],
             "computer": computer() if self.in_real_time else [],
         }
 
@@ -137,8 +144,10 @@ class Qemu:
         shutil.rmtree(out, ignore_errors=True)
         try:
             guest.pack_job(self.base, job.files, job.modules, archive)
-            state = await self._saved(job, folder) if self.name == "sim" else None
+            state = await self._saved(job, folder) if self.boots_once else None
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, archive))
+            if self.cpu_s is not None:
+                command = [tools.path(tools.PRLIMIT), f"--cpu={self.cpu_s}", *command]
             started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
         finally:
@@ -188,13 +197,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def make(name: str, kernel: Kernel, cpus: int | None = None) -> Qemu:
-    """The machine called `name`; `vm` finds out whether KVM really works."""
+def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool = False) -> Qemu:
+    """The machine called `name`; `vm` finds out whether KVM really works.
+
+    `sim` boots once for all jobs. Without KVM `vm` does so if `boots_once`: for verdicts, not for
+    figures in real time, whose intervals are to include what differs from boot to boot.
+    """
     base = guest.base(kernel)
     if name == "sim":
         return _sim(base, cpus or 1)
     if name == "vm":
-        return _vm(base, cpus or 2)
+        return _vm(base, cpus or 2, boots_once)
     raise unknown("machine", name, ["sim", "vm"])
 
 
@@ -223,7 +236,17 @@ def _sim(base: guest.Base, cpus: int) -> Qemu:
         # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
         arguments.append("nolapic_timer")
     description = "QEMU, instruction counting"
-    return Qemu("sim", base, cpus, qemu, tuple(arguments), lockstep(), cores(), description)
+    return Qemu(
+        "sim",
+        base,
+        cpus,
+        qemu,
+        tuple(arguments),
+        lockstep(),
+        cores(),
+        description,
+        boots_once=True,
+    )
 
 
 def lockstep() -> dict[str, Path]:
@@ -231,7 +254,7 @@ def lockstep() -> dict[str, Path]:
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
-def _vm(base: guest.Base, cpus: int) -> Qemu:
+def _vm(base: guest.Base, cpus: int, boots_once: bool = False) -> Qemu:
     works, reason = _kvm(base)
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
@@ -240,8 +263,21 @@ def _vm(base: guest.Base, cpus: int) -> Qemu:
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
     # On a busy computer ticks come late, and a kernel that counts them refuses to boot.
-    arguments = ("mitigations=off", _UNTESTED, "no_timer_check")
-    return Qemu("vm", base, cpus, qemu, arguments, {}, 1, description)
+    arguments = ["mitigations=off", _UNTESTED, "no_timer_check"]
+    if boots_once and not works:
+        qemu = (*qemu, *saved.OPTIONS)
+        arguments.append("hold=1")
+    return Qemu(
+        "vm",
+        base,
+        cpus,
+        qemu,
+        tuple(arguments),
+        {},
+        1,
+        description,
+        boots_once=boots_once and not works,
+    )
 
 
 def _smp(cpus: int) -> str:
@@ -260,7 +296,7 @@ def _kvm(base: guest.Base) -> tuple[bool, str]:
         return False, "/dev/kvm is missing or may not be opened"
 
     options = ("-accel", "kvm", "-cpu", "host", "-smp", "1")
-    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe")
+    kvm = Qemu("kvm", base, 1, options, (), {}, 1, "KVM probe", cpu_s=_KVM_PROBE_CPU_S)
     key = hashlib.sha256(json.dumps(kvm.determines, sort_keys=True).encode()).hexdigest()[:16]
 
     def make(folder: Path) -> None:

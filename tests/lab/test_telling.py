@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Output that is copied, or read by a program: no path or command is broken or changed."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+from triagelab.base import sources
+from triagelab.commands import listing, telling
+
+#: Longer than any terminal is wide, with a space to wrap at and what rich takes for its own.
+LONG = f"/tmp/{'a-long-folder-/' * 20}with a space/[bold]/:x:/report.html"
+
+
+@pytest.mark.parametrize("stream", ["output", "error"])
+@pytest.mark.parametrize("width", ["40", "80"])
+def test_a_message_is_printed_as_it_is(
+    stream: str, width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    getattr(telling, stream).print(f"report: {LONG}", style="red")
+    assert "".join(capsys.readouterr()) == f"report: {LONG}\n"
+
+
+def test_progress_names_each_item_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with telling.progress(2, 0, quiet=False) as step:
+        step(LONG, "done")
+    assert capsys.readouterr().out == f"[1/2] {LONG} done\n"
+
+
+def test_prose_beside_tables_is_whole_where_no_terminal_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    telling.show(Text(LONG))
+    assert capsys.readouterr().out == f"{LONG}\n"
+
+
+def test_a_table_keeps_to_the_width(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("words", box=None)
+    table.add_row("word " * 50)
+    telling.show(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_list_cuts_nothing_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    listing._list_drives()
+    assert "…" not in capsys.readouterr().out
+
+
+def test_only_one_module_makes_consoles() -> None:
+    """Each message goes the way that the tests above look at."""
+    lab = sources.ROOT / "lab/triagelab"
+    found = [
+        path.relative_to(lab)
+        for path in lab.rglob("*.py")
+        if re.search(r"\bConsole\(|\brich\.print|soft_wrap=|markup=", path.read_text())
+    ]
+    assert found == [Path("commands/telling.py")]

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The longest files of this folder begin first: a worker of pytest-xdist takes a file at a time."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+LONGEST = ("test_storm.py", "test_readme.py", "test_matrix.py", "test_run.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests of the longest files before this folder's others."""
+    ours = [at for at, item in enumerate(items) if item.path.parent == HERE]
+    ordered = sorted((items[at] for at in ours), key=lambda item: _rank(item.path.name))
+    for at, item in zip(ours, ordered, strict=True):
+        items[at] = item
+
+
+def _rank(name: str) -> int:
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)

@@ -15,7 +15,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
-	./triage run mixed-priority $(DEMO)
+	./triage run mixed-priority
 
 test: ## every test, fast ones first; the ten slowest are told at the end
 	PYTHONPATH=lab $(developer) -m pytest --durations=10 \

@@ -25,7 +25,7 @@ reads() {
 		norandommap
 		bs=4k
 		ioengine=io_uring
-		iodepth=16
+		iodepth=$DEPTH
 		prioclass=1
 	END
 	[ "$1" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
@@ -58,11 +58,14 @@ bounded() {
 # One request at a time, so that each one that goes ahead is in the way.
 use_null_disk irqmode=2 completion_nsec=150000 hw_queue_depth=1 submit_queues=1
 SECONDS_EACH=2
+DEPTH=16
 bounded flash
 choose_scheduler none
 rmmod null_blk || fail "$DEV is in use"
 
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
-SECONDS_EACH=6
+SECONDS_EACH=24
+# More than a disk takes, so that some are queued: only there can others go ahead of them.
+DEPTH=64
 bounded "a disk"

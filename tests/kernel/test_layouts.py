@@ -37,7 +37,7 @@ def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
             made,
             symlinks=True,
             dirs_exist_ok=True,
-            ignore=lambda at, names, ignored=ignored: [  # type: ignore[misc]
+            ignore=lambda at, names, ignored=ignored: [
                 name for name in names if Path(at) / name in ignored
             ],
         )

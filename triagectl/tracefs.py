@@ -16,6 +16,7 @@ from pathlib import Path
 
 from triagectl import ringbuffer
 from triagectl.errors import CtlError, RequestError
+from triagectl.giveway import giving_way
 from triagectl.ringbuffer import Event
 from triagectl.system import System, names
 
@@ -168,7 +169,8 @@ def instance(
         except OSError as error:
             raise CtlError(f"cannot set up {folder}: {error.strerror}") from error
         try:
-            yield made
+            with giving_way():
+                yield made
         finally:
             made.close()
 

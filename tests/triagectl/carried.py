@@ -15,7 +15,7 @@ _LIST = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import encodings.utf_8, encodings.ascii, encodings.unicode_escape, encodings.latin_1
-import contextlib, subprocess, traceback, triagectl.command, runpy
+import contextlib, ctypes, subprocess, traceback, triagectl.command, runpy
 print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\\n")
 """
 #: The guest's call of in_guest.py, which calls the command.

@@ -33,8 +33,13 @@ class Apt:
     release  the code name of the Debian release whose packages it has
     """
 
-    def __init__(self, state: Path, mirror: str = "", suites: Iterable[str] = ()) -> None:
-        """Ask the computer's own package sources, or a mirror for Debian suites."""
+    def __init__(
+        self, state: Path, mirror: str = "", suites: Iterable[str] = (), architecture: str = ""
+    ) -> None:
+        """Ask the computer's own package sources, or a mirror for Debian suites.
+
+        For packages of another architecture, if one is given.
+        """
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
@@ -47,6 +52,11 @@ class Apt:
             "-oAPT::Sandbox::User=",
             "-oAcquire::Languages=none",
         ]
+        if architecture:
+            self._options += [
+                f"-oAPT::Architecture={architecture}",
+                f"-oAPT::Architectures={architecture}",
+            ]
         self.release = _codename()
         if mirror:
             self.release = list(suites)[-1].removesuffix(_BACKPORTS)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A copy of this computer's system with systemd as its first process, in namespaces: it takes a
+second, and leaves nothing behind. Its kernel, /sys and disks are this computer's; of its services
+only Triage's are started at the boot.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+#: $1 is a folder of the test's own, $2 the layers of /usr, the uppermost first. The processes are
+#: in a control group of their own, which systemd takes for the first. No layer may be in another,
+#: so /usr has an overlay of its own.
+_ENTER = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs none "$1/mount"
+cd "$1/mount"
+mkdir upper work root upper-usr work-usr
+mount -t overlay none -o "lowerdir=/,upperdir=upper,workdir=work" root
+mount -t overlay none -o "lowerdir=$2,upperdir=upper-usr,workdir=work-usr" root/usr
+mount -t proc none root/proc
+mount --rbind /sys root/sys
+umount -l root/sys/fs/cgroup
+mount -t cgroup2 none root/sys/fs/cgroup
+mountpoint -q root/sys/kernel/tracing || mount -t tracefs none root/sys/kernel/tracing
+mount --rbind /dev root/dev
+mount -t tmpfs none root/run
+mount -t tmpfs none root/tmp
+rm -rf root/etc/systemd/system
+mkdir -p root/etc/systemd/system
+for target in sysinit basic multi-user; do
+	printf '[Unit]\\nDefaultDependencies=no\\n' > root/etc/systemd/system/$target.target
+	for wanted in root/usr/lib/systemd/system/$target.target.wants/*; do
+		case $wanted in */triagectl*) ;; *) rm -f "$wanted" ;; esac
+	done
+done
+: > root/etc/machine-id
+exec chroot root env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \\
+	/lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
+"""
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Booted:
+    """A running system; `pid` is its first process."""
+
+    pid: int
+
+    def give(self, script: str, environment: Mapping[str, str] | None = None) -> str:
+        """Give commands; return what they said on both streams. Fails if one of them does."""
+        done = self.tried(script, environment)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def tried(
+        self, script: str, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Give commands that may fail."""
+        inside = ["nsenter", "-t", str(self.pid), "-m", "-p", "-C", "--root", "--wd"]
+        return subprocess.run(
+            # Not as an argument, in which `pgrep -f` would find what it looks for.
+            [*inside, "sh", "-exc", 'eval "$SCRIPT"'],
+            env={
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "LANG": "C.UTF-8",
+                "SCRIPT": script,
+                **(environment or {}),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+
+
+@contextmanager
+def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
+    """Boot the system with the `usr` of folders laid over its own, the first uppermost; end it
+    afterwards. Only root can.
+    """
+    (folder / "mount").mkdir(parents=True)
+    group = _unified() / f"triage-booted-{os.getpid()}"
+    group.mkdir()
+    enter = f'echo $$ > "{group}/cgroup.procs" && exec unshare -m -p -f -C --kill-child "$@"'
+    inside = [
+        "sh",
+        "-c",
+        _ENTER,
+        "sh",
+        str(folder),
+        ":".join([*(f"{one}/usr" for one in layers), "/usr"]),
+    ]
+    said = folder / "boot.log"
+    with said.open("w") as log:
+        outer = subprocess.Popen(
+            ["sh", "-c", enter, "sh", *inside],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield _running(outer, said)
+    finally:
+        outer.kill()
+        outer.wait()
+        _remove(group)
+        (folder / "mount").rmdir()
+
+
+def _running(outer: "subprocess.Popen[bytes]", said: Path) -> Booted:
+    """Wait until systemd has started all; return the system."""
+    latest = time.monotonic() + _LIMIT_S
+    children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+    while time.monotonic() < latest and outer.poll() is None:
+        found = children.read_text().split()
+        if found:
+            system = Booted(int(found[0]))
+            if system.tried("systemctl is-system-running").stdout.endswith("running\n"):
+                return system
+        time.sleep(0.1)
+    raise AssertionError(f"systemd did not start: {said.read_text()}")
+
+
+def _unified() -> Path:
+    """Return where the second version of control groups is mounted."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(where)
+    pytest.skip("no cgroup2 is mounted here, which systemd would need")
+
+
+def _remove(group: Path) -> None:
+    """Remove a control group and those below, once their processes are gone."""
+    latest = time.monotonic() + _LIMIT_S
+    while group.exists() and time.monotonic() < latest:
+        for path, _, _ in os.walk(group, topdown=False):
+            try:
+                Path(path).rmdir()
+            except OSError:
+                time.sleep(0.1)
+    assert not group.exists()
+
+
+@contextmanager
+def loop_disk(folder: Path) -> Iterator[str]:
+    """Make a loop device with a file system; its name."""
+    image = folder / "image"
+    with image.open("wb") as file:
+        file.truncate(1 << 30)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", image], check=True)
+    command = ["losetup", "-f", "--show", "--direct-io=on", str(image)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no loop device: {done.stderr.strip()}")
+    name = done.stdout.strip().removeprefix("/dev/")
+    try:
+        yield name
+    finally:
+        subprocess.run(["losetup", "-d", f"/dev/{name}"], check=True)
+        image.unlink()
+
+
+def layer(folder: Path, *unpacked: Path) -> Path:
+    """Return a layer with the files of unpacked packages, as they are once installed.
+
+    On a system whose /lib is a link, a folder of that name would hide all that is in it.
+    """
+    for package in unpacked:
+        for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/share", "lib"):
+            if (package / name).is_dir():
+                target = folder / (name if name.startswith("usr") else f"usr/{name}")
+                target.mkdir(parents=True, exist_ok=True)
+                _copy(package / name, target)
+    return folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder's content; with links, where both are in one file system."""
+    copy = ["cp", "--archive", "--no-clobber", f"{source}/.", str(target)]
+    if subprocess.run([*copy, "--link"], capture_output=True).returncode:
+        subprocess.run(copy, check=True, capture_output=True)

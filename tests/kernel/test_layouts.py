@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Headers as other distributions lay them out, made of Debian's files: the module builds with them.
+
+Fedora  one folder with everything, /usr/src/kernels/RELEASE
+Ubuntu  a folder whose files are links to those of a second one, but for what is this kernel's own
+Neither has a short Makefile that names the compiler, nor the ELF file with the BTF.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from triagelab.base import sources, tools
+from triagelab.provision import kernels
+
+#: What Debian has in the folder of the kernel itself, and its own way to name the compiler.
+DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
+
+
+def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
+    """Return the folders of what all kernels of a version share, of this one, of the programs."""
+    assert kernel.headers is not None
+    (common,) = kernel.headers.parent.glob("linux-headers-*-common")
+    return common, kernel.headers, (kernel.headers / "scripts").resolve().parent
+
+
+def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
+    """Return one folder with everything."""
+    common, own, programs = parts(kernel)
+    made = folder / "kernels" / kernel.release
+    for source, without in ((common, ("scripts", "tools")), (own, DEBIANS), (programs, ())):
+        ignored = [source / name for name in without]
+        shutil.copytree(
+            source,
+            made,
+            symlinks=True,
+            dirs_exist_ok=True,
+            ignore=lambda at, names, ignored=ignored: [
+                name for name in names if Path(at) / name in ignored
+            ],
+        )
+    return made
+
+
+def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
+    """Return a folder of links, with its own configuration and programs."""
+    common, own, programs = parts(kernel)
+    made = folder / f"linux-headers-{kernel.release}"
+    _linked(own, common, made, DEBIANS)
+    for name in ("scripts", "tools"):
+        (made / name).unlink()
+        shutil.copytree(programs / name, made / name, symlinks=True)
+    return made
+
+
+def _linked(own: Path, shared: Path, made: Path, without: Sequence[str] = ()) -> None:
+    """Fill a folder with copies of one folder's files, and links to those of another."""
+    made.mkdir()
+    mine = {path.name for path in own.iterdir()} - set(without)
+    for name in mine | {path.name for path in shared.iterdir()}:
+        if name not in mine:
+            (made / name).symlink_to(shared / name)
+        elif not (own / name).is_dir():
+            shutil.copyfile(own / name, made / name)
+        elif (shared / name).is_dir():
+            _linked(own / name, shared / name, made / name)
+        else:
+            shutil.copytree(own / name, made / name, symlinks=True)
+
+
+@pytest.mark.parametrize("layout", [fedora, ubuntu])
+def test_a_module_builds(layout: object, tmp_path: Path) -> None:
+    assert callable(layout)
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    tools.require(tools.BUILD)
+    headers = layout(kernel, tmp_path)
+    assert not (headers / "vmlinux").exists()
+    command = ["make", "-C", str(sources.MODULES), f"KDIR={headers}", f"O={tmp_path / 'out'}"]
+    command += ["MODULES=prio-basic", f"VMLINUX={kernel.image}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    module = (tmp_path / "out/prio-basic-iosched.ko").read_bytes()
+    assert f"vermagic={kernel.release} ".encode() in module

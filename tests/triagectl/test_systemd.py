@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where systemd is the first process: the record at the boot, and the keeper as a service."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.booted import Booted, booted, loop_disk
+from tests.packaging.system import make
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Booted, str]]:
+    """The system with Triage's package, and a disk."""
+    folder = tmp_path_factory.mktemp("systemd")
+    make("install", folder / "made", f"DESTDIR={folder}/root")
+    # No test measures: each would wait for that.
+    quick = (Path(__file__).parent / "quick_try.py").read_text()
+    launcher = folder / "root/usr/lib/triagectl/quick"
+    launcher.write_text(f"#!/usr/bin/python3\n{quick}".replace(".parents[2]", ".parents[1]"))
+    launcher.chmod(0o755)
+    with loop_disk(folder) as disk:
+        subprocess.run(
+            ["sh", "-c", f"echo mq-deadline > /sys/block/{disk}/queue/scheduler"], check=True
+        )
+        with booted(folder / "system", [folder / "root"]) as running:
+            yield running, disk
+
+
+def test_each_boot_is_recorded(system: tuple[Booted, str]) -> None:
+    running, disk = system
+    state = running.give("systemctl show -P Result -P ExecMainStatus triagectl-record")
+    assert state.split()[-2:] == ["success", "0"]
+    running.give(f"echo none > /sys/block/{disk}/queue/scheduler")
+    try:
+        said = " ".join(running.give(f"triagectl status {disk}").split())
+    finally:
+        running.give(f"echo mq-deadline > /sys/block/{disk}/queue/scheduler")
+    assert "since the boot: yes: at " in said
+    assert "it was mq-deadline" in said
+
+
+def wait_for(running: Booted, what: str) -> None:
+    latest = time.monotonic() + 60
+    while running.tried(what).returncode:
+        assert time.monotonic() < latest, what
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("killed", ["the try", "the keeper, then the try", "both"])
+def test_a_keeper_that_systemd_runs_puts_back(killed: str, system: tuple[Booted, str]) -> None:
+    """systemd starts a killed keeper again, so the disk is as before even without `--undo`."""
+    running, disk = system
+    queue = f"/sys/block/{disk}/queue"
+    unit = f"triagectl-try-{disk}-*"
+    words = f"{disk} --scheduler none --set nr_requests=77 --for 5m"
+    before = running.give(f"cat {queue}/scheduler {queue}/nr_requests").splitlines()[-2:]
+    running.give(f"systemd-run -q --unit=user /usr/lib/triagectl/quick try {words}")
+    wait_for(running, f"grep -x 77 {queue}/nr_requests")
+    assert running.give(f"systemctl list-units -q --plain --no-legend '{unit}'").count(".service ")
+    keeper = f"systemctl kill -s KILL '{unit}'"
+    a_try = "systemctl kill -s KILL user"
+    running.give(
+        {
+            "the try": a_try,
+            "the keeper, then the try": f"{keeper}; sleep 0.5; {a_try}",
+            "both": f"{keeper}; {a_try}",
+        }[killed]
+    )
+    wait_for(running, f'test "$(cat {queue}/nr_requests)" = {before[1]}')
+    wait_for(running, f"test ! -e /run/triagectl/try-{disk}.json")
+    assert running.give(f"cat {queue}/scheduler {queue}/nr_requests").splitlines()[-2:] == before
+    wait_for(running, f"! systemctl is-active -q '{unit}'")
+    running.tried("systemctl reset-failed")

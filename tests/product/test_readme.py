@@ -2,7 +2,6 @@
 """The documents' commands, as readers run them: the README's in a fresh copy, and those for a
 real machine in a guest."""
 
-import os
 import re
 import shutil
 import subprocess

@@ -96,7 +96,7 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
         assert figures["timed"][1] > 1800
         # As it reads the events `top` takes the guest's only CPU for milliseconds. Requests that
         # are done then are late for fio alone, and they are among its slowest hundredth.
-        # Under mq-deadline more of the reader's are: there only the side on which `top` errs is known.
+        # Under mq-deadline more of the reader's are: only the side on which `top` errs is known.
         by_top, by_fio = figures["p99"]
         least = figures["p50"][0] if scheduler == "mq-deadline" else by_fio * 0.6
         assert least < by_top < by_fio * 1.05

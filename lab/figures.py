@@ -202,7 +202,7 @@ class Figures:
             if path.stem not in shown:
                 yield f"no document shows {path.relative_to(self._root)}"
 
-    def keep(self, name: str, out: Path, command: Sequence[str]) -> None:
+    def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
         """Write a result file from a run directory."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
@@ -214,7 +214,7 @@ class Figures:
         ]
         when = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "commit": self._git("rev-parse", "--short", "HEAD").strip(),
+            "commit": commit,
             "kernel": summary["kernel"],
         }
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -246,9 +246,10 @@ class Figures:
             raise FigureError(f"{shlex.join(words)} has no summary.json: write the file by hand")
         if changed := self._git("status", "--porcelain", "kernel", "lab", "experiments", "drives"):
             raise FigureError(f"commit first, as a result file names its commit:\n{changed}")
+        commit = self._git("rev-parse", "--short", "HEAD").strip()
         out = self._root / "build/figures" / name
         subprocess.run([*words, "--out", str(out)], cwd=self._root, check=True)
-        self.keep(name, out, words)
+        self.keep(name, out, words, commit)
 
 
 def _table(cells: list[list[str]]) -> Iterator[str]:

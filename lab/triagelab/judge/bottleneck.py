@@ -4,6 +4,7 @@
 from triagelab.base import metrics
 from triagelab.judge.figures import listed
 from triagelab.judge.lookup import View
+from triagelab.run import machines
 
 SATURATED = 0.9  # a resource that is used above this share of its capacity counts as a bottleneck
 
@@ -26,7 +27,7 @@ def named(view: View, scheduler: str) -> str:
 
 def sentences(view: View, machine: str) -> list[str]:
     """Return sentences that name the bottleneck and its effect on the figures."""
-    processor = "CPU" if machine == "host" else "virtual CPU"
+    processor = "CPU" if machines.kind(machine).is_here else "virtual CPU"
     groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:
         kind, part = named(view, scheduler), fullest_part(view, scheduler)

@@ -52,6 +52,8 @@ _UNTESTED = "cryptomgr.notests"
 #: interrupt saves them, and the CPU may be unable to return to them: the guest ends in a
 #: double fault. With one CPU this was not seen, and other instructions would move figures.
 _NO_CMPXCHG16B = ",-cx16"
+#: QEMU's accelerator in which the virtual CPUs run side by side.
+_CPUS_IN_THREADS = "tcg,thread=multi"
 _LOCKSTEP = Path(__file__).parent / "lockstep.c"
 #: The archive of a job, in the run's folder.
 _JOB = "job.cpio"
@@ -79,7 +81,7 @@ class Qemu:
     @property
     def counts_locks(self) -> bool:
         """Whether CPUs run at the same time, and so wait for each other."""
-        return self.name == "vm" and self.cpus > 1
+        return self.in_real_time and self.cpus > 1
 
     @property
     def in_real_time(self) -> bool:
@@ -107,7 +109,7 @@ class Qemu:
             "qemu": tools.qemu_version(),
             "command": command,
             "files": tools.qemu_files(),
-            "state": saved.DETERMINES if self.name == "sim" else [],
+            "state": [] if self.in_real_time else saved.DETERMINES,
             "computer": computer() if self.in_real_time else [],
         }
 
@@ -124,7 +126,7 @@ class Qemu:
         except BootError:
             # In real time without KVM a kernel may die while it patches its own code, which
             # QEMU's other CPUs are running: "Oops: int3" was seen, in one boot of hundreds.
-            if self.name != "vm":
+            if _CPUS_IN_THREADS not in self.qemu:
                 raise
             return await self._boot(job, folder)
 
@@ -137,7 +139,7 @@ class Qemu:
         shutil.rmtree(out, ignore_errors=True)
         try:
             guest.pack_job(self.base, job.files, job.modules, archive)
-            state = await self._saved(job, folder) if self.name == "sim" else None
+            state = None if self.in_real_time else await self._saved(job, folder)
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, archive))
             started, complaint = await _run(command, state, console, job)
             status = _unpack(results, out)
@@ -189,16 +191,15 @@ def cores() -> int:
 
 
 def make(name: str, kernel: Kernel, cpus: int | None = None) -> Qemu:
-    """The machine called `name`; `vm` finds out whether KVM really works."""
-    base = guest.base(kernel)
-    if name == "sim":
-        return _sim(base, cpus or 1)
-    if name == "vm":
-        return _vm(base, cpus or 2)
-    raise unknown("machine", name, ["sim", "vm"])
+    """Make the machine called `name`; `vm` finds out whether KVM really works."""
+    guests = {of: kind.make for of, kind in KINDS.items() if kind.make}
+    if name not in guests:
+        raise unknown("machine", name, guests)
+    return guests[name](guest.base(kernel), cpus)
 
 
-def _sim(base: guest.Base, cpus: int) -> Qemu:
+def _sim(base: guest.Base, wanted: int | None) -> Qemu:
+    cpus = wanted or 1
     # Each of these is needed: without one of them figures move by 5 to 20 %.
     qemu = (
         # lockstep.c knows QEMU's threads by their names.
@@ -231,12 +232,13 @@ def lockstep() -> dict[str, Path]:
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
-def _vm(base: guest.Base, cpus: int) -> Qemu:
+def _vm(base: guest.Base, wanted: int | None) -> Qemu:
+    cpus = wanted or 2
     works, reason = _kvm(base)
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
     else:
-        qemu = ("-accel", "tcg,thread=multi", "-cpu", f"max{_NO_CMPXCHG16B}")
+        qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{_NO_CMPXCHG16B}")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
     # On a busy computer ticks come late, and a kernel that counts them refuses to boot.
@@ -409,3 +411,36 @@ def _died(console: Path, complaint: str) -> GuestError:
         f"{what}{': ' + complaint if complaint else ''}\n"
         f"Its last lines were:\n{lines}\nThe console's log is {console}"
     )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The properties of a machine that decide how the lab plans, runs and reads its runs.
+
+    in_virtual_time  the computer's speed is in no figure, so runs may go side by side, on other
+                     computers too, and a nanosecond is an instruction
+    make             makes the guest with so many CPUs; None: it is this computer, on its own disk
+    """
+
+    in_virtual_time: bool
+    make: Callable[[guest.Base, int | None], Qemu] | None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this computer: its own kernel, CPUs and disk, with data to lose."""
+        return self.make is None
+
+
+#: The machines, by the names that --machine takes.
+KINDS = {
+    "host": Kind(in_virtual_time=False, make=None),
+    "sim": Kind(in_virtual_time=True, make=_sim),
+    "vm": Kind(in_virtual_time=False, make=_vm),
+}
+
+
+def kind(name: str) -> Kind:
+    """Return the properties of the machine called `name`."""
+    if name not in KINDS:
+        raise unknown("machine", name, KINDS)
+    return KINDS[name]

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triagelab.ask import study
 from triagelab.base import metrics
@@ -49,8 +49,13 @@ def page(
     found: Mapping[str, Measured],
     left_out: Mapping[str, str],
     looks: dict[str, Style],
+    *,
+    quick: bool,
 ) -> Page:
-    """Build a page from the measurements, which are given by the measures' names."""
+    """Build a page from the measurements, which are given by the measures' names.
+
+    quick  they are the quick study's, so each answer is preliminary
+    """
     drawn, missing = [], []
     for index, chart in enumerate(wanted.charts):
         there = found.get(chart.measure)
@@ -60,6 +65,8 @@ def page(
         else:
             missing.append(_described(chart))
     parts = [_part(name, found.get(name), left_out.get(name, "")) for name in wanted.measures]
+    if quick:
+        parts = [_preliminary(part) for part in parts]
     return Page(wanted, parts, drawn, missing)
 
 
@@ -82,6 +89,13 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
     ]
     answer = findings.of_all(there.views)
     return Part(name, environment["title"], answer, how, "", limits)
+
+
+def _preliminary(part: Part) -> Part:
+    if part.answer is None:
+        return part
+    headline = f"Preliminary: {part.answer.headline}"
+    return replace(part, answer=replace(part.answer, headline=headline))
 
 
 # ---- charts ---------------------------------------------------------------------

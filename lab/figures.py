@@ -9,17 +9,20 @@
 
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`.  Its text is docs/figures/NAME.jinja, or the table in NAME.json where
-there is no template, and a line that names each command and when it ran.
+there is no template, and a line that names each command and when it ran.  A result file may name
+a `picture`, the top of the report as a browser shows it; `measure` takes it with the figures.
 """
 
 import argparse
 import datetime
+import hashlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,9 @@ _MARK = re.compile(r"^<!-- (?:figures: .*|end of figures) -->$", re.M)
 _INTERVAL = re.compile(r"\d[^|\[\]]*\[\d[^|\[\]]*, [^|\[\]]*\d\]")
 
 Row = dict[str, Any]
+#: The keys of a row that tell it from others.
+_IDENTITY = ("scheduler", "point", "job", "metric")
+_A_TENTH = 0.1
 
 
 class FigureError(Exception):
@@ -54,12 +60,14 @@ class Result:
     when      a sentence: when and where the command ran, or that it did not run again
     rows      rows of summary.json
     table     rows of cells, the headings first, where a table was copied from a document
+    pictures  files, and the hash of the picture that was taken with the figures
     """
 
     commands: list[str]
     when: str
     rows: list[Row] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)
+    pictures: dict[str, str] = field(default_factory=dict)
 
     def _row(self, scheduler: str, job: str | None, metric: str, at: dict[str, Any]) -> Row:
         wanted = {"scheduler": scheduler, "job": job, "metric": metric}
@@ -91,6 +99,26 @@ class Result:
         below = self._row(by, job, metric, of)["mean"]
         mean = self._row(scheduler, job, metric, at)["mean"]
         return float(mean / below)
+
+    def out_of_date(self, rows: Iterable[Row]) -> Iterator[str]:
+        """Yield the figures that a later run of the same command contradicts.
+
+        Their intervals do not meet, and their means are more than a tenth apart.
+        """
+        for row in rows:
+            of = tuple(row[key] for key in _IDENTITY)
+            here = next((own for own in self.rows if tuple(own[k] for k in _IDENTITY) == of), None)
+            if here is None:
+                continue  # no template asks for it
+            low, high = here["ci95"] or [here["mean"]] * 2
+            least, most = row["ci95"] or [row["mean"]] * 2
+            apart = high < least or most < low
+            if apart and abs(here["mean"] / row["mean"] - 1) > _A_TENTH:
+                yield (
+                    f"{row['job']}'s {row['metric']} under {row['scheduler']} is "
+                    f"{figures.quantity(row['mean'], row['unit'], row['ci95'])}, not "
+                    f"{figures.quantity(here['mean'], here['unit'], here['ci95'])}"
+                )
 
     def times(self, *arguments: Any, **at: Any) -> str:
         """Return a ratio as a multiple: 3.16 ×."""
@@ -134,6 +162,7 @@ class Figures:
                 text,
                 given.get("rows", []),
                 given.get("table", []),
+                given.get("pictures", {}),
             )
         except (OSError, ValueError, KeyError) as error:
             raise FigureError(f"{path}: {error!r}") from error
@@ -201,6 +230,9 @@ class Figures:
         for path in sorted(self.folder.glob("*.json")):
             if path.stem not in shown:
                 yield f"no document shows {path.relative_to(self._root)}"
+            for picture, taken in self.result(path.stem).pictures.items():
+                if _sha256(self._root / picture) != taken:
+                    yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
         """Write a result file from a run directory."""
@@ -218,9 +250,13 @@ class Figures:
             "kernel": summary["kernel"],
         }
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        given = {"command": shlex.join(command), "measured": when}
-        head = json.dumps({"SPDX-License-Identifier": "GPL-2.0-only"} | given, indent=1)
         path = self.folder / f"{name}.json"
+        pictures = self.result(name).pictures if path.exists() else {}
+        for picture in pictures:
+            _photograph(out / "report.html", self._root / picture)
+            pictures[picture] = _sha256(self._root / picture)
+        given = {"command": shlex.join(command), "measured": when, "pictures": pictures}
+        head = json.dumps({"SPDX-License-Identifier": "GPL-2.0-only"} | given, indent=1)
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
@@ -250,6 +286,22 @@ class Figures:
         out = self._root / "build/figures" / name
         subprocess.run([*words, "--out", str(out)], cwd=self._root, check=True)
         self.keep(name, out, words, commit)
+
+
+def _photograph(page: Path, picture: Path) -> None:
+    """Take a picture of the top of a page."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        raise FigureError(f"{picture.name} is taken by a browser: install chromium")
+    # Charts are drawn by the page itself, which takes it a moment.
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    words += ["--window-size=1000,990", "--virtual-time-budget=5000"]
+    words += [f"--screenshot={picture.resolve()}", page.resolve().as_uri()]
+    subprocess.run([browser, *words], check=True, capture_output=True)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _table(cells: list[list[str]]) -> Iterator[str]:

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guards: the documents' figures are those of their result files; every link leads somewhere."""
 
+import hashlib
 import json
 import re
+import shutil
+import subprocess
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import figures
 import jinja2
 import pytest
-from triagelab.base import sources
+from triagelab.ask import devices, drives
+from triagelab.base import metrics, sources
+from triagelab.provision import guest, kernels
+from triagelab.run import machines
 
 DEMO: dict[str, Any] = {
     "command": "./triage run demo",
@@ -119,6 +126,24 @@ def test_what_cannot_be_a_figure_is_an_error(
         changed(made, name, was, becomes)
 
 
+@pytest.mark.parametrize(
+    ("mean", "ci95", "told"),
+    [
+        (300.0, [299.0, 301.0], []),
+        (325.0, [324.0, 326.0], []),
+        (340.0, [300.5, 380.0], []),
+        (340.0, [339.0, 341.0], ["db's p99_us under none is 340 µs [339, 341], not 300 µs"]),
+        (200.0, None, ["db's p99_us under none is 200 µs, not 300 µs"]),
+    ],
+)
+def test_a_later_run_that_contradicts_a_figure_is_told(
+    made: figures.Figures, mean: float, ci95: object, told: list[str]
+) -> None:
+    again = [{**DEMO["rows"][0], "mean": mean, "ci95": ci95}, {**DEMO["rows"][0], "job": "other"}]
+    found = list(made.result("demo").out_of_date(again))
+    assert [line.replace("\u00a0", " ").split(" [299, 301]")[0] for line in found] == told
+
+
 def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> None:
     """Keep the metrics that a template names; the rest of summary.json is left out."""
     root = made.folder.parents[1]
@@ -133,6 +158,84 @@ def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> N
     assert [row["metric"] for row in kept["rows"]] == ["p99_us", "p99_us"]
     made.write()
     assert "It is 250" in (root / "README.md").read_text()
+
+
+def example(kind: str, of: str) -> str:
+    """Return the code block of a section of docs/extend.md."""
+    text = (sources.ROOT / "docs/extend.md").read_text()
+    section = text.split(f"\n## {of}\n")[1]
+    found = re.search(rf"^```{kind}\n(.*?)^```", section, re.M | re.S)
+    assert found is not None
+    assert len(found[1].splitlines()) <= 13
+    return found[1]
+
+
+def test_the_metric_of_the_example_is_computed() -> None:
+    (made,) = eval(example("python", "A metric"), vars(metrics).copy())
+    bins = Counter({1000: 89, 2000: 2, 3000: 9})
+    assert made.measure(metrics.Done(requests=100, seconds=1, bins=bins)) == pytest.approx(2, 0.02)
+
+
+def test_the_drive_of_the_example_is_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text(example("toml", "A device"))
+    monkeypatch.setattr(drives, "FOLDER", tmp_path)
+    assert devices.find("mine", {}).settings["read_ns"] == "68000"
+
+
+def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "KINDS", machines.KINDS.copy())
+    exec(example("python", "A machine"), vars(machines).copy())
+    monkeypatch.setattr(guest, "base", lambda kernel: None)
+    made = machines.make("slow", cast(kernels.Kernel, None), 3)
+    assert (made.name, made.cpus, made.in_real_time) == ("slow", 3, True)
+
+
+# ---- the site ---------------------------------------------------------------------
+
+
+def built(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site of a folder as `make docs` does."""
+    words = ["make", "-s", "-f", f"{sources.ROOT}/Makefile", "docs", f"CURDIR={sources.ROOT}"]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
+    done = built(sources.ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (sources.ROOT / "build/site/docs/index.html").read_text()
+    for kind in ("Tutorial", "How-to", "Reference", "Explanation"):
+        assert f">{kind}<" in page
+
+
+@pytest.mark.slow
+def test_what_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    shutil.copytree(sources.ROOT / "docs/site", tmp_path / "docs/site")
+    shutil.copytree(sources.ROOT / "lab", tmp_path / "lab", ignore=lambda *_: ["triagelab"])
+    (tmp_path / "docs/index.md").write_text(
+        "# A\n[page](none-such.md) [file](../none.py) [other](b.md#c)\n```{toctree}\nb\n```\n"
+    )
+    (tmp_path / "docs/b.md").write_text("# B\n[here](#none) [there](index.md#a)\n")
+    (tmp_path / "docs/lost.md").write_text("# Lost\n")
+    done = built(tmp_path)
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if "WARNING" in line]
+    for wrong in ("none-such.md", "none.py", "'c'", "'none'", "lost.md"):
+        assert [line for line in told if wrong in line], done.stderr
+    assert len(told) == 5
+
+
+def test_a_picture_that_was_not_taken_with_the_figures_is_told(made: figures.Figures) -> None:
+    root = made.folder.parents[1]
+    (root / "a.png").write_bytes(b"a picture")
+    taken = hashlib.sha256(b"a picture").hexdigest()
+    pictures = {"pictures": {"a.png": taken}}
+    (made.folder / "demo.json").write_text(json.dumps(DEMO | pictures))
+    assert list(made.problems()) == []
+    (root / "a.png").write_bytes(b"another")
+    assert list(made.problems()) == ["a.png is not the one that was taken with demo.json"]
 
 
 def test_the_readme_is_short_and_has_one_picture() -> None:

@@ -30,7 +30,11 @@ class _Part:
 def add(commands: options.Commands) -> None:
     """Add the arguments of `study`."""
     whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
-    whole.add_argument("--quick", action="store_true", help="every question in 25 min, with fewer points and repeats")
+    whole.add_argument(
+        "--quick",
+        action="store_true",
+        help="every question in 25 min, with fewer points and repeats",
+    )
     whole.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
     whole.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
     whole.add_argument("--machine", help="instead of the experiments': sim, vm, host")

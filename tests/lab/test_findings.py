@@ -135,7 +135,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """Its P99 is the lowest in the other repeats; still no verdict says that it is lower."""
+    """The starved job's P99 is the lowest in the other repeats; still no verdict says so."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))

@@ -26,7 +26,7 @@ class Boots:
         return Outcome(0, folder, 1.0)
 
 
-#: What tells these apart, in QEMU's options.
+#: The options of QEMU by which a machine's properties are known.
 OPTIONS = {
     "sim": ("-accel", "tcg,thread=single", "-icount", "shift=0"),
     "vm": ("-accel", "tcg,thread=multi"),

@@ -134,7 +134,7 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
         "a:write:sequential:65536:1:limit=640",
         **settings | {"time_ms": 2100},
     )
-    # By 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
+    # After 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
@@ -392,7 +392,7 @@ def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: 
     }  # fmt: skip
     job = f"a:read:random:4096:{depth}"
     in_order = simulate("hdd", job, reorder_min=depth, **settings)["a"]
-    # As one at a time, for which the mean of sqrt(x) over two random places is 8/15.
+    # Requests go one at a time; the mean of sqrt(x) over two random places is 8/15.
     service_ns = 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
     assert in_order["iops"] == near(1e9 / service_ns)
     assert in_order["mean_ns"] == near(depth * service_ns)

@@ -16,7 +16,7 @@ from triagelab.run import machines
 from tests.triagectl import carried
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
-#: Those under which in_guest.py lets `top` sample, too.
+#: The schedulers under which in_guest.py also lets `top` sample.
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
@@ -87,15 +87,15 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
     """Without the limit of CPU time, so that every request is compared."""
     for job, figures in compared(guest, scheduler, scheduler).items():
         if (scheduler, job) == ("bfq", "bulk"):
-            # It leaves a dozen requests to the class idle beside this reader.
+            # bfq serves a dozen requests of class idle beside this reader.
             continue
         agree(figures, "timed", "iops", "p50")
         if (scheduler, job) == ("mq-deadline", "bulk"):
-            # It leaves 50 requests a second to it, too few for a P99.
+            # mq-deadline serves 50 requests a second of it, too few for a P99.
             continue
         assert figures["timed"][1] > 1800
-        # As it reads the events `top` takes the guest's only CPU for milliseconds. Requests that
-        # are done then are late for fio alone, and they are among its slowest hundredth.
+        # `top` takes the guest's only CPU for milliseconds to read the events. A request that ends
+        # meanwhile is late for fio alone, and among its slowest hundredth.
         # Under mq-deadline more of the reader's are: only the side on which `top` errs is known.
         by_top, by_fio = figures["p99"]
         least = figures["p50"][0] if scheduler == "mq-deadline" else by_fio * 0.6

@@ -143,10 +143,10 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Whether differences are below 0, and the chance of them where there is no difference.
+    """Return whether differences are below 0, and their probability if there is no difference.
 
-    step  how far apart two values are at least if they are two: all that is known of the
-          spread where values are the same in each repeat
+    step  the least distance of two distinct values; it bounds the spread of values that are
+          the same in each repeat
     """
     n = len(differences)
     middle = fmean(differences)

@@ -46,7 +46,7 @@ class _File:
 
     @property
     def path(self) -> Path:
-        """Return its path on a worker."""
+        """Return the file's path on a worker."""
         return cache.root() / _entry(self.digest) / self.name
 
 

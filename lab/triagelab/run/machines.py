@@ -80,12 +80,12 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Whether CPUs run at the same time, and so wait for each other."""
+        """Return whether CPUs run at the same time, and so wait for each other."""
         return self.in_real_time and self.cpus > 1
 
     @property
     def in_real_time(self) -> bool:
-        """Whether the figures depend on the computer's own speed."""
+        """Return whether the figures depend on the computer's own speed."""
         return "-icount" not in self.qemu
 
     @cached_property
@@ -427,7 +427,7 @@ class Kind:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this computer: its own kernel, CPUs and disk, with data to lose."""
+        """Return whether the machine is this computer, with its kernel, CPUs, disk and data."""
         return self.make is None
 
 

@@ -53,7 +53,7 @@ struct run {
 	double budget;		/* the last, in us */
 	double alone;		/* a slow request of the reader's alone, in us */
 	double median;		/* of the best known budget over the last half, in us */
-	double settled;		/* when it has come within half an octave of that for good, s */
+	double settled;		/* the time from which it stays within half an octave of that, s */
 	double swing;		/* its largest over its smallest from @from_ms on */
 	unsigned long trials, taken;
 };

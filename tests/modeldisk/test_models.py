@@ -277,10 +277,10 @@ def test_hdd_rotational_delay_is_half_a_turn(simulate: Simulator) -> None:
 
 @pytest.mark.parametrize("depth", [4, 16, 32])
 def test_hdd_nearest_first_gain(simulate: Simulator, depth: int) -> None:
-    # Without seeks the head serves what comes by. A request would wait half a turn, however
-    # many there are; but it comes when another has ended, with the head on its way to a third,
-    # and if its place is passed on that way, which is one of `served` a turn, it waits a turn
-    # more: depth / served = 1 / 2 + 1 / served.
+    # Without seeks the head serves each request as its place passes by. A request comes when
+    # another has ended, and the head is then on its way to a third. On average it waits half a
+    # turn. If its place is passed on that way, which is one of `served` a turn, it waits a
+    # turn more: depth / served = 1 / 2 + 1 / served.
     settings = PLAIN_HDD | {"outer_mbps": 10_000, "inner_mbps": 10_000}
     found = simulate("hdd", f"a:read:random:512:{depth}", time_ms=30_000, **settings)["a"]
     assert found["iops"] == near(2 * (depth - 1) / TURN_NS * 1e9)

@@ -28,8 +28,8 @@ Interval = tuple[float, float]
 #: The chance that an interval misses, or that a report has a false verdict.
 ALPHA = 0.05
 REPEATS_FOR_INTERVAL = 2  # one value says nothing about its spread
-#: Where values come in two clusters, as with a heuristic that now and then fails, fewer
-#: repeats fall into one cluster under one scheduler and into the other under another by chance:
+#: A heuristic that fails now and then gives two clusters of values. With fewer repeats chance
+#: puts all of one scheduler's into one cluster and all of another's into the other:
 #: test_two_clusters_need_five_repeats_or_eight.
 REPEATS_FOR_VERDICT = 5
 

@@ -149,7 +149,9 @@ class Figures:
             given = json.loads(path.read_text())
             if "measured" in given:
                 when = given["measured"]
-                text = f"{when['date']}, commit {when['commit']}, kernel {when['kernel']}"
+                text = f"{when['date']}, commit {when['commit']}"
+                if "kernel" in when:  # the command boots one
+                    text += f", kernel {when['kernel']}"
             else:
                 when = given["transcribed"]
                 text = (
@@ -245,7 +247,7 @@ class Figures:
             if row["metric"] in wanted
         ]
         when = {
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "date": _today(),
             "commit": commit,
             "kernel": summary["kernel"],
         }
@@ -258,6 +260,18 @@ class Figures:
         given = {"command": shlex.join(command), "measured": when, "pictures": pictures}
         head = json.dumps({"SPDX-License-Identifier": "GPL-2.0-only"} | given, indent=1)
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
+
+    def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
+        """Put the rows of a table that a command printed under the headings of a result file."""
+        path = self.folder / f"{name}.json"
+        given = json.loads(path.read_text())
+        given.pop("transcribed", None)
+        given["measured"] = {"date": _today(), "commit": commit}
+        table = ",\n".join(
+            json.dumps(row, ensure_ascii=False) for row in [given.pop("table")[0], *rows]
+        )
+        head = json.dumps(given, indent=1, ensure_ascii=False).removesuffix("}").rstrip()
+        path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
         """Return the metrics that templates name which use this result file."""
@@ -278,14 +292,36 @@ class Figures:
     def measure(self, name: str, command: Sequence[str]) -> None:
         """Run a command and keep its figures."""
         words = list(command) or shlex.split("; ".join(self.result(name).commands))
-        if words[:2] != ["./triage", "run"]:
-            raise FigureError(f"{shlex.join(words)} has no summary.json: write the file by hand")
+        if words[0] != "make" and words[:2] != ["./triage", "run"]:
+            raise FigureError(f"{shlex.join(words)}: only ./triage run and make can be measured")
         if changed := self._git("status", "--porcelain", "kernel", "lab", "experiments", "drives"):
             raise FigureError(f"commit first, as a result file names its commit:\n{changed}")
         commit = self._git("rev-parse", "--short", "HEAD").strip()
+        if words[0] == "make":
+            self.keep_rows(name, printed(words, self._root), commit)
+            return
         out = self._root / "build/figures" / name
         subprocess.run([*words, "--out", str(out)], cwd=self._root, check=True)
         self.keep(name, out, words, commit)
+
+
+def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
+    """Run a command that prints rows of a Markdown table; return their cells."""
+    done = subprocess.run(
+        [words[0], "--no-print-directory", *words[1:]],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    if not lines:
+        raise FigureError(f"{shlex.join(words)} printed no row of a table")
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _photograph(page: Path, picture: Path) -> None:

@@ -66,6 +66,15 @@ def changed(there: figures.Figures, name: str, was: str, becomes: str) -> list[s
     return list(there.problems())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["triage-knee-frontier", "triage-knee-controller"])
+def test_the_figures_of_the_knee_are_those_of_todays_code(name: str) -> None:
+    """They take seconds. After a change of the controller: lab/figures.py measure NAME."""
+    result = figures.Figures().result(name)
+    (command,) = result.commands
+    assert figures.printed(command.split(), sources.ROOT) == result.table[1:]
+
+
 def test_every_figure_of_the_documents_is_the_one_of_its_result_file() -> None:
     assert list(figures.Figures().problems()) == []
 
@@ -236,6 +245,22 @@ def test_a_picture_that_was_not_taken_with_the_figures_is_told(made: figures.Fig
     assert list(made.problems()) == []
     (root / "a.png").write_bytes(b"another")
     assert list(made.problems()) == ["a.png is not the one that was taken with demo.json"]
+
+
+def test_rows_that_a_command_prints_become_a_result_file(made: figures.Figures) -> None:
+    root = made.folder.parents[1]
+    (root / "Makefile").write_text("a:\n\t@echo 'a | b'\n\t@echo '| bfq | 1 ms [1, 2] |'\n")
+    made.keep_rows("copied", figures.printed(["make", "a"], root), "abc1")
+    made.write()
+    text = (root / "README.md").read_text()
+    assert "| | P99 |\n|---|---|\n| bfq | 1 ms [1, 2] |\n" in text
+    assert "commit abc1)" in text and "not measured again" not in text
+
+
+def test_a_command_that_prints_no_table_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("a:\n\t@echo 'a | b'\n")
+    with pytest.raises(figures.FigureError):
+        figures.printed(["make", "a"], tmp_path)
 
 
 def test_the_readme_is_short_and_has_one_picture() -> None:

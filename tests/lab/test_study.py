@@ -75,6 +75,12 @@ def test_quick_takes_what_it_says_and_leaves_out_the_rest(tmp_path: Path) -> Non
         ("[2] } }", "2 } }", "measure.a.quick.vary.pause_us must be a list, not 2"),
         ('measures = ["a"', 'measures = ["b"', "page p: there is no [measure.b]"),
         ('measure = "a"', 'measure = "b"', "page p: there is no [measure.b]"),
+        (
+            "charts",
+            'answer = { measure = "b", scheduler = "bfq", values_of = "x" }\ncharts',
+            "page p: there is no [measure.b]",
+        ),
+        ("charts", 'answer = { measure = "a", scheduler = "bfq" }\ncharts', "missing: values_of"),
         ('kind = "bars"', 'kind = "bar"', "no kind of chart is 'bar'; there are protection, "),
         (', metric = "iops"', "", "a chart of bars needs metric"),
         ("question", "ask", "page, item 1: missing: question"),
@@ -110,6 +116,22 @@ def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Exp
     """A chart must have the same meaning in both."""
     points = found[measure.name].points
     assert all(point in points for point in measure.found().points)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in WHOLE.pages if page.answer], ids=lambda p: p.name
+)
+def test_an_answer_is_about_values_that_both_studies_measure(
+    page: study.Page, found: dict[str, Experiment]
+) -> None:
+    asked = page.answer
+    assert asked is not None and asked.measure in page.measures
+    assert found[asked.measure].protected and found[asked.measure].background
+    for whole in (study.load(), study.load(quick=True)):
+        (measure,) = [of for of in whole.measures if of.name == asked.measure]
+        points = measure.found().points
+        assert len({point[asked.values_of] for point in points}) == len(points) > 1
+        assert asked.scheduler in (measure.schedulers or experiments.all_schedulers())
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.kind}-{c.measure}")

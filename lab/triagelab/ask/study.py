@@ -37,9 +37,11 @@ _CHART = keys(
     {"kind": text, "measure": text},
     {**dict.fromkeys(("job", "metric", "x", "y", "scheduler"), text), "at": table_of(setting)},
 )
+#: A part whose answer is about the values of one name under one scheduler.
+_ANSWER = keys({"measure": text, "scheduler": text, "values_of": text}, {})
 _PAGE = keys(
     {"name": text, "question": text, "measures": list_of(text)},
-    {"reproduces": text, "charts": list_of(_CHART)},
+    {"reproduces": text, "charts": list_of(_CHART), "answer": _ANSWER},
 )
 
 
@@ -82,14 +84,27 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Values:
+    """A question about the values of a varied name, under one scheduler: which to choose."""
+
+    measure: str
+    scheduler: str
+    values_of: str
+
+
+@dataclass(frozen=True)
 class Page:
-    """A question, its measures and charts, and the published figure or promise behind it."""
+    """A question, its measures and charts, and the published figure or promise behind it.
+
+    answer  None: a measure's answer is about its schedulers
+    """
 
     name: str
     question: str
     measures: tuple[str, ...]
     charts: tuple[Chart, ...]
     reproduces: str | None = None
+    answer: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -137,8 +152,10 @@ def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
         tuple(given["measures"]),
         tuple(_chart(values, where) for values in given.get("charts", [])),
         given.get("reproduces"),
+        Values(**given["answer"]) if "answer" in given else None,
     )
-    for name in (*page.measures, *(chart.measure for chart in page.charts)):
+    asked = [page.answer.measure] if page.answer else []
+    for name in (*page.measures, *asked, *(chart.measure for chart in page.charts)):
         if name not in measures:
             raise ValueError(f"{where}: there is no [measure.{name}]")
     return page

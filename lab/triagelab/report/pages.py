@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from triagelab.ask import study
 from triagelab.base import metrics
 from triagelab.base.settings import Value
-from triagelab.judge import bottleneck, figures, findings, lookup
+from triagelab.judge import bottleneck, figures, findings, lookup, values
 from triagelab.judge.findings import Answer
 from triagelab.judge.lookup import Sweep, View
 from triagelab.judge.measured import Measured
@@ -64,13 +64,16 @@ def page(
             drawn.append((_where(chart), made))
         else:
             missing.append(_described(chart))
-    parts = [_part(name, found.get(name), left_out.get(name, "")) for name in wanted.measures]
+    parts = [
+        _part(name, found.get(name), left_out.get(name, ""), wanted.answer)
+        for name in wanted.measures
+    ]
     if quick:
         parts = [_preliminary(part) for part in parts]
     return Page(wanted, parts, drawn, missing)
 
 
-def _part(name: str, there: Measured | None, why_not: str) -> Part:
+def _part(name: str, there: Measured | None, why_not: str, asked: study.Values | None) -> Part:
     if there is None or not there.views:
         return Part(name, name, None, "", why_not or "not measured", [])
     environment = there.environment
@@ -87,7 +90,10 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
         (lookup.describe(view.point), bottleneck.sentences(view, environment["machine"]))
         for view in there.views
     ]
-    answer = findings.of_all(there.views)
+    answer = None
+    if asked and asked.measure == name:
+        answer = values.answer(there.views, asked.scheduler, asked.values_of)
+    answer = answer or findings.of_all(there.views)
     return Part(name, environment["title"], answer, how, "", limits)
 
 
@@ -101,9 +107,9 @@ def _preliminary(part: Part) -> Part:
 # ---- charts ---------------------------------------------------------------------
 
 
-def at(found: list[View], values: Mapping[str, Value]) -> list[View]:
+def at(found: list[View], wanted: Mapping[str, Value]) -> list[View]:
     """Return the points that have these values."""
-    return [view for view in found if values.items() <= json.loads(view.point).items()]
+    return [view for view in found if wanted.items() <= json.loads(view.point).items()]
 
 
 def _described(chart: study.Chart) -> str:
@@ -153,8 +159,9 @@ def _lines(asked: _Asked) -> Chart | None:
     sweep = Sweep(key, "", _steps(asked.views, key))
     if len(sweep.steps) == 1:
         return _bars(asked)
-    values = asked.there.values
-    return sweeps.lines(asked.identity, sweep, asked.chart.job, metric, values, asked.looks)
+    return sweeps.lines(
+        asked.identity, sweep, asked.chart.job, metric, asked.there.values, asked.looks
+    )
 
 
 def _cdf(asked: _Asked) -> Chart | None:

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from triagelab.judge import values
 from triagelab.judge.findings import Answer
@@ -17,7 +18,7 @@ LOADS = {
 
 
 def answer(
-    folder: Path, given: dict[str, tuple[float, float]], starved: str = "", **changes: int
+    folder: Path, given: dict[str, tuple[float, float]], starved: str = "", **changes: Any
 ) -> Answer | None:
     """Answer for values of `slice` under bfq, each with its factors of latency and of cost."""
 

@@ -54,18 +54,18 @@ def _limit(kind: str, named: str, names: list[str], view: View, processor: str) 
     device = _range(view, names, "device_utilisation")
     busy = _range(view, names, "device_busy")
     return {
-        "device": f"Under {who} the {named} was the bottleneck: it ran at {device} of what it can "
-        f"do, the {processor} at {cpu}.",
+        "device": f"Under {who} the {named} was the bottleneck: it ran at {device} of its "
+        f"capacity, the {processor} at {cpu}.",
         "CPU": f"Under {who} the {processor} was the bottleneck ({cpu} busy"
-        + (f", the {named} at {device} of what it can do" if device else "")
+        + (f", the {named} at {device} of its capacity" if device else "")
         + "): the figures show the cost of the code, not how well the device is shared.",
-        "device and CPU": f"Under {who} both the {named} ({device} of what it can do) and the "
+        "device and CPU": f"Under {who} both the {named} ({device} of its capacity) and the "
         f"{processor} ({cpu}) were saturated: the two limits cannot be told apart.",
-        "neither": f"Under {who} neither was saturated: the {named} ran at {device} of what it can "
-        f"do, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
+        "neither": f"Under {who} neither was saturated: the {named} ran at {device} of its "
+        f"capacity, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
         "asked for no more.",
-        "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). What the "
-        f"device can do is not known, so it cannot be said whether it was saturated; a request "
+        "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). The "
+        f"device's capacity is unknown, and so is whether it was saturated; a request "
         f"was in flight {busy} of the time.",
         "not measured": f"Under {who} the runs were too short to measure utilisation.",
     }[kind]

@@ -26,7 +26,7 @@ struct scene {
 	const char *on;		/* the drive's name */
 	bool full;		/* it is from the beginning */
 	bool writes;		/* bulk writes */
-	bool mixed;		/* every other request of bulk does, at random */
+	bool mixed;		/* about half of the requests of bulk write, at random */
 	bool turns;		/* it reads and writes in turn, a second each */
 	u32 kib;		/* of a request of bulk */
 	u32 depth;		/* of bulk */

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections import Counter
@@ -13,8 +14,11 @@ from typing import Any, cast
 import figures
 import jinja2
 import pytest
-from triagelab.ask import devices, drives
+from triagelab import cli
+from triagelab.ask import devices, drives, experiments, fiofile
 from triagelab.base import metrics, sources
+from triagelab.base.errors import LabError
+from triagelab.commands import request
 from triagelab.provision import guest, kernels
 from triagelab.run import machines
 
@@ -199,6 +203,69 @@ def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(guest, "base", lambda kernel: None)
     made = machines.make("slow", cast(kernels.Kernel, None), 3)
     assert (made.name, made.cpus, made.in_real_time) == ("slow", 3, True)
+
+
+# ---- commands ---------------------------------------------------------------------
+
+#: Words that stand for a reader's own.
+PLACEHOLDERS = {"NAME", "MY.fio", "none,prio-basic,mine"}
+
+
+def commands(text: str) -> set[str]:
+    """Return the calls of ./triage in a document, in its sentences and its blocks."""
+    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
+    return {
+        *re.findall(r"`(\./triage [^`\n]+)`", text),
+        *re.findall(r"^(?:sudo )?(\./triage .*)$", blocks, re.M),
+    }
+
+
+def refused(command: str) -> str:
+    """Return why the lab would refuse a command, empty if it would not."""
+    words = shlex.split(command, comments=True)[1:]
+    if len(words) == 1 or words[-1] == "--help":
+        return ""  # it names the command
+    try:
+        given = cli._parser().parse_args(words)
+        if words[0] == "run" and not PLACEHOLDERS & set(words):
+            vary = request.values_to_vary(given.vary)
+            chosen = experiments.find(given.experiment, vary, quick=given.quick)
+            request.schedulers_of(given.schedulers, (), {})
+            for device in filter(None, [given.device, chosen.device]):
+                assert "/" in device or devices.describe(device)
+    except (SystemExit, LabError) as error:
+        return f"{command}: {error}"
+    return ""
+
+
+def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those under the figures too: a figure whose command has gone cannot be measured again."""
+    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)  # test_experiments.py asks fio
+    told = [
+        f"{document.name}: {why}"
+        for document in figures.Figures().documents()
+        for command in sorted(commands(document.read_text()))
+        if (why := refused(command))
+    ]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`./triage run none-such`",
+        "`./triage run bursts --vary pause=1`",
+        "`./triage run bursts --schedulers cfq`",
+        "```\n./triage run bursts --device none-such\n```\n",
+        "```\nsudo ./triage run bursts --repeat-often\n```\n",
+        "```sh\n./triage verify\n./triage verify triage --checks 01 # a sentence\n```\n",
+    ],
+)
+def test_a_command_that_the_lab_refuses_is_found(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)
+    assert any(map(refused, commands(text)))
 
 
 # ---- the site ---------------------------------------------------------------------

@@ -19,6 +19,9 @@ exclude_patterns = ["build", "results"]
 # Anchors as on the repository's own pages, for headings of all depths.
 myst_heading_anchors = 6
 
+# A block without a language is a command or its output, not Python.
+highlight_language = "text"
+
 html_theme = "furo"
 html_title = "Triage"
 html_copy_source = False

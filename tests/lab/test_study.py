@@ -119,19 +119,33 @@ def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Exp
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in WHOLE.pages if page.answer], ids=lambda p: p.name
+    "page",
+    [page for page in WHOLE.pages if isinstance(page.answer, study.Values)],
+    ids=lambda p: p.name,
 )
 def test_an_answer_is_about_values_that_both_studies_measure(
     page: study.Page, found: dict[str, Experiment]
 ) -> None:
     asked = page.answer
-    assert asked is not None and asked.measure in page.measures
+    assert isinstance(asked, study.Values) and asked.measure in page.measures
     assert found[asked.measure].protected and found[asked.measure].background
     for whole in (study.load(), study.load(quick=True)):
         (measure,) = [of for of in whole.measures if of.name == asked.measure]
         points = measure.found().points
         assert len({point[asked.values_of] for point in points}) == len(points) > 1
         assert asked.scheduler in (measure.schedulers or experiments.all_schedulers())
+
+
+def test_an_answer_about_shares_is_about_jobs_that_are_measured(
+    found: dict[str, Experiment],
+) -> None:
+    (page,) = (page for page in WHOLE.pages if isinstance(page.answer, study.Shares))
+    asked = page.answer
+    assert isinstance(asked, study.Shares) and asked.measure in page.measures
+    experiment = found[asked.measure]
+    assert {asked.of, asked.over} <= {
+        job for point in experiment.points for job in experiment.jobs_at(point)
+    }
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.kind}-{c.measure}")

@@ -128,6 +128,8 @@ def overall(found: list[View]) -> Answer | None:
     )
     if best != BASELINE and BASELINE in worst:
         headline += f", under {BASELINE} {worst[BASELINE].text}"
+    elif best != ranked[-1]:
+        headline += f", and at most, under {ranked[-1]}, {worst[ranked[-1]].text}"
     headline += f"; under {best} {price}" if price else ""
     if choice and (others := [name for name in choice.worth if name not in choice.best]):
         headline += f"; also worth choosing: {listed(others)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from triagelab.ask import study
 from triagelab.base import metrics
 from triagelab.base.settings import Value
-from triagelab.judge import bottleneck, figures, findings, lookup, values
+from triagelab.judge import bottleneck, figures, findings, lookup, shares, values
 from triagelab.judge.findings import Answer
 from triagelab.judge.lookup import Sweep, View
 from triagelab.judge.measured import Measured
@@ -73,7 +73,9 @@ def page(
     return Page(wanted, parts, drawn, missing)
 
 
-def _part(name: str, there: Measured | None, why_not: str, asked: study.Values | None) -> Part:
+def _part(
+    name: str, there: Measured | None, why_not: str, asked: study.Values | study.Shares | None
+) -> Part:
     if there is None or not there.views:
         return Part(name, name, None, "", why_not or "not measured", [])
     environment = there.environment
@@ -90,11 +92,15 @@ def _part(name: str, there: Measured | None, why_not: str, asked: study.Values |
         (lookup.describe(view.point), bottleneck.sentences(view, environment["machine"]))
         for view in there.views
     ]
-    answer = None
-    if asked and asked.measure == name:
-        answer = values.answer(there.views, asked.scheduler, asked.values_of)
+    answer = _asked(there, asked) if asked and asked.measure == name else None
     answer = answer or findings.of_all(there.views)
     return Part(name, environment["title"], answer, how, "", limits)
+
+
+def _asked(there: Measured, asked: study.Values | study.Shares) -> Answer | None:
+    if isinstance(asked, study.Shares):
+        return shares.answer(there.views, asked.of, asked.over, asked.due)
+    return values.answer(there.views, asked.scheduler, asked.values_of)
 
 
 def _preliminary(part: Part) -> Part:

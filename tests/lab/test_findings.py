@@ -294,6 +294,26 @@ def test_who_starves_in_some_repeats_is_as_bad_as_endless(tmp_path: Path) -> Non
     assert answer.details[-1].startswith("bfq: endless (nothing completed in 1 of 5 repeats), at ")
 
 
+def test_a_matrix_of_one_point_is_answered_like_the_point(tmp_path: Path) -> None:
+    found = view(tmp_path)
+    assert findings.of_all([found]) == findings.answer(found)
+
+
+def test_where_no_scheduler_completes_a_request_nothing_more_is_said(tmp_path: Path) -> None:
+    idle = {name: {**jobs, "database_sim": Load(0, 100)} for name, jobs in STUDY.loads.items()}
+    found = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=idle)))
+    assert found.headline == "database_sim completed no request under any scheduler."
+    assert found.details == []
+
+
+def test_without_a_protected_job_the_last_point_answers_with_its_details(tmp_path: Path) -> None:
+    views = several(tmp_path, protected=None, background=(), alone=None, repeats=2)
+    found = findings.of_all(views)
+    last = findings.answer(views[-1])
+    assert found.headline == f"At t_apps = 16: {last.headline}"
+    assert found.details == last.details != []
+
+
 def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([view(tmp_path)]) is None
     assert findings.overall([]) is None

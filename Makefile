@@ -5,11 +5,12 @@ KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
 mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutants.txt")
+site = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-docs.txt")
 cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
-	kernel-patch packages-in-guest release mutants lock work clean
+	kernel-patch packages-in-guest release mutants figures docs lock work clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -43,7 +44,7 @@ proof: ## explore the protocol of triage's core, under weak memory too
 check: ## types, lint and format of the lab and triagectl; checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
-	$(developer) -m mypy lab/triagelab triagectl packaging tests
+	$(developer) -m mypy lab/triagelab lab/figures.py triagectl packaging tests
 	./triage modules --check
 
 modules: ## build the kernel modules for KERNEL (default 6.12)
@@ -85,9 +86,19 @@ mutants: ## changes to the modules that judge, one at a time, which no test noti
 	cd build/mutants && $(mutating) -m mutmut run
 	cd build/mutants && $(mutating) -m mutmut results
 
+docs: ## the documents as a site, build/site/docs/index.html; a link that leads nowhere is an error
+	rm -rf build/site
+	$(site) -m sphinx --quiet --nitpicky --fail-on-warning --keep-going -b html \
+		-c docs/site -d build/doctrees . build/site
+
+figures: ## put the figures of docs/figures into the documents
+	PYTHONPATH=lab $(developer) lab/figures.py write
+
 lock: ## pin the Python dependencies again after a change to lab/*.in
-	for name in requirements requirements-dev requirements-mutants; do \
-		uv pip compile -q --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	uv=$$(dirname "$$(lab/environment lab/requirements-lock.txt)")/uv; \
+	for name in requirements requirements-dev requirements-mutants requirements-docs \
+			requirements-lock; do \
+		$$uv pip compile -q --generate-hashes --no-annotate --no-header --python-version 3.11 \
 			lab/$$name.in -o lab/$$name.txt && \
 		sed -i '1i # SPDX-License-Identifier: GPL-2.0-only\n# Made by `make lock`; change the .in file.' \
 			lab/$$name.txt; \

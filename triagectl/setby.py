@@ -40,9 +40,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What set a scheduler: kernel, udev, tuned and the like, `hand`, or `module gone`.
+    """The cause of a setting, `by`: kernel, udev, tuned and the like, `hand`, or `module gone`.
 
-    changed  what is known of a change since the machine started
+    changed  a sentence on changes since the machine started
     """
 
     by: str

@@ -45,12 +45,12 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Whether the rest of the line depends on it: on PROGRAM and IMPORT with `=` too."""
+        """Return whether the rest of the line depends on it: on PROGRAM and IMPORT with `=` too."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
     def of_the_scheduler(self) -> bool:
-        """Whether it looks at the scheduler or sets it."""
+        """Return whether the key compares or sets the scheduler."""
         return self.key == "ATTR" and self.name == _SCHEDULER
 
     def holds(self, text: str | None) -> bool:
@@ -323,7 +323,7 @@ def _holds(token: _Token, action: str, device: _Device) -> bool | None:
         below_it = device.disk.folder / token.value
         there = below_it.exists() or device.system.path(token.value).exists()
         return there == (token.operator == "==")
-    # It depends on a program, on earlier rules or on what is not kept.
+    # The match depends on a program, on earlier rules or on data that udev does not keep.
     return None
 
 

@@ -264,7 +264,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
         "--quiet",
         "--collect",
         f"--unit=triagectl-try-{disk.replace('!', '-')}-{os.getpid()}",
-        # Killed, it is started again, and finds how the disk was.
+        # If it is killed, systemd starts it again, and it reads from its record how the disk was.
         "--property=Restart=on-failure",
         "--property=RestartSec=0",
     ]

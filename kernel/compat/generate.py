@@ -133,7 +133,7 @@ def _run(program: str, *arguments: str) -> str:
     # An ELF file with debug information too has every type twice: -F btf takes one.
     command = [program, "-F", "btf", *arguments]
     try:
-        # Its exit status says little: it is 0 without an answer. The answer is judged.
+        # pahole exits with 0 even if it found nothing, so the caller judges its output.
         return subprocess.run(command, capture_output=True, text=True).stdout
     except FileNotFoundError as error:
         raise MissingError(

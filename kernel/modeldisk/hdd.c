@@ -71,7 +71,7 @@ struct hdd {
 	u64 ahead_end;
 
 	struct hdd_run segment[16];
-	u32 growing;		/* the one that grows; HDD_NO_SEGMENT */
+	u32 growing;		/* index of the one that grows, or HDD_NO_SEGMENT */
 	u64 segment_order;
 
 	u64 seek_ns;

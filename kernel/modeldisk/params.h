@@ -81,7 +81,7 @@ struct model_params {
 	u32 seek_knee_permille;
 	/* a request this old is next, ms; 0: age does not count */
 	u32 age_limit_ms;
-	/* the next request is the one with the least; 0: seek and rotation, 1: seek */
+	/* the next request has the least of, 0: seek and rotation, 1: seek */
 	u32 queue_rule;
 	/* with fewer requests than this waiting, the oldest is next */
 	u32 reorder_min;

@@ -327,8 +327,8 @@ static struct request *pa_at_or_after(const struct rb_root *by_sector,
 
 /*
  * Return the next request of a class. On a rotating disk the arm sweeps in one
- * direction, and this is the next request on its way, unless the oldest request of the
- * class has waited for longer than hdd_fifo_expire.
+ * direction, and this is the next request on its way. The oldest request of the class
+ * goes first if it has waited for longer than hdd_fifo_expire.
  */
 static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 {

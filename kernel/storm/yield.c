@@ -29,7 +29,7 @@ struct storm_point {
 	unsigned int pauses;
 };
 
-/* Its CPU changes it, in any context; an interrupt in between changes only the numbers. */
+/* Only its own CPU writes it, in any context; an interrupt in between changes only the numbers. */
 struct storm_cpu {
 	u64 random;
 	u64 fingerprint;	/* of all points so far and when they were passed */

@@ -54,7 +54,7 @@ class _Once(argparse.Action):
         if option_string and self.dest in given:
             parser.error(f"{option_string} is given twice; give it once")
         if option_string and values == "":
-            parser.error(f"{option_string} is empty; leave it out, or say what it is to be")
+            parser.error(f"{option_string} is empty; leave it out, or give a value")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
 

@@ -26,7 +26,7 @@ struct scene {
 	const char *on;		/* the drive's name */
 	bool full;		/* it is from the beginning */
 	bool writes;		/* bulk writes */
-	bool mixed;		/* every other request of bulk does, at random */
+	bool mixed;		/* about half of the requests of bulk write, at random */
 	bool turns;		/* it reads and writes in turn, a second each */
 	u32 kib;		/* of a request of bulk */
 	u32 depth;		/* of bulk */
@@ -53,7 +53,7 @@ struct run {
 	double budget;		/* the last, in us */
 	double alone;		/* a slow request of the reader's alone, in us */
 	double median;		/* of the best known budget over the last half, in us */
-	double settled;		/* when it has come within half an octave of that for good, s */
+	double settled;		/* the time from which it stays within half an octave of that, s */
 	double swing;		/* its largest over its smallest from @from_ms on */
 	unsigned long trials, taken;
 };

@@ -8,7 +8,7 @@
 
 #include "closed_loop.h"
 
-/* As in experiments/drives-matrix: 8 MiB of requests of 128 KiB. */
+/* The background of experiments/drives-matrix: 8 MiB of requests of 128 KiB. */
 #define BULK_KIB 128
 #define BULK_DEPTH 64
 /* P99 of two runs is the same within this. */
@@ -17,8 +17,8 @@
 /* Half an octave. */
 #define STEP 1.41421356
 /*
- * A run counts from when the controller should have settled. What is left are 3 s, as a drive
- * may be slow once in 3 s.
+ * A run counts from the moment by which the controller should have settled. The other 3 s are
+ * long enough to meet a drive that is slow once in 3 s.
  */
 #define RUN_MS 5000
 #define FROM_MS 2000

@@ -176,7 +176,7 @@ static bool send_bulk(struct device *dev, u64 budget, u32 kib)
 	return false;
 }
 
-/* Whatever happens next. Return: the latency, if it was that a protected request ended. */
+/* Go on to the next event. Return the latency if a protected request ended, else 0. */
 static u64 device_step(struct device *dev)
 {
 	struct server *next = NULL, *server;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: on each flash drive of drives/ triage's controller settles within 2 s, leaves bulk
- * nearly what the best fixed budget at its P99 leaves, is nearly worth what the best fixed
- * budget is (so it is on the good side of a cliff), and has no longer P99 than no scheduler.
+ * Guards: on each flash drive of drives/ triage's controller settles within 2 s. Bulk keeps
+ * nearly as much as under the best fixed budget of equal P99. The controller's budget is worth
+ * nearly as much as the best one, so it is on the good side of a cliff. P99 is no longer than
+ * without a scheduler.
  * Drives that miss a bound are listed with the reason; a listed miss that is none fails too.
  * Drives with an arm are not covered: an arm takes turns and has no budget.
  * Run with: make -C kernel unit

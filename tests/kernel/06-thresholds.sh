@@ -51,7 +51,8 @@ refuse() {
 	esac
 }
 
-# expect_order HIGH_MAX LOW_MIN LEVELS: as served, 7 having come first.
+# expect_order HIGH_MAX LOW_MIN LEVELS: submit a request of each level, 7 first, and expect
+# the device to get them in the order of LEVELS.
 expect_order() {
 	put_levels 7 6 5 4 3 2 1 0
 	expect "levels by thresholds $1 and $2" "$3" "$(served)"

@@ -140,7 +140,7 @@ if joins_requests; then
 	expect "the place of its oldest part" '90000 12288|95000 4096|' \
 		"$(cut -d ' ' -f 4,5 "$GATE/log" | tr '\n' '|')"
 
-	# Its age counts too: 350 ms, where the other parts are 150 ms old.
+	# The oldest part decides the age too: it is 350 ms old, the other parts 150 ms.
 	if [ "$(aging_times)" ]; then
 		set_aging 300
 		begin_case

@@ -47,7 +47,7 @@ pause=$(awk '
 	END { print int(most / 1000000) }' "$GATE/log")
 expect "requests served" 60 "$(wc -l < "$GATE/log")"
 
-# Given back by the device, with no request behind it.
+# The device sends a request back, and no other request follows it.
 gate hold
 put_requests back <<-END
 	read 5000 4096 be 7

@@ -61,7 +61,7 @@ left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
 echo 0 > "$(tunable limit_iops_low)"
 wait_requests
 
-# The least budget, while somebody on another CPU waits for each answer.
+# The least budget, while a process on another CPU waits for each answer.
 [ -e "$(tunable budget_fixed)" ] || exit 0
 echo 1 > "$(tunable budget_fixed)"
 while [ ! -e "$TEST_TMP/enough" ]; do

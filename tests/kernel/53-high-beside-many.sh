@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on flash a process of the highest class is protected from many others that each
-#         ask for one large request at a time: no one of them asks for much, all of them do.
+#         ask for one large request at a time: each asks for little, together they fill it.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -377,8 +377,8 @@ needs_thresholds() {
 		skip "$SCHEDULER has no thresholds be_high_max, be_low_min"
 }
 
-# Requests that come to be adjacent become one: mq-deadline says so, or it is counted
-# in a file of debugfs.
+# Whether the scheduler joins two queued requests when a bio makes them adjacent.
+# mq-deadline has a tunable for it, others count it in a file of debugfs.
 joins_requests() {
 	[ -e "$(tunable front_merges)" ] ||
 		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ]

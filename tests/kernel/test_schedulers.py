@@ -57,7 +57,7 @@ NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
 
 def cases() -> Iterator[Case]:
-    """Which scheduler goes through which check, and where."""
+    """The checks of each scheduler, and the machines and kernels they run on."""
     default, ours = kernels.DEFAULT_SERIES, sources.own_schedulers()
     for check in verify.checks():
         number = check.name[:2]

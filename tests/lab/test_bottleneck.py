@@ -52,11 +52,11 @@ def test_bottleneck_says_which_part() -> None:
     )
     assert [plain(said) for said in bottleneck.sentences(found, "sim")] == [
         "Under none and kyber the device (its dies) was the bottleneck: it ran at 95 to 97 % of "
-        "what it can do, the virtual CPU at 40 %.",
-        "Under bfq neither was saturated: the device (its dies) ran at 30 % of what it can do, "
+        "its capacity, the virtual CPU at 40 %.",
+        "Under bfq neither was saturated: the device (its dies) ran at 30 % of its capacity, "
         "the virtual CPU at 40 %. Either the scheduler held requests back or the jobs asked for "
         "no more.",
-        "Under triage the device (its bus) was the bottleneck: it ran at 93 % of what it can do, "
+        "Under triage the device (its bus) was the bottleneck: it ran at 93 % of its capacity, "
         "the virtual CPU at 40 %.",
     ]
 

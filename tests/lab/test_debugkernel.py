@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from triagelab.provision import debugkernel
 
-#: As in a kernel's build: a make starts another make, which starts the workers.
+#: A make starts another make, which starts the workers, as a kernel's build does.
 MAKEFILE = "all:\n\t$(MAKE) compiler\ncompiler:\n\techo $$$$ > pid; exec sleep 600\n"
 
 

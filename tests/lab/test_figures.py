@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures in the form that people read."""
+"""The format of figures for people."""
 
 import pytest
 from triagelab.judge.figures import digits, quantity

@@ -135,7 +135,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """Its P99 is the lowest in the other repeats; still no verdict says that it is lower."""
+    """The starved job's P99 is the lowest in the other repeats; still no verdict says so."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
@@ -283,13 +283,35 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
         "bfq: endless (nothing completed in 5 of 5 repeats), at t_apps = 4; backup_sim keeps at"
     )
     # Without the job alone, latency has its own unit.
-    assert re.search(r"at the worst .* under none is [\d.]+ ms\.$", plain(answer.headline))
+    headline = plain(answer.headline)
+    assert re.search(r"at the worst .* under none is [\d.]+ ms, and at most, under bfq, ", headline)
+    assert headline.endswith("endless (nothing completed in 5 of 5 repeats).")
 
 
 def test_who_starves_in_some_repeats_is_as_bad_as_endless(tmp_path: Path) -> None:
     answer = findings.overall(several(tmp_path, starved=(("bfq", 2),)))
     assert answer
     assert answer.details[-1].startswith("bfq: endless (nothing completed in 1 of 5 repeats), at ")
+
+
+def test_a_matrix_of_one_point_is_answered_like_the_point(tmp_path: Path) -> None:
+    found = view(tmp_path)
+    assert findings.of_all([found]) == findings.answer(found)
+
+
+def test_where_no_scheduler_completes_a_request_nothing_more_is_said(tmp_path: Path) -> None:
+    idle = {name: {**jobs, "database_sim": Load(0, 100)} for name, jobs in STUDY.loads.items()}
+    found = findings.answer(view(tmp_path, dataclasses.replace(STUDY, loads=idle)))
+    assert found.headline == "database_sim completed no request under any scheduler."
+    assert found.details == []
+
+
+def test_without_a_protected_job_the_last_point_answers_with_its_details(tmp_path: Path) -> None:
+    views = several(tmp_path, protected=None, background=(), alone=None, repeats=2)
+    found = findings.of_all(views)
+    last = findings.answer(views[-1])
+    assert found.headline == f"At t_apps = 16: {last.headline}"
+    assert found.details == last.details != []
 
 
 def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:

@@ -27,8 +27,16 @@ class Boots:
         return Outcome(0, folder, 1.0)
 
 
+#: The options of QEMU by which a machine's properties are known.
+OPTIONS = {
+    "sim": ("-accel", "tcg,thread=single", "-icount", "shift=0"),
+    "vm": ("-accel", "tcg,thread=multi"),
+    "vm with KVM": ("-accel", "kvm"),
+}
+
+
 def machine(name: str) -> machines.Qemu:
-    return machines.Qemu(name, cast(guest.Base, None), 4, (), (), {}, 1, "")
+    return machines.Qemu(name, cast(guest.Base, None), 4, OPTIONS[name], (), {}, 1, "")
 
 
 def befall(boots: Boots, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +66,7 @@ def test_a_kernel_that_dies_in_booting_in_real_time_is_booted_once_more(
     ("name", "error"),
     [
         ("sim", BootError("it would die again")),
+        ("vm with KVM", BootError("no other CPU runs code that is being patched")),
         ("vm", FullError("no space")),
         ("vm", GuestError("the job had begun")),
     ],

@@ -236,7 +236,8 @@ def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:
 
 def test_locks_are_counted_where_cpus_run_at_the_same_time(setup: plan.Setup) -> None:
     counted = []
-    for name, cpus in (("sim", 1), ("sim", 4), ("vm", 1), ("vm", 4)):
-        on = changed(setup, machine=replace(MACHINE, name=name, cpus=cpus))
+    virtual, real = ("-icount", "shift=0"), ("-accel", "kvm")
+    for time, cpus in ((virtual, 1), (virtual, 4), (real, 1), (real, 4)):
+        on = changed(setup, machine=replace(MACHINE, qemu=time, cpus=cpus))
         counted.append("COUNT_LOCKS=1" in str(plan.runs(on)[0].job.files["settings"]))
     assert counted == [False, False, False, True]

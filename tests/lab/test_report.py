@@ -231,7 +231,7 @@ def test_missing_protection_chart_is_explained(made: dict[str, Path]) -> None:
     out = made["user's job, one scheduler, one repeat"]
     text = words((out / "report.html").read_text())
     assert "no chart of protection against cost: no job is named" in text
-    assert "so it cannot be said whether it was saturated" in text
+    assert "capacity is unknown, and so is whether it was saturated" in text
 
 
 @pytest.mark.parametrize("name", CASES)

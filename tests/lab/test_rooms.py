@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from triagelab.base import sources
+from triagelab.run import machines
 
 LAB = sources.ROOT / "lab/triagelab"
 #: The folders in the order of the table in docs/lab.md.
@@ -137,3 +138,25 @@ def test_an_import_that_points_back_is_found(tmp_path: Path, line: str) -> None:
     assert told.startswith("ask/fiofile.py imports ")
     (lab / "ask/fiofile.py").rename(lab / "run/fiofile.py")
     assert len(pointing_back(lab)) == line.count("cli")
+
+
+def names_compared(path: Path) -> list[str]:
+    """Return the comparisons of a module with a machine's name."""
+    told = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            texts = {of.value for of in ast.walk(node) if isinstance(of, ast.Constant)}
+            if texts & machines.KINDS.keys():
+                told.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
+    return told
+
+
+def test_a_machine_is_known_by_its_properties() -> None:
+    """A further machine is an entry in KINDS; no module has to learn its name."""
+    assert [told for path in LAB.rglob("*.py") for told in names_compared(path)] == []
+
+
+@pytest.mark.parametrize("line", ['a != "sim"', 'a in ("host", "vm")', 'b if a == "vm" else c'])
+def test_a_comparison_with_a_machines_name_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.py").write_text(line)
+    assert names_compared(tmp_path / "a.py")

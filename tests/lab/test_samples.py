@@ -292,6 +292,18 @@ def test_start_up_is_not_counted(out: Path) -> None:
     assert found["context_switches"] == last[2] - 1000
 
 
+@pytest.mark.parametrize("kind", ["writes", "discards", "flushes"])
+def test_every_kind_of_request_is_one(out: Path, kind: str) -> None:
+    path = out / "runs/none-0/out/samples.csv"
+    before = first_run(samples.collect(out), None)
+    heading, *rest = (line.split(",") for line in path.read_text().splitlines())
+    reads, other = heading.index("reads"), heading.index(kind)
+    for line in rest:
+        line[reads], line[other] = line[other], line[reads]
+    path.write_text("\n".join(",".join(line) for line in (heading, *rest)) + "\n")
+    assert first_run(samples.collect(out), None) == before
+
+
 def test_instructions_are_only_known_in_virtual_time(out: Path) -> None:
     edit(out / "environment.json", lambda content: content.update(machine="vm"))
     assert "instructions_per_io" not in first_run(samples.collect(out), None)

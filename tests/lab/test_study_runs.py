@@ -217,6 +217,10 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
     page = (out / "study.html").read_text()
     assert "total was not measured" in page
     assert page.count('class="page unanswered"') == 1, "which is no sheet of paper of its own"
+    assert "<p>Preliminary: Only kyber was measured" in page, "in the list of questions"
+    assert page.count("Preliminary: ") == 2, "and where the question is answered"
+    assert triage(*WORDS, "--out", out, "--resume") == 0
+    assert "Preliminary" not in (out / "study.html").read_text()
 
 
 def measurements(out: Path) -> set[int]:

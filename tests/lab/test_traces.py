@@ -144,7 +144,7 @@ def test_a_missing_trace_is_told(tmp_path: Path) -> None:
 
 
 def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
-    """Its iolog counts in µs: the second request comes 300 ms after the first, not 300 s."""
+    """fio reads times of version 3 in µs: the second request comes after 300 ms, not 300 s."""
     text = "".join(f"3,R,{4096 * place},4096,{place * 150000}\n" for place in range(4))
     written(tmp_path, text)
     (tmp_path / "job.fio").write_text(JOB.format(processes=2, runtime=10, speed=100))

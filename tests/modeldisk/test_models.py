@@ -134,7 +134,7 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
         "a:write:sequential:65536:1:limit=640",
         **settings | {"time_ms": 2100},
     )
-    # By 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
+    # After 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
@@ -277,10 +277,10 @@ def test_hdd_rotational_delay_is_half_a_turn(simulate: Simulator) -> None:
 
 @pytest.mark.parametrize("depth", [4, 16, 32])
 def test_hdd_nearest_first_gain(simulate: Simulator, depth: int) -> None:
-    # Without seeks the head serves what comes by. A request would wait half a turn, however
-    # many there are; but it comes when another has ended, with the head on its way to a third,
-    # and if its place is passed on that way, which is one of `served` a turn, it waits a turn
-    # more: depth / served = 1 / 2 + 1 / served.
+    # Without seeks the head serves each request as its place passes by. A request comes when
+    # another has ended, and the head is then on its way to a third. On average it waits half a
+    # turn. If its place is passed on that way, which is one of `served` a turn, it waits a
+    # turn more: depth / served = 1 / 2 + 1 / served.
     settings = PLAIN_HDD | {"outer_mbps": 10_000, "inner_mbps": 10_000}
     found = simulate("hdd", f"a:read:random:512:{depth}", time_ms=30_000, **settings)["a"]
     assert found["iops"] == near(2 * (depth - 1) / TURN_NS * 1e9)
@@ -392,7 +392,7 @@ def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: 
     }  # fmt: skip
     job = f"a:read:random:4096:{depth}"
     in_order = simulate("hdd", job, reorder_min=depth, **settings)["a"]
-    # As one at a time, for which the mean of sqrt(x) over two random places is 8/15.
+    # Requests go one at a time; the mean of sqrt(x) over two random places is 8/15.
     service_ns = 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
     assert in_order["iops"] == near(1e9 / service_ns)
     assert in_order["mean_ns"] == near(depth * service_ns)

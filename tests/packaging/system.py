@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 
-#: It runs as PID 1 of its namespace, so that put-back finds a running system.
+#: The script runs as PID 1 of its namespace, so that put-back finds a running system.
 _ENTER = """
 set -e
 mkdir "$1/mount"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The Debian package: what it holds, that the same source makes the same bytes, and that it is
-installed, upgraded and removed by dpkg and DKMS over a copy of this computer's system.
+"""The Debian package: its content, and its installation, upgrade and removal.
+
+dpkg and DKMS work over a copy of this computer's system. The same source makes the same bytes.
 """
 
 import os

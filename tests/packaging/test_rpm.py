@@ -59,7 +59,7 @@ def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> Non
 
 
 def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> None:
-    """By the command that akmods give; where the headers are is Fedora's own matter."""
+    """Run the command that akmods run, with Debian's headers in place of Fedora's."""
     tools.require(tools.BUILD)
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     defined = {"kernels": kernel.release, "kdir": kernel.headers, "_topdir": tmp_path}

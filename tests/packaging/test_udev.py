@@ -35,7 +35,7 @@ def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> st
 
 
 def chosen(system: System, disk: str) -> bool:
-    """Tell whether triage was written: udev leaves in a plain file what was behind that."""
+    """Return whether udev chose triage; the disk's file is plain, so longer old text may follow."""
     return system.scheduler(disk).startswith("triage")
 
 

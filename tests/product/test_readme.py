@@ -2,12 +2,14 @@
 """The documents' commands, as readers run them: the README's in a fresh copy, and those for a
 real machine in a guest."""
 
+import json
 import re
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
+import figures
 import pytest
 from triagelab.base import sources
 from triagelab.provision import kernels, modules
@@ -57,6 +59,13 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
     text = report.read_text()
     for scheduler in (*sources.KERNELS_OWN, *sources.own_schedulers()):
         assert scheduler in text
+
+
+def test_the_documents_figures_of_the_demo_are_what_it_measures(copy: Path) -> None:
+    """`lab/figures.py measure demo` writes them anew."""
+    (path,) = (copy / "results").glob("mixed-priority-*/summary.json")
+    rows = json.loads(path.read_text())["rows"]
+    assert list(figures.Figures().result("demo").out_of_date(rows)) == []
 
 
 def built() -> tuple[kernels.Kernel, Path]:

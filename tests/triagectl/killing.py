@@ -28,7 +28,7 @@ from triagectl.system import System
 _PR_SET_CHILD_SUBREAPER = 36
 _EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: What is tried by name: a scheduler, and settings.
+#: The tries by name: the scheduler and the settings that each asks for.
 CASES: dict[str, tuple[str | None, dict[str, str]]] = {
     "scheduler": ("none", {"nr_requests": "77"}),
     "tunables": (None, {"fifo_batch": "99", "nr_requests": "77"}),
@@ -187,7 +187,7 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # Those of the try's steps at which the keeper still comes to its own step.
+    # The try's steps after which the keeper still reaches its own step.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

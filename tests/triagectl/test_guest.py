@@ -16,7 +16,7 @@ from triagelab.run import machines
 from tests.triagectl import carried
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
-#: Those under which in_guest.py lets `top` sample, too.
+#: The schedulers under which in_guest.py also lets `top` sample.
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 

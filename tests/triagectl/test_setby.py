@@ -207,9 +207,9 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         (f'ATTR{{queue/scheduler}}=="*\\[bfq\\]*", {CHOOSE}', []),
         (f'ATTR{{queue/scheduler}}!="*\\[bfq\\]*", {CHOOSE}', [("bfq", True)]),
         (f'ATTR{{queue/scheduler}}=="*\\[none\\]*|*\\[mq-*", {CHOOSE}', [("bfq", True)]),
-        # Its own tunables and these two come with a scheduler.
+        # A scheduler brings its own tunables and these two.
         (f'ATTR{{queue/nr_requests}}=="64", {CHOOSE}', [("bfq", False)]),
-        # It comes only if something changed the disk.
+        # This sentence is there only if something changed the disk.
         (f'ACTION=="change", {CHOOSE}', [("bfq", False)]),
         (f'ACTION!="change", {CHOOSE}', [("bfq", True)]),
         # udev reads the attribute once in an event, so the second waits for a next one.

@@ -33,7 +33,7 @@ JUDGED: Mapping[str, tuple[str, float]] = {
     "read_p99_us": ("p99", 35),
     "write_p99_us": ("p99", 35),
 }
-#: The kinds of errors, and the largest median over a drive's points that is no miss, percent.
+#: The kinds of errors, each with the largest median over a drive's points that is no miss, %.
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 
 

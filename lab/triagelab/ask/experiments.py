@@ -15,7 +15,7 @@ from triagelab.base.errors import RequestError, unknown
 from triagelab.base.metrics import Of
 from triagelab.base.settings import Value
 
-#: What a quick variant or a measure of the study may have in place of the experiment's own.
+#: The keys by which a quick variant, or a measure of the study, replaces the experiment's own.
 CHANGES: Mapping[str, tomlfile.Check] = {
     "schedulers": tomlfile.some_of(tomlfile.text),
     "repeats": tomlfile.count,

@@ -85,7 +85,7 @@ class Section:
 
     @property
     def writes(self) -> bool:
-        """Whether the job might write to the device: true unless it is known to read only."""
+        """Return whether the job might write to the device: true unless it surely only reads."""
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)

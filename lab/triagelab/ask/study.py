@@ -37,9 +37,20 @@ _CHART = keys(
     {"kind": text, "measure": text},
     {**dict.fromkeys(("job", "metric", "x", "y", "scheduler"), text), "at": table_of(setting)},
 )
+#: A measure whose answer is not about its protected job or its metrics.
+_VALUES = {"measure": text, "scheduler": text, "values_of": text}
+_SHARES = {"measure": text, "of": text, "over": text, "due": tomlfile.count}
+
+
+def _answer(where: str, given: Any) -> None:
+    """An answer of one of the two kinds."""
+    shares = isinstance(given, dict) and "due" in given
+    keys(_SHARES if shares else _VALUES, {})(where, given)
+
+
 _PAGE = keys(
     {"name": text, "question": text, "measures": list_of(text)},
-    {"reproduces": text, "charts": list_of(_CHART)},
+    {"reproduces": text, "charts": list_of(_CHART), "answer": _answer},
 )
 
 
@@ -82,14 +93,37 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Values:
+    """A question about the values of a varied name, under one scheduler: which to choose."""
+
+    measure: str
+    scheduler: str
+    values_of: str
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A question about shares: has job `of` its `due` multiple of the bandwidth of job `over`?"""
+
+    measure: str
+    of: str
+    over: str
+    due: int
+
+
+@dataclass(frozen=True)
 class Page:
-    """A question, its measures and charts, and the published figure or promise behind it."""
+    """A question, its measures and charts, and the published figure or promise behind it.
+
+    answer  None: each measure's answer is about its protected job or its metrics
+    """
 
     name: str
     question: str
     measures: tuple[str, ...]
     charts: tuple[Chart, ...]
     reproduces: str | None = None
+    answer: Values | Shares | None = None
 
 
 @dataclass(frozen=True)
@@ -137,11 +171,17 @@ def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
         tuple(given["measures"]),
         tuple(_chart(values, where) for values in given.get("charts", [])),
         given.get("reproduces"),
+        _asked(given["answer"]) if "answer" in given else None,
     )
-    for name in (*page.measures, *(chart.measure for chart in page.charts)):
+    asked = [page.answer.measure] if page.answer else []
+    for name in (*page.measures, *asked, *(chart.measure for chart in page.charts)):
         if name not in measures:
             raise ValueError(f"{where}: there is no [measure.{name}]")
     return page
+
+
+def _asked(given: Mapping[str, Any]) -> Values | Shares:
+    return Shares(**given) if "due" in given else Values(**given)
 
 
 def _chart(given: Mapping[str, Any], where: str) -> Chart:

@@ -84,7 +84,7 @@ def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mappi
 
 
 def _found(workload: FioFile, name: str) -> Path:
-    """The trace's file, from where we are or from where the job file is."""
+    """Return the trace's path, relative to the current folder or to the job file's."""
     for path in (Path(name), workload.path.parent / name):
         if path.is_file():
             return path

@@ -179,7 +179,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Whether the metric is infinite where the job completed nothing."""
+        """Return whether the metric is infinite where the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     def step(self, requests: float) -> float:

@@ -166,7 +166,11 @@ def guests(
             by_place[place].append(check)
     made = []
     for place, wanted in by_place.items():
-        parts = min(machines.cores(), len(wanted)) if place.machine == "sim" else 1
+        parts = (
+            min(machines.cores(), len(wanted))
+            if machines.kind(place.machine).in_virtual_time
+            else 1
+        )
         made += [
             Guest(
                 kernel,

@@ -13,6 +13,7 @@ from triagelab.base.errors import RequestError
 from triagelab.commands import options, run, telling
 from triagelab.fit import fioresults, fitchart, fitting
 from triagelab.fit.simulator import Simulator
+from triagelab.run import machines
 
 
 def add(commands: options.Commands) -> None:
@@ -62,7 +63,7 @@ def _measure(given: argparse.Namespace) -> int:
         words += ["--device", given.device, "--out", str(given.out / name)]
         words += ["--vary", f"seconds={given.seconds}"] if given.seconds is not None else []
         words += ["--resume"] if given.resume else []
-        words += ["--allow-write"] if given.allow_write and machine == "host" else []
+        words += ["--allow-write"] if given.allow_write and machines.kind(machine).is_here else []
         status = max(status, run.called(words))
     telling.output.print(
         f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME"

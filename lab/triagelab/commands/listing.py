@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`list`: what there is to run."""
+"""`list`: experiments, schedulers, devices and drives by name."""
 
 import argparse
 

@@ -6,9 +6,9 @@ import glob
 from pathlib import Path
 from typing import TypeAlias
 
-from triagelab.base.errors import RequestError, unknown
+from triagelab.base.errors import RequestError
 from triagelab.provision import kernels
-from triagelab.run import execute, rundir
+from triagelab.run import execute, machines, rundir
 
 #: The parser that a command adds itself to.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -41,9 +41,8 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 def require_known(machine: str, given: argparse.Namespace) -> None:
     """Raise RequestError for an unknown machine, or one that Dask cannot serve."""
-    if machine not in ("host", "sim", "vm"):
-        raise unknown("machine", machine, ["host", "sim", "vm"])
-    if given.dask and machine != "sim":
+    kind = machines.kind(machine)
+    if given.dask and not kind.in_virtual_time:
         raise RequestError(
             f"--dask is for sim: what {machine} measures on one computer "
             "cannot be compared with another's"
@@ -52,7 +51,7 @@ def require_known(machine: str, given: argparse.Namespace) -> None:
 
 def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
     """Return the executor for the runs; import Dask only if it is used."""
-    if given.dask is None or machine != "sim":
+    if given.dask is None or not machines.kind(machine).in_virtual_time:
         return execute.here
     from triagelab.run import cluster
 

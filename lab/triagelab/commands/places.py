@@ -10,7 +10,7 @@ from pathlib import Path
 from triagelab.base import files, tools
 from triagelab.base.errors import RequestError
 from triagelab.commands import telling
-from triagelab.run import disks, host, putback
+from triagelab.run import disks, host, machines, putback
 
 #: Held while an experiment measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
@@ -22,7 +22,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 
     If the lock is taken, wait for it if `waits`, else raise an error.
     """
-    if machine == "sim":
+    if machines.kind(machine).in_virtual_time:
         yield
         return
     busy = "another triage is measuring in real time on this computer"
@@ -41,7 +41,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 @contextlib.contextmanager
 def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
     """Hold the disk for --machine host and yield it; yield None for other machines."""
-    if machine != "host":
+    if not machines.kind(machine).is_here:
         if given.allow_write:
             raise RequestError("--allow-write is for --machine host: no other has anything to lose")
         yield None

@@ -37,7 +37,7 @@ def prepare(
                 f"{held.disk.path}; use --machine sim or vm"
             )
         for name in filter(settings.is_virtual, (*changes, *values_to_vary(given.vary))):
-            raise RequestError(f"{name}: {held.disk.path} and this computer are what they are")
+            raise RequestError(f"{name}: the lab cannot change {held.disk.path} or this computer")
     experiment = replace(experiment, fixed={**experiment.fixed, **changes})
     if held:
         return _setup_on(held, given, experiment, schedulers, repeats, extra), os.uname().release
@@ -121,7 +121,7 @@ def _setup_on(
         seed=1,
         notes=[
             *held.notes,
-            *(f"{name} is not set: a disk is what it is" for name in virtual),
+            *(f"{name} is not set: the lab cannot change a disk" for name in virtual),
         ],
     )
 

@@ -11,7 +11,7 @@ from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import options, places, report, request, telling
 from triagelab.plan import plan
 from triagelab.report import studyreport
-from triagelab.run import execute, host, records, rundir
+from triagelab.run import execute, host, machines, records, rundir
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,11 @@ class _Part:
 def add(commands: options.Commands) -> None:
     """Add the arguments of `study`."""
     whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
-    whole.add_argument("--quick", action="store_true", help="fewer points and repeats, 20 min")
+    whole.add_argument(
+        "--quick",
+        action="store_true",
+        help="every question in 25 min, with fewer points and repeats",
+    )
     whole.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
     whole.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
     whole.add_argument("--machine", help="instead of the experiments': sim, vm, host")
@@ -127,7 +131,7 @@ def _measure_study(
             if part.machine == machine
             for task in rundir.left(planned[part.measure.name], out / part.measure.name)
         ]
-        for machine in sorted({part.machine for part in parts}, key=lambda name: name != "sim")
+        for machine in sorted({part.machine for part in parts}, key=_in_real_time)
     }
     results = []
     try:
@@ -153,6 +157,10 @@ def _measure_study(
     if failed:
         telling.tell_again(len(failed), total, _resume_study(given, out))
     return 1 if failed else 0
+
+
+def _in_real_time(machine: str) -> bool:
+    return not machines.kind(machine).in_virtual_time
 
 
 def _resume_study(given: argparse.Namespace, out: Path) -> str:

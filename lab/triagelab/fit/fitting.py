@@ -150,7 +150,7 @@ _SEARCH_STEPS = 120
 _CHOICE_STEPS = 30
 #: The weights of errors: the rate's and the mean's are equal, the P99's is smaller.
 _WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}
-#: Turns a minute that disks are made with.
+#: Spindle speeds of disks that are sold, turns a minute.
 _RPMS = (5400, 7200, 10000, 15000)
 
 

@@ -20,7 +20,7 @@ class Simulator:
 
     @staticmethod
     def build(folder: Path, sanitize: bool = True) -> "Simulator":
-        """Compile it into `folder`, with sanitizers unless it must be quick."""
+        """Compile the simulator into `folder`, with sanitizers unless it must be quick."""
         names = ("flash.c", "hdd.c", "profiles.c")
         sources = [_PROGRAM, *(MODULES / "modeldisk" / name for name in names)]
         warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]

@@ -4,6 +4,7 @@
 from triagelab.base import metrics
 from triagelab.judge.figures import listed
 from triagelab.judge.lookup import View
+from triagelab.run import machines
 
 SATURATED = 0.9  # a resource that is used above this share of its capacity counts as a bottleneck
 
@@ -26,7 +27,7 @@ def named(view: View, scheduler: str) -> str:
 
 def sentences(view: View, machine: str) -> list[str]:
     """Return sentences that name the bottleneck and its effect on the figures."""
-    processor = "CPU" if machine == "host" else "virtual CPU"
+    processor = "CPU" if machines.kind(machine).is_here else "virtual CPU"
     groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:
         kind, part = named(view, scheduler), fullest_part(view, scheduler)
@@ -53,18 +54,18 @@ def _limit(kind: str, named: str, names: list[str], view: View, processor: str) 
     device = _range(view, names, "device_utilisation")
     busy = _range(view, names, "device_busy")
     return {
-        "device": f"Under {who} the {named} was the bottleneck: it ran at {device} of what it can "
-        f"do, the {processor} at {cpu}.",
+        "device": f"Under {who} the {named} was the bottleneck: it ran at {device} of its "
+        f"capacity, the {processor} at {cpu}.",
         "CPU": f"Under {who} the {processor} was the bottleneck ({cpu} busy"
-        + (f", the {named} at {device} of what it can do" if device else "")
+        + (f", the {named} at {device} of its capacity" if device else "")
         + "): the figures show the cost of the code, not how well the device is shared.",
-        "device and CPU": f"Under {who} both the {named} ({device} of what it can do) and the "
+        "device and CPU": f"Under {who} both the {named} ({device} of its capacity) and the "
         f"{processor} ({cpu}) were saturated: the two limits cannot be told apart.",
-        "neither": f"Under {who} neither was saturated: the {named} ran at {device} of what it can "
-        f"do, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
+        "neither": f"Under {who} neither was saturated: the {named} ran at {device} of its "
+        f"capacity, the {processor} at {cpu}. Either the scheduler held requests back or the jobs "
         "asked for no more.",
-        "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). What the "
-        f"device can do is not known, so it cannot be said whether it was saturated; a request "
+        "not the CPU": f"Under {who} the {processor} was not the bottleneck ({cpu} busy). The "
+        f"device's capacity is unknown, and so is whether it was saturated; a request "
         f"was in flight {busy} of the time.",
         "not measured": f"Under {who} the runs were too short to measure utilisation.",
     }[kind]

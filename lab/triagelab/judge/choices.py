@@ -80,6 +80,12 @@ def kept(views: Sequence[View], name: str) -> float:
     return min((_kept(view, name) for view in views), default=1.0)
 
 
+def share_kept(view: View, name: str) -> float:
+    """Return the mean of the background's bandwidth over its baseline's; 1 if it is unknown."""
+    row, base = view.row(name, None, _KEPT), view.row(BASELINE, None, _KEPT)
+    return float(row["mean"] / base["mean"]) if row and base and base["mean"] else 1.0
+
+
 def _kept(view: View, name: str) -> float:
     seen = _background(view, name, BASELINE)
     return 1.0 if seen is None or seen.ratio is None else seen.ratio

@@ -42,7 +42,7 @@ def answer(view: View) -> Answer:
         return _judged(view)
     job = view.protected
     if job is None:
-        return Answer(_job_by_job(view), _few_repeats(view))
+        return Answer(_job_by_job(view), few_repeats(view))
     ranked = view.ranked(job, view.tail(job))
     if not ranked:
         return Answer(f"{job} completed no request under any scheduler.", [])
@@ -54,7 +54,7 @@ def answer(view: View) -> Answer:
         for name in view.schedulers
         if name != BASELINE and name not in names
     ]
-    return Answer(headline, [*others, *_few_repeats(view)])
+    return Answer(headline, [*others, *few_repeats(view)])
 
 
 def _choose(view: View, job: str, choice: Choice) -> str:
@@ -100,7 +100,7 @@ def _unchosen(view: View, job: str, first: str) -> str:
     if len(view.schedulers) == 1:
         return f"Only {first} was measured, so {job} is not compared: {told}."
     return (
-        f"{NOT_ENOUGH.capitalize() if _few_repeats(view) else 'Nothing tells'} which scheduler to "
+        f"{NOT_ENOUGH.capitalize() if few_repeats(view) else 'Nothing tells'} which scheduler to "
         f"choose; {job} fared best under {first}: {told}{_than_baseline(view, job, first)}"
         f"{_price(view, first)}."
     )
@@ -128,6 +128,8 @@ def overall(found: list[View]) -> Answer | None:
     )
     if best != BASELINE and BASELINE in worst:
         headline += f", under {BASELINE} {worst[BASELINE].text}"
+    elif best != ranked[-1]:
+        headline += f", and at most, under {ranked[-1]}, {worst[ranked[-1]].text}"
     headline += f"; under {best} {price}" if price else ""
     if choice and (others := [name for name in choice.worth if name not in choice.best]):
         headline += f"; also worth choosing: {listed(others)}"
@@ -137,7 +139,7 @@ def overall(found: list[View]) -> Answer | None:
         for name in ranked
         for price in [_least_kept(found, name)]
     ]
-    return Answer(f"{headline}.", [*details, *_few_repeats(min(found, key=lambda v: v.repeats))])
+    return Answer(f"{headline}.", [*details, *few_repeats(min(found, key=lambda v: v.repeats))])
 
 
 def of_all(found: list[View]) -> Answer:
@@ -178,7 +180,7 @@ def _judged_overall(found: list[View]) -> Answer:
     if len(ranked) > 1:
         best += f" and {told[ranked[-1]]}"
     details = [f"{name}: {worst[name][1]}, at {worst[name][2]}." for name in ranked]
-    few = _few_repeats(min(found, key=lambda view: view.repeats))
+    few = few_repeats(min(found, key=lambda view: view.repeats))
     return Answer(f"{best}.", [*details, *few])
 
 
@@ -203,7 +205,7 @@ def _judged(view: View) -> Answer:
     """Answer by the experiment's own metrics: best and worst, and one line a scheduler."""
     headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
     lines = [_over_baseline(view, name) for name in view.ranked(None, view.judged_by[0])]
-    return Answer(f"{headline}.", [*filter(None, lines), *_few_repeats(view)])
+    return Answer(f"{headline}.", [*filter(None, lines), *few_repeats(view)])
 
 
 def _over_baseline(view: View, scheduler: str) -> str:
@@ -352,7 +354,8 @@ def _job_by_job(view: View) -> str:
     )
 
 
-def _few_repeats(view: View) -> list[str]:
+def few_repeats(view: View) -> list[str]:
+    """Return a warning if a view has too few repeats for a verdict."""
     if view.repeats >= REPEATS_FOR_VERDICT:
         return []
     warning = (

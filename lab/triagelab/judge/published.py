@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Published findings beside our own measurements: agree, disagree, or not comparable.
 
-A finding expects one scheduler's figure to be lower (<) or higher (>) than another's,
-not higher (<=), not lower (>=), or about the same (=), which means within a tenth.
+A finding expects one scheduler's figure to be lower (<) or higher (>) than another's, not
+higher (<=), not lower (>=), or the same within a tenth (=).
 A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
 interval of the ratio that ends within a tenth. A result disagrees if a verdict contradicts the
 expectation. If the repeats decide neither, it is not comparable: no visible difference does not

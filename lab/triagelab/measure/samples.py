@@ -22,7 +22,7 @@ from triagelab.ask.fiofile import LOG_WINDOW_MS
 from triagelab.base import metrics
 from triagelab.base.errors import LabError
 from triagelab.base.metrics import Bins, Done, Metric, Of, Together, Whole
-from triagelab.run import records
+from triagelab.run import machines, records
 from triagelab.run.records import (
     Record,
     point_key,
@@ -323,7 +323,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
         context_switches=change["context_switches"],
         io_ticks_ms=change["io_ticks_ms"],
         # The simulated CPU takes one nanosecond for each instruction.
-        virtual_time=environment["machine"] == "sim",
+        virtual_time=machines.kind(environment["machine"]).in_virtual_time,
         contended=contended[-1]["contended"] - contended[0]["contended"]
         if len(contended) > 1
         else None,

@@ -28,8 +28,8 @@ Interval = tuple[float, float]
 #: The chance that an interval misses, or that a report has a false verdict.
 ALPHA = 0.05
 REPEATS_FOR_INTERVAL = 2  # one value says nothing about its spread
-#: Where values come in two clusters, as with a heuristic that now and then fails, fewer
-#: repeats fall into one cluster under one scheduler and into the other under another by chance:
+#: A heuristic that fails now and then gives two clusters of values. With fewer repeats chance
+#: puts all of one scheduler's into one cluster and all of another's into the other:
 #: test_two_clusters_need_five_repeats_or_eight.
 REPEATS_FOR_VERDICT = 5
 
@@ -143,10 +143,10 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Whether differences are below 0, and the chance of them where there is no difference.
+    """Return whether differences are below 0, and their probability if there is no difference.
 
-    step  how far apart two values are at least if they are two: all that is known of the
-          spread where values are the same in each repeat
+    step  the least distance of two distinct values; it bounds the spread of values that are
+          the same in each repeat
     """
     n = len(differences)
     middle = fmean(differences)

@@ -66,7 +66,7 @@ class Machine(Protocol):
 
     @property
     def counts_locks(self) -> bool:
-        """Whether the machine can count how often CPUs wait for each other."""
+        """Return whether the machine can count how often CPUs wait for each other."""
 
     @property
     def determines(self) -> Mapping[str, Any]:

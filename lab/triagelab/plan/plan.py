@@ -85,9 +85,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is run in each repeat: `sections` under `scheduler`, at `points`, which are all alike.
+    """A run of each repeat: `sections` under `scheduler`. It stands for all of `points`.
 
-    named  what those points have in common
+    named  the values that those points have in common
     """
 
     scheduler: str
@@ -97,7 +97,7 @@ class _Entry:
 
 
 def runs(setup: Setup) -> list[Run]:
-    """Every run of the experiment, a repeat after another, each repeat in an order of its own."""
+    """Return every run of the experiment, repeat by repeat, each repeat in an order of its own."""
     shuffle = random.Random(setup.seed)
     entries = [
         *(entry for name in setup.schedulers for entry in _under(setup, name)),

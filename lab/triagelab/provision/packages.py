@@ -72,11 +72,11 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Whether the release's programs may need other libraries than this computer's."""
+        """Return whether the release's programs may need other libraries than this computer's."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
-        """What the program says; LabError if it fails."""
+        """Return the program's output. Raise LabError if it fails."""
         command = [program, *self._options, *arguments]
         try:
             done = subprocess.run(
@@ -133,7 +133,7 @@ def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
 
 
 def _target(apt: Apt, form: str, shape: str) -> str | None:
-    """What `shape` finds first in the package lists that apt has, each put as `form` says."""
+    """Return the first match of `shape` in apt's package lists, one a line, formatted by `form`."""
     said = apt.run("apt-get", "indextargets", "--format", form, "Created-By: Packages")
     found = re.search(rf"^{shape}$", said, re.M)
     return found[1] if found else None

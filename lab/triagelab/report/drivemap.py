@@ -163,7 +163,7 @@ def _beaten(view: View, scheduler: str) -> bool:
 
 
 def chart(identity: str, drawn: Map) -> Chart:
-    """The heat map: the darker, the longer; in each cell both figures."""
+    """Return the heat map: a darker cell has longer latency, and each has both figures."""
     ends = [cell.level for cell in drawn.cells.values() if not math.isinf(cell.level)]
     top = 2 * max(ends, default=1.0)  # what has no end is darker than all that has
     rows = list(reversed(drawn.drives))  # plotly counts from below

@@ -3,12 +3,12 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triagelab.ask import study
 from triagelab.base import metrics
 from triagelab.base.settings import Value
-from triagelab.judge import bottleneck, figures, findings, lookup
+from triagelab.judge import bottleneck, figures, findings, lookup, shares, values
 from triagelab.judge.findings import Answer
 from triagelab.judge.lookup import Sweep, View
 from triagelab.judge.measured import Measured
@@ -49,8 +49,13 @@ def page(
     found: Mapping[str, Measured],
     left_out: Mapping[str, str],
     looks: dict[str, Style],
+    *,
+    quick: bool,
 ) -> Page:
-    """Build a page from the measurements, which are given by the measures' names."""
+    """Build a page from the measurements, which are given by the measures' names.
+
+    quick  they are the quick study's, so each answer is preliminary
+    """
     drawn, missing = [], []
     for index, chart in enumerate(wanted.charts):
         there = found.get(chart.measure)
@@ -59,11 +64,18 @@ def page(
             drawn.append((_where(chart), made))
         else:
             missing.append(_described(chart))
-    parts = [_part(name, found.get(name), left_out.get(name, "")) for name in wanted.measures]
+    parts = [
+        _part(name, found.get(name), left_out.get(name, ""), wanted.answer)
+        for name in wanted.measures
+    ]
+    if quick:
+        parts = [_preliminary(part) for part in parts]
     return Page(wanted, parts, drawn, missing)
 
 
-def _part(name: str, there: Measured | None, why_not: str) -> Part:
+def _part(
+    name: str, there: Measured | None, why_not: str, asked: study.Values | study.Shares | None
+) -> Part:
     if there is None or not there.views:
         return Part(name, name, None, "", why_not or "not measured", [])
     environment = there.environment
@@ -80,16 +92,30 @@ def _part(name: str, there: Measured | None, why_not: str) -> Part:
         (lookup.describe(view.point), bottleneck.sentences(view, environment["machine"]))
         for view in there.views
     ]
-    answer = findings.of_all(there.views)
+    answer = _asked(there, asked) if asked and asked.measure == name else None
+    answer = answer or findings.of_all(there.views)
     return Part(name, environment["title"], answer, how, "", limits)
+
+
+def _asked(there: Measured, asked: study.Values | study.Shares) -> Answer | None:
+    if isinstance(asked, study.Shares):
+        return shares.answer(there.views, asked.of, asked.over, asked.due)
+    return values.answer(there.views, asked.scheduler, asked.values_of)
+
+
+def _preliminary(part: Part) -> Part:
+    if part.answer is None:
+        return part
+    headline = f"Preliminary: {part.answer.headline}"
+    return replace(part, answer=replace(part.answer, headline=headline))
 
 
 # ---- charts ---------------------------------------------------------------------
 
 
-def at(found: list[View], values: Mapping[str, Value]) -> list[View]:
+def at(found: list[View], wanted: Mapping[str, Value]) -> list[View]:
     """Return the points that have these values."""
-    return [view for view in found if values.items() <= json.loads(view.point).items()]
+    return [view for view in found if wanted.items() <= json.loads(view.point).items()]
 
 
 def _described(chart: study.Chart) -> str:
@@ -139,8 +165,9 @@ def _lines(asked: _Asked) -> Chart | None:
     sweep = Sweep(key, "", _steps(asked.views, key))
     if len(sweep.steps) == 1:
         return _bars(asked)
-    values = asked.there.values
-    return sweeps.lines(asked.identity, sweep, asked.chart.job, metric, values, asked.looks)
+    return sweeps.lines(
+        asked.identity, sweep, asked.chart.job, metric, asked.there.values, asked.looks
+    )
 
 
 def _cdf(asked: _Asked) -> Chart | None:

@@ -54,9 +54,12 @@ def read(out: Path) -> dict[str, Measured]:
 
 
 def _pages(out: Path, found: dict[str, Measured]) -> list[Page]:
-    left_out = records.read_json(out / RECORD)["left_out"]
+    there = records.read_json(out / RECORD)
     looks = _looks(found)
-    return [pages.page(wanted, found, left_out, looks) for wanted in study.load().pages]
+    return [
+        pages.page(wanted, found, there["left_out"], looks, quick=there["quick"])
+        for wanted in study.load().pages
+    ]
 
 
 def _looks(found: dict[str, Measured]) -> dict[str, Style]:

@@ -106,7 +106,7 @@ def utilisation(
     for index, (name, line) in enumerate(used.items()):
         figure.add_traces(_band(line, percent, looks[name].colour, index))
     note = (
-        f"Share of what the device can do{_of_parts(view)}, in each {width * 1000:.0f} ms: mean "
+        f"Share of the device's capacity{_of_parts(view)}, in each {width * 1000:.0f} ms: mean "
         "over repeats; shaded: lowest to highest repeat."
     )
     if highest > 1.05:  # a smaller excess is hardly visible

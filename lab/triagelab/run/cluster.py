@@ -46,7 +46,7 @@ class _File:
 
     @property
     def path(self) -> Path:
-        """Return its path on a worker."""
+        """Return the file's path on a worker."""
         return cache.root() / _entry(self.digest) / self.name
 
 
@@ -127,7 +127,7 @@ async def _client(address: str) -> AsyncIterator[Client]:
         raise RequestError(f"--dask {address}: {error}; expected tcp://HOST:PORT") from error
     except OSError as error:
         raise LabError(
-            f"no Dask scheduler answers at {address}; docs/lab.md says how to start one"
+            f"no Dask scheduler answers at {address}; docs/measure.md says how to start one"
         ) from error
     async with client:
         yield client

@@ -119,7 +119,7 @@ def find(name: str) -> Disk:
     disk = Disk(folder.name)
     below = sorted(entry.name for entry in (folder / "slaves").glob("*"))
     if below or not disk.about("queue/scheduler"):
-        hint = f"what it is made of has: {', '.join(f'/dev/{slave}' for slave in below)}"
+        hint = f"its parts have one: {', '.join(f'/dev/{slave}' for slave in below)}"
         raise RequestError(f"{name} has no I/O scheduler; {hint if below else _whole_disks()}")
     if disk.size_bytes == "0":
         raise RequestError(f"{name} has no medium; {_whole_disks()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Executing a plan: runs side by side, each with a folder that records how it ended.
+"""Execution of a plan: runs side by side, each with a folder that records how it ended.
 
 A finished run is written down at once. Whatever ends the experiment, finished runs are
 kept, and resuming repeats none of them.

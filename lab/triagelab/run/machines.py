@@ -19,7 +19,7 @@ import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ _UNTESTED = "cryptomgr.notests"
 #: interrupt saves them, and the CPU may be unable to return to them: the guest ends in a
 #: double fault. With one CPU this was not seen, and other instructions would move figures.
 _NO_CMPXCHG16B = ",-cx16"
+#: QEMU's accelerator in which the virtual CPUs run side by side.
+_CPUS_IN_THREADS = "tcg,thread=multi"
 _LOCKSTEP = Path(__file__).parent / "lockstep.c"
 #: The archive of a job, in the run's folder.
 _JOB = "job.cpio"
@@ -85,13 +87,24 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Whether CPUs run at the same time, and so wait for each other."""
-        return self.name == "vm" and self.cpus > 1
+        """Return whether CPUs run at the same time, and so wait for each other."""
+        return self.in_real_time and self.cpus > 1
 
     @property
     def in_real_time(self) -> bool:
-        """Whether the figures depend on the computer's own speed."""
+        """Return whether the figures depend on the computer's own speed."""
         return "-icount" not in self.qemu
+
+    def booting_once(self) -> "Qemu":
+        """Return this machine with one boot for all its jobs; under KVM as it is."""
+        if self.boots_once or "kvm" in self.qemu:
+            return self
+        return replace(
+            self,
+            qemu=(*self.qemu, *saved.OPTIONS),
+            arguments=(*self.arguments, "hold=1"),
+            boots_once=True,
+        )
 
     @cached_property
     def determines(self) -> Mapping[str, Any]:
@@ -131,7 +144,7 @@ class Qemu:
         except BootError:
             # In real time without KVM a kernel may die while it patches its own code, which
             # QEMU's other CPUs are running: "Oops: int3" was seen, in one boot of hundreds.
-            if self.name != "vm":
+            if _CPUS_IN_THREADS not in self.qemu:
                 raise
             return await self._boot(job, folder)
 
@@ -198,20 +211,20 @@ def cores() -> int:
 
 
 def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool = False) -> Qemu:
-    """The machine called `name`; `vm` finds out whether KVM really works.
+    """Make the machine called `name`; `vm` finds out whether KVM really works.
 
-    `sim` boots once for all jobs. Without KVM `vm` does so if `boots_once`: for verdicts, not for
-    figures in real time, whose intervals are to include what differs from boot to boot.
+    `sim` boots once for all jobs. With `boots_once` another one does too, if it can: for verdicts,
+    not for figures in real time, whose intervals are to include what differs from boot to boot.
     """
-    base = guest.base(kernel)
-    if name == "sim":
-        return _sim(base, cpus or 1)
-    if name == "vm":
-        return _vm(base, cpus or 2, boots_once)
-    raise unknown("machine", name, ["sim", "vm"])
+    guests = {of: kind.make for of, kind in KINDS.items() if kind.make}
+    if name not in guests:
+        raise unknown("machine", name, guests)
+    machine = guests[name](guest.base(kernel), cpus)
+    return machine.booting_once() if boots_once else machine
 
 
-def _sim(base: guest.Base, cpus: int) -> Qemu:
+def _sim(base: guest.Base, wanted: int | None) -> Qemu:
+    cpus = wanted or 1
     # Each of these is needed: without one of them figures move by 5 to 20 %.
     qemu = (
         # lockstep.c knows QEMU's threads by their names.
@@ -254,30 +267,18 @@ def lockstep() -> dict[str, Path]:
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
-def _vm(base: guest.Base, cpus: int, boots_once: bool = False) -> Qemu:
+def _vm(base: guest.Base, wanted: int | None) -> Qemu:
+    cpus = wanted or 2
     works, reason = _kvm(base)
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
     else:
-        qemu = ("-accel", "tcg,thread=multi", "-cpu", f"max{_NO_CMPXCHG16B}")
+        qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{_NO_CMPXCHG16B}")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
     # On a busy computer ticks come late, and a kernel that counts them refuses to boot.
-    arguments = ["mitigations=off", _UNTESTED, "no_timer_check"]
-    if boots_once and not works:
-        qemu = (*qemu, *saved.OPTIONS)
-        arguments.append("hold=1")
-    return Qemu(
-        "vm",
-        base,
-        cpus,
-        qemu,
-        tuple(arguments),
-        {},
-        1,
-        description,
-        boots_once=boots_once and not works,
-    )
+    arguments = ("mitigations=off", _UNTESTED, "no_timer_check")
+    return Qemu("vm", base, cpus, qemu, arguments, {}, 1, description)
 
 
 def _smp(cpus: int) -> str:
@@ -445,3 +446,36 @@ def _died(console: Path, complaint: str) -> GuestError:
         f"{what}{': ' + complaint if complaint else ''}\n"
         f"Its last lines were:\n{lines}\nThe console's log is {console}"
     )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The properties of a machine that decide how the lab plans, runs and reads its runs.
+
+    in_virtual_time  the computer's speed is in no figure, so runs may go side by side, on other
+                     computers too, and a nanosecond is an instruction
+    make             makes the guest with so many CPUs; None: it is this computer, on its own disk
+    """
+
+    in_virtual_time: bool
+    make: Callable[[guest.Base, int | None], Qemu] | None
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether the machine is this computer, with its kernel, CPUs, disk and data."""
+        return self.make is None
+
+
+#: The machines, by the names that --machine takes.
+KINDS = {
+    "host": Kind(in_virtual_time=False, make=None),
+    "sim": Kind(in_virtual_time=True, make=_sim),
+    "vm": Kind(in_virtual_time=False, make=_vm),
+}
+
+
+def kind(name: str) -> Kind:
+    """Return the properties of the machine called `name`."""
+    if name not in KINDS:
+        raise unknown("machine", name, KINDS)
+    return KINDS[name]

@@ -144,7 +144,7 @@ def _remove(modules: list[str]) -> Iterator[str]:
     for name in reversed(modules):
         if (_MODULES / name).exists():
             command = [tools.path(tools.RMMOD), name]
-            # It runs in a session of its own: otherwise Ctrl-C on the terminal would end it.
+            # Ctrl-C on the terminal must not end rmmod, so rmmod has a session of its own.
             done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
             if done.returncode:
                 yield f"the module {name} stays loaded: {done.stderr.strip()}"

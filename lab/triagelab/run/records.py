@@ -73,7 +73,7 @@ def unusable(path: Path, reason: object) -> LabError:
         advice = "Delete that file alone and repeat the command that made it with --resume"
     else:
         advice = "Delete the run's folder and use --resume to run it again"
-    return LabError(f"{path}: {reason}. {advice}; what else is finished is kept.")
+    return LabError(f"{path}: {reason}. {advice}; all other finished runs are kept.")
 
 
 def is_done(folder: Path) -> bool:

@@ -14,7 +14,7 @@ from triagelab.base import cache, files, tools
 from triagelab.base.errors import LabError, RequestError
 from triagelab.base.version import version
 from triagelab.plan import plan
-from triagelab.run import execute, records
+from triagelab.run import execute, machines, records
 
 _LEAST_FREE_BYTES = 512 << 20
 _NOT_ASKED_FOR = {"runs", "taken_over"}  # parts of the environment that no option sets
@@ -123,7 +123,7 @@ def _described(on: list[devices.Device]) -> dict[str, Any]:
 
 def _not_interleaved(machine: str, taken_over: int) -> list[str]:
     """Return a note for the reader: in real time, runs of an earlier plan saw another load."""
-    if not taken_over or machine == "sim":
+    if not taken_over or machines.kind(machine).in_virtual_time:
         return []
     return [
         f"{taken_over} of the runs were measured before the others, by the quick study, "

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Write the figures of the documents from the result files in docs/figures.
+
+    figures.py check            fail if a document and its result files differ
+    figures.py write            put the result files' figures into the documents
+    figures.py measure NAME [./triage run …]
+                                run the command (default: the one that NAME.json has), keep its
+                                figures in NAME.json, and write the documents
+
+A block of a document begins with a line `<!-- figures: NAME -->` and ends with
+`<!-- end of figures -->`.  Its text is docs/figures/NAME.jinja, or the table in NAME.json where
+there is no template, and a line that names each command and when it ran.  A result file may name
+a `picture`, the top of the report as a browser shows it; `measure` takes it with the figures.
+"""
+
+import argparse
+import datetime
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from triagelab.judge import figures
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_BLOCK = re.compile(
+    r"^<!-- figures: (?P<name>\S+) -->\n(?P<text>.*?)^<!-- end of figures -->$", re.M | re.S
+)
+_MARK = re.compile(r"^<!-- (?:figures: .*|end of figures) -->$", re.M)
+#: A figure with its interval, as `234 µs [229, 239]`.
+_INTERVAL = re.compile(r"\d[^|\[\]]*\[\d[^|\[\]]*, [^|\[\]]*\d\]")
+
+Row = dict[str, Any]
+#: The keys of a row that tell it from others.
+_IDENTITY = ("scheduler", "point", "job", "metric")
+_A_TENTH = 0.1
+
+
+class FigureError(Exception):
+    """A result file or a document that breaks the rules above."""
+
+
+@dataclass
+class Result:
+    """The content of one result file.
+
+    commands  what measured it, as a reader types it
+    when      a sentence: when and where the command ran, or that it did not run again
+    rows      rows of summary.json
+    table     rows of cells, the headings first, where a table was copied from a document
+    pictures  files, and the hash of the picture that was taken with the figures
+    """
+
+    commands: list[str]
+    when: str
+    rows: list[Row] = field(default_factory=list)
+    table: list[list[str]] = field(default_factory=list)
+    pictures: dict[str, str] = field(default_factory=dict)
+
+    def _row(self, scheduler: str, job: str | None, metric: str, at: dict[str, Any]) -> Row:
+        wanted = {"scheduler": scheduler, "job": job, "metric": metric}
+        found = [
+            row
+            for row in self.rows
+            if wanted.items() <= row.items()
+            and at.items() <= row["point"].items()
+            and bool(row["point"].get("alone")) == bool(at.get("alone"))
+        ]
+        if len(found) != 1:
+            raise FigureError(f"{self.commands[0]}: {len(found)} rows for {wanted | at}, not one")
+        return found[0]
+
+    def mean(self, scheduler: str, job: str | None, metric: str, **at: Any) -> str:
+        """Return a mean with its unit."""
+        row = self._row(scheduler, job, metric, at)
+        return figures.quantity(row["mean"], row["unit"])
+
+    def show(self, scheduler: str, job: str | None, metric: str, **at: Any) -> str:
+        """Return a mean with its unit and its 95 % interval."""
+        row = self._row(scheduler, job, metric, at)
+        return figures.quantity(row["mean"], row["unit"], row["ci95"])
+
+    def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
+        """Return a mean as a multiple of another scheduler's; `alone`: of the job alone."""
+        of = {**at, "alone": True} if to == "alone" else at
+        by = "none" if to == "alone" else to
+        below = self._row(by, job, metric, of)["mean"]
+        mean = self._row(scheduler, job, metric, at)["mean"]
+        return float(mean / below)
+
+    def out_of_date(self, rows: Iterable[Row]) -> Iterator[str]:
+        """Yield the figures that a later run of the same command contradicts.
+
+        Their intervals do not meet, and their means are more than a tenth apart.
+        """
+        for row in rows:
+            of = tuple(row[key] for key in _IDENTITY)
+            here = next((own for own in self.rows if tuple(own[k] for k in _IDENTITY) == of), None)
+            if here is None:
+                continue  # no template asks for it
+            low, high = here["ci95"] or [here["mean"]] * 2
+            least, most = row["ci95"] or [row["mean"]] * 2
+            apart = high < least or most < low
+            if apart and abs(here["mean"] / row["mean"] - 1) > _A_TENTH:
+                yield (
+                    f"{row['job']}'s {row['metric']} under {row['scheduler']} is "
+                    f"{figures.quantity(row['mean'], row['unit'], row['ci95'])}, not "
+                    f"{figures.quantity(here['mean'], here['unit'], here['ci95'])}"
+                )
+
+    def times(self, *arguments: Any, **at: Any) -> str:
+        """Return a ratio as a multiple: 3.16 ×."""
+        return f"{figures.digits(self.ratio(*arguments, **at))}{figures.SPACE}×"
+
+    def share(self, *arguments: Any, **at: Any) -> str:
+        """Return a ratio in percent: 97.5 %."""
+        return f"{figures.digits(100 * self.ratio(*arguments, **at))}{figures.SPACE}%"
+
+
+class Figures:
+    """The result files and the documents of one repository."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self.folder = root / "docs/figures"
+
+    def documents(self) -> list[Path]:
+        """Return the documents that may have figures."""
+        folders = ("", "docs", "drives", "kernel", "packaging", "tests")
+        found = {path for name in folders for path in (self._root / name).glob("*.md")}
+        return sorted(found | set((self._root / "kernel").glob("*/*.md")))
+
+    def result(self, name: str) -> Result:
+        """Read a result file."""
+        path = self.folder / f"{name}.json"
+        try:
+            given = json.loads(path.read_text())
+            if "measured" in given:
+                when = given["measured"]
+                text = f"{when['date']}, commit {when['commit']}"
+                if "kernel" in when:  # the command boots one
+                    text += f", kernel {when['kernel']}"
+            else:
+                when = given["transcribed"]
+                text = (
+                    f"transcribed from {when['document']} of commit {when['commit']}; "
+                    "not measured again"
+                )
+            commands = given["command"]
+            return Result(
+                [commands] if isinstance(commands, str) else commands,
+                text,
+                given.get("rows", []),
+                given.get("table", []),
+                given.get("pictures", {}),
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise FigureError(f"{path}: {error!r}") from error
+
+    def text(self, name: str) -> tuple[str, list[str]]:
+        """Return a block's text and the names of the result files that it is made from."""
+        template = self.folder / f"{name}.jinja"
+        used: dict[str, Result] = {}
+
+        def result(of: str) -> Result:
+            return used.setdefault(of, self.result(of))
+
+        if template.exists():
+            made = jinja2.Environment(
+                undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+            ).from_string(template.read_text())
+            text = made.render(result=result).strip("\n")
+        else:
+            text = "\n".join(_table(result(name).table))
+        if not text or not used:
+            raise FigureError(f"{name}: a block without a table or a result file")
+        by = "; ".join(
+            f"{', '.join(f'`{command}`' for command in of.commands)} ({of.when})"
+            for of in used.values()
+        )
+        return f"{text}\n\n<small>Measured by {by}.</small>\n", list(used)
+
+    def written(self, document: Path) -> tuple[str, set[str]]:
+        """Return a document with the figures of today's result files, and these files' names."""
+        used: set[str] = set()
+
+        def block(found: re.Match[str]) -> str:
+            text, names = self.text(found["name"])
+            used.update(names)
+            return f"<!-- figures: {found['name']} -->\n{text}<!-- end of figures -->"
+
+        given = document.read_text()
+        text, count = _BLOCK.subn(block, given)
+        if len(_MARK.findall(given)) != 2 * count:
+            raise FigureError(f"{document.name}: a block of figures without its begin or its end")
+        return text, used
+
+    def write(self) -> list[Path]:
+        """Write all documents; return those that changed."""
+        changed = []
+        for document in self.documents():
+            text, _ = self.written(document)
+            if text != document.read_text():
+                document.write_text(text)
+                changed.append(document)
+        return changed
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong: figures that differ, and figures without a result file."""
+        shown: set[str] = set()
+        for document in self.documents():
+            name = document.relative_to(self._root)
+            text, used = self.written(document)
+            shown |= used
+            if text != document.read_text():
+                yield f"{name} differs from docs/figures: run `make figures`"
+            for line in _BLOCK.sub("", document.read_text()).splitlines():
+                if line.startswith("|") and _INTERVAL.search(line):
+                    yield f"{name}: a table has intervals and no result file: {line[:60]} …"
+        for path in sorted(self.folder.glob("*.json")):
+            if path.stem not in shown:
+                yield f"no document shows {path.relative_to(self._root)}"
+            for picture, taken in self.result(path.stem).pictures.items():
+                if _sha256(self._root / picture) != taken:
+                    yield f"{picture} is not the one that was taken with {path.name}"
+
+    def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
+        """Write a result file from a run directory."""
+        summary = json.loads((out / "summary.json").read_text())
+        wanted = self._metrics(name)
+        rows = [
+            {key: row[key] for key in ("scheduler", "point", "job", "metric", "unit", "mean")}
+            | {key: row[key] for key in ("ci95", "n")}
+            for row in summary["rows"]
+            if row["metric"] in wanted
+        ]
+        when = {
+            "date": _today(),
+            "commit": commit,
+            "kernel": summary["kernel"],
+        }
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        path = self.folder / f"{name}.json"
+        pictures = self.result(name).pictures if path.exists() else {}
+        for picture in pictures:
+            _photograph(out / "report.html", self._root / picture)
+            pictures[picture] = _sha256(self._root / picture)
+        given = {"command": shlex.join(command), "measured": when, "pictures": pictures}
+        head = json.dumps({"SPDX-License-Identifier": "GPL-2.0-only"} | given, indent=1)
+        path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
+
+    def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
+        """Put the rows of a table that a command printed under the headings of a result file."""
+        path = self.folder / f"{name}.json"
+        given = json.loads(path.read_text())
+        given.pop("transcribed", None)
+        given["measured"] = {"date": _today(), "commit": commit}
+        table = ",\n".join(
+            json.dumps(row, ensure_ascii=False) for row in [given.pop("table")[0], *rows]
+        )
+        head = json.dumps(given, indent=1, ensure_ascii=False).removesuffix("}").rstrip()
+        path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
+
+    def _metrics(self, name: str) -> set[str]:
+        """Return the metrics that templates name which use this result file."""
+        texts = [path.read_text() for path in self.folder.glob("*.jinja")]
+        return {
+            word
+            for text in texts
+            if f'result("{name}")' in text
+            for word in re.findall(r'"(\w+)"', text)
+        }
+
+    def _git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words], cwd=self._root, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    def measure(self, name: str, command: Sequence[str]) -> None:
+        """Run a command and keep its figures."""
+        words = list(command) or shlex.split("; ".join(self.result(name).commands))
+        if words[0] != "make" and words[:2] != ["./triage", "run"]:
+            raise FigureError(f"{shlex.join(words)}: only ./triage run and make can be measured")
+        if changed := self._git("status", "--porcelain", "kernel", "lab", "experiments", "drives"):
+            raise FigureError(f"commit first, as a result file names its commit:\n{changed}")
+        commit = self._git("rev-parse", "--short", "HEAD").strip()
+        if words[0] == "make":
+            self.keep_rows(name, printed(words, self._root), commit)
+            return
+        out = self._root / "build/figures" / name
+        subprocess.run([*words, "--out", str(out)], cwd=self._root, check=True)
+        self.keep(name, out, words, commit)
+
+
+def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
+    """Run a command that prints rows of a Markdown table; return their cells."""
+    done = subprocess.run(
+        [words[0], "--no-print-directory", *words[1:]],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    if not lines:
+        raise FigureError(f"{shlex.join(words)} printed no row of a table")
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def _photograph(page: Path, picture: Path) -> None:
+    """Take a picture of the top of a page."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        raise FigureError(f"{picture.name} is taken by a browser: install chromium")
+    # Charts are drawn by the page itself, which takes it a moment.
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    words += ["--window-size=1000,990", "--virtual-time-budget=5000"]
+    words += [f"--screenshot={picture.resolve()}", page.resolve().as_uri()]
+    subprocess.run([browser, *words], check=True, capture_output=True)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _table(cells: list[list[str]]) -> Iterator[str]:
+    for number, row in enumerate(cells):
+        yield f"| {' | '.join(row)} |".replace("|  |", "| |")
+        if number == 0:
+            yield "|" + "---|" * len(row)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out what the command line asks for."""
+    parser = argparse.ArgumentParser(description="the figures of the documents")
+    parser.add_argument("action", choices=("check", "write", "measure"))
+    parser.add_argument("name", nargs="?", help="of a result file, for measure")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="./triage run …")
+    given = parser.parse_args(arguments)
+    all_figures = Figures()
+    try:
+        if given.action == "measure":
+            if not given.name:
+                parser.error("measure needs the NAME of a result file")
+            all_figures.measure(given.name, given.command)
+        if given.action != "check":
+            for path in all_figures.write():
+                print(f"{path.relative_to(ROOT)} is written anew")
+        if problems := list(all_figures.problems()):
+            print("\n".join(problems), file=sys.stderr)
+            return 1
+    except (FigureError, jinja2.TemplateError) as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

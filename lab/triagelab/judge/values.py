@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The answer to a question about one name's values: which are worth choosing, and their price."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triagelab.judge import choices
+from triagelab.judge.figures import SPACE, digits, listed, name_of, quantity
+from triagelab.judge.findings import Answer, few_repeats
+from triagelab.judge.lookup import View
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value with the protected job's tail latency, and the share that the background keeps."""
+
+    value: str
+    level: float
+    kept: float
+    text: str
+
+
+def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
+    """Name the values of `name` under a scheduler that no other value beats, best protection first.
+
+    One value beats another if it is better by a tenth in protection or cost, and not worse by a
+    tenth in the other. Return None if fewer than two values were measured, or none has a figure.
+    """
+    found = [_value(view, scheduler, name) for view in views if scheduler in view.schedulers]
+    if len(found) < 2 or all(math.isinf(one.level) for one in found):
+        return None
+    best = [one for one in found if not any(_beats(other, one) for other in found)]
+    best.sort(key=lambda one: one.level)
+    alike = {one.text: [other.value for other in best if other.text == one.text] for one in best}
+    told = [f"{listed(names)} ({text})" for text, names in alike.items()]
+    headline = (
+        f"Worth choosing of {len(found)} values of {name} under {scheduler}: {'; '.join(told)}."
+    )
+    details = [
+        f"{one.value}: {one.text}; not worth choosing beside {winner.value}."
+        for one in found
+        for winner in [next((other for other in found if _beats(other, one)), None)]
+        if winner is not None
+    ]
+    return Answer(headline, [*details, *few_repeats(min(views, key=lambda view: view.repeats))])
+
+
+def _value(view: View, scheduler: str, name: str) -> _Value:
+    job = view.protected
+    level = choices.level([view], scheduler)
+    shares = [
+        (background, share)
+        for background in view.background
+        if (share := view.kept(scheduler, background)) is not None
+    ]
+    row = view.row(scheduler, job, view.tail(job))
+    if math.isinf(level) or row is None:
+        told = view.starved(scheduler, job) or "no figure"
+    else:
+        told = f"{job}'s {name_of(view.tail(job))} is {quantity(row['mean'], row['unit'])}"
+        if view.alone(view.tail(job)):
+            told += f", {digits(level)}{SPACE}× what it is alone"
+    price = [f"{background} keeps {digits(100 * kept)}{SPACE}%" for background, kept in shares]
+    value = str(json.loads(view.point)[name])
+    return _Value(value, level, choices.share_kept(view, scheduler), ", ".join([told, *price]))
+
+
+def _beats(a: _Value, b: _Value) -> bool:
+    return (_less(a.level, b.level) or _less(b.kept, a.kept)) and not (
+        _less(b.level, a.level) or _less(a.kept, b.kept)
+    )
+
+
+def _less(a: float, b: float) -> bool:
+    """Return whether a is below b by more than a tenth."""
+    return a * choices.ALIKE < b

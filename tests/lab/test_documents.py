@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guards: the documents' figures are those of their result files; every link leads somewhere."""
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, cast
+
+import figures
+import jinja2
+import pytest
+from triagelab import cli
+from triagelab.ask import devices, drives, experiments, fiofile
+from triagelab.base import metrics, sources
+from triagelab.base.errors import LabError
+from triagelab.commands import request
+from triagelab.provision import guest, kernels
+from triagelab.run import machines
+
+DEMO: dict[str, Any] = {
+    "command": "./triage run demo",
+    "measured": {"date": "2026-11-25", "commit": "abc", "kernel": "6.12"},
+    "rows": [
+        {"scheduler": "none", "point": point, "job": "db", "metric": "p99_us", "unit": "µs",
+         "mean": mean, "ci95": [mean - 1, mean + 1], "n": 5}
+        for point, mean in (({}, 300.0), ({"alone": True}, 100.0))
+    ],
+}  # fmt: skip
+COPIED = {
+    "command": ["make a", "make b"],
+    "transcribed": {"document": "old.md", "commit": "abc"},
+    "table": [["", "P99"], ["none", "3 ms [2, 4]"]],
+}
+TEMPLATE = """\
+{% set demo = result("demo") %}
+It is {{ demo.show("none", "db", "p99_us") }}, {{ demo.times("none", "alone", "db", "p99_us") }}.
+"""
+README = """\
+<!-- figures: headline -->
+<!-- end of figures -->
+<!-- figures: copied -->
+<!-- end of figures -->
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> figures.Figures:
+    """Return a repository with a template, a measured and a copied result file, all shown."""
+    folder = tmp_path / "docs/figures"
+    folder.mkdir(parents=True)
+    (folder / "demo.json").write_text(json.dumps(DEMO))
+    (folder / "copied.json").write_text(json.dumps(COPIED))
+    (folder / "headline.jinja").write_text(TEMPLATE)
+    (tmp_path / "README.md").write_text(README)
+    there = figures.Figures(tmp_path)
+    there.write()
+    return there
+
+
+def changed(there: figures.Figures, name: str, was: str, becomes: str) -> list[str]:
+    """Change a file of the repository and return the problems."""
+    path = there.folder.parents[1] / name
+    assert was in path.read_text()
+    path.write_text(path.read_text().replace(was, becomes))
+    return list(there.problems())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["triage-knee-frontier", "triage-knee-controller"])
+def test_the_figures_of_the_knee_are_those_of_todays_code(name: str) -> None:
+    """They take seconds. After a change of the controller: lab/figures.py measure NAME."""
+    result = figures.Figures().result(name)
+    (command,) = result.commands
+    assert figures.printed(command.split(), sources.ROOT) == result.table[1:]
+
+
+def test_every_figure_of_the_documents_is_the_one_of_its_result_file() -> None:
+    assert list(figures.Figures().problems()) == []
+
+
+def test_a_block_has_the_figures_and_names_the_command_and_when_it_ran(
+    made: figures.Figures,
+) -> None:
+    assert list(made.problems()) == []
+    text = (made.folder.parents[1] / "README.md").read_text().replace("\u00a0", " ")
+    assert "It is 300 µs [299, 301], 3.00 ×.\n" in text
+    assert "`./triage run demo` (2026-11-25, commit abc, kernel 6.12)" in text
+    assert "| | P99 |\n|---|---|\n| none | 3 ms [2, 4] |\n" in text
+    assert "`make a`, `make b` (transcribed from old.md of commit abc; not measured again)" in text
+
+
+def test_writing_again_changes_nothing(made: figures.Figures) -> None:
+    assert made.write() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "becomes", "problem"),
+    [
+        ("README.md", "300", "200", "README.md differs from docs/figures"),
+        ("README.md", "3 ms", "2 ms", "README.md differs from docs/figures"),
+        ("README.md", "make a", "make c", "README.md differs from docs/figures"),
+        ("docs/figures/demo.json", "300.0", "299.0", "README.md differs from docs/figures"),
+        ("docs/figures/copied.json", "3 ms", "4 ms", "README.md differs from docs/figures"),
+        ("README.md", "<!-- figures: headline", "| a | 5 [4, 6] |\n<!-- figures: headline",
+         "README.md: a table has intervals and no result file"),
+    ],
+)  # fmt: skip
+def test_a_figure_that_went_stale_is_told(
+    made: figures.Figures, name: str, was: str, becomes: str, problem: str
+) -> None:
+    assert any(problem in told for told in changed(made, name, was, becomes))
+
+
+def test_a_result_file_that_no_document_shows_is_told(made: figures.Figures) -> None:
+    (made.folder / "old.json").write_text(json.dumps(COPIED))
+    assert list(made.problems()) == ["no document shows docs/figures/old.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "becomes"),
+    [
+        ("README.md", "<!-- end of figures -->\n<!-- figures: copied", "<!-- figures: copied"),
+        ("README.md", "figures: copied", "figures: none-such"),
+        ("docs/figures/headline.jinja", '"none", "db"', '"bfq", "db"'),
+        ("docs/figures/headline.jinja", '{% set demo = result("demo") %}', ""),
+        ("docs/figures/copied.json", '"transcribed"', '"guessed"'),
+        ("docs/figures/copied.json", '"command"', '"by"'),
+    ],
+)
+def test_what_cannot_be_a_figure_is_an_error(
+    made: figures.Figures, name: str, was: str, becomes: str
+) -> None:
+    with pytest.raises((figures.FigureError, jinja2.TemplateError)):
+        changed(made, name, was, becomes)
+
+
+@pytest.mark.parametrize(
+    ("mean", "ci95", "told"),
+    [
+        (300.0, [299.0, 301.0], []),
+        (325.0, [324.0, 326.0], []),
+        (340.0, [300.5, 380.0], []),
+        (340.0, [339.0, 341.0], ["db's p99_us under none is 340 µs [339, 341], not 300 µs"]),
+        (200.0, None, ["db's p99_us under none is 200 µs, not 300 µs"]),
+    ],
+)
+def test_a_later_run_that_contradicts_a_figure_is_told(
+    made: figures.Figures, mean: float, ci95: object, told: list[str]
+) -> None:
+    again = [{**DEMO["rows"][0], "mean": mean, "ci95": ci95}, {**DEMO["rows"][0], "job": "other"}]
+    found = list(made.result("demo").out_of_date(again))
+    assert [line.replace("\u00a0", " ").split(" [299, 301]")[0] for line in found] == told
+
+
+def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> None:
+    """Keep the metrics that a template names; the rest of summary.json is left out."""
+    root = made.folder.parents[1]
+    rows = [{**row, "requests": 5, "starved": 0} for row in DEMO["rows"]]
+    rows.append({**rows[0], "metric": "iops"})
+    rows[0]["mean"] = 250.0
+    (tmp_path / "summary.json").write_text(json.dumps({"kernel": "6.12.9", "rows": rows}))
+    made.keep("demo", tmp_path, ["./triage", "run", "demo", "--vary", "a b=1"], "abc1")
+    kept = json.loads((made.folder / "demo.json").read_text())
+    assert kept["command"] == "./triage run demo --vary 'a b=1'"
+    assert kept["measured"].items() >= {"kernel": "6.12.9", "commit": "abc1"}.items()
+    assert [row["metric"] for row in kept["rows"]] == ["p99_us", "p99_us"]
+    made.write()
+    assert "It is 250" in (root / "README.md").read_text()
+
+
+def example(kind: str, of: str) -> str:
+    """Return the code block of a section of docs/extend.md."""
+    text = (sources.ROOT / "docs/extend.md").read_text()
+    section = text.split(f"\n## {of}\n")[1]
+    found = re.search(rf"^```{kind}\n(.*?)^```", section, re.M | re.S)
+    assert found is not None
+    assert len(found[1].splitlines()) <= 13
+    return found[1]
+
+
+def test_the_metric_of_the_example_is_computed() -> None:
+    (made,) = eval(example("python", "A metric"), vars(metrics).copy())
+    bins = Counter({1000: 89, 2000: 2, 3000: 9})
+    assert made.measure(metrics.Done(requests=100, seconds=1, bins=bins)) == pytest.approx(2, 0.02)
+
+
+def test_the_drive_of_the_example_is_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text(example("toml", "A device"))
+    monkeypatch.setattr(drives, "FOLDER", tmp_path)
+    assert devices.find("mine", {}).settings["read_ns"] == "68000"
+
+
+def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "KINDS", machines.KINDS.copy())
+    exec(example("python", "A machine"), vars(machines).copy())
+    monkeypatch.setattr(guest, "base", lambda kernel: None)
+    made = machines.make("slow", cast(kernels.Kernel, None), 3)
+    assert (made.name, made.cpus, made.in_real_time) == ("slow", 3, True)
+
+
+# ---- commands ---------------------------------------------------------------------
+
+#: Words that stand for a reader's own.
+PLACEHOLDERS = {"NAME", "MY.fio", "none,prio-basic,mine"}
+
+
+def commands(text: str) -> set[str]:
+    """Return the calls of ./triage in a document, in its sentences and its blocks."""
+    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
+    return {
+        *re.findall(r"`(\./triage [^`\n]+)`", text),
+        *re.findall(r"^(?:sudo )?(\./triage .*)$", blocks, re.M),
+    }
+
+
+def refused(command: str) -> str:
+    """Return why the lab would refuse a command, empty if it would not."""
+    words = shlex.split(command, comments=True)[1:]
+    if len(words) == 1 or words[-1] == "--help":
+        return ""  # it names the command
+    try:
+        given = cli._parser().parse_args(words)
+        if words[0] == "run" and not PLACEHOLDERS & set(words):
+            vary = request.values_to_vary(given.vary)
+            chosen = experiments.find(given.experiment, vary, quick=given.quick)
+            request.schedulers_of(given.schedulers, (), {})
+            for device in filter(None, [given.device, chosen.device]):
+                assert "/" in device or devices.describe(device)
+    except (SystemExit, LabError) as error:
+        return f"{command}: {error}"
+    return ""
+
+
+def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those under the figures too: a figure whose command has gone cannot be measured again."""
+    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)  # test_experiments.py asks fio
+    told = [
+        f"{document.name}: {why}"
+        for document in figures.Figures().documents()
+        for command in sorted(commands(document.read_text()))
+        if (why := refused(command))
+    ]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`./triage run none-such`",
+        "`./triage run bursts --vary pause=1`",
+        "`./triage run bursts --schedulers cfq`",
+        "```\n./triage run bursts --device none-such\n```\n",
+        "```\nsudo ./triage run bursts --repeat-often\n```\n",
+        "```sh\n./triage verify\n./triage verify triage --checks 01 # a sentence\n```\n",
+    ],
+)
+def test_a_command_that_the_lab_refuses_is_found(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)
+    assert any(map(refused, commands(text)))
+
+
+# ---- the site ---------------------------------------------------------------------
+
+
+def built(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site of a folder as `make docs` does."""
+    words = ["make", "-s", "-f", f"{sources.ROOT}/Makefile", "docs", f"CURDIR={sources.ROOT}"]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
+    done = built(sources.ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (sources.ROOT / "build/site/docs/index.html").read_text()
+    for kind in ("Tutorial", "How-to", "Reference", "Explanation"):
+        assert f">{kind}<" in page
+
+
+@pytest.mark.slow
+def test_what_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    shutil.copytree(sources.ROOT / "docs/site", tmp_path / "docs/site")
+    shutil.copytree(sources.ROOT / "lab", tmp_path / "lab", ignore=lambda *_: ["triagelab"])
+    (tmp_path / "docs/index.md").write_text(
+        "# A\n[page](none-such.md) [file](../none.py) [other](b.md#c)\n```{toctree}\nb\n```\n"
+    )
+    (tmp_path / "docs/b.md").write_text("# B\n[here](#none) [there](index.md#a)\n")
+    (tmp_path / "docs/lost.md").write_text("# Lost\n")
+    done = built(tmp_path)
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if "WARNING" in line]
+    for wrong in ("none-such.md", "none.py", "'c'", "'none'", "lost.md"):
+        assert [line for line in told if wrong in line], done.stderr
+    assert len(told) == 5
+
+
+def test_a_picture_that_was_not_taken_with_the_figures_is_told(made: figures.Figures) -> None:
+    root = made.folder.parents[1]
+    (root / "a.png").write_bytes(b"a picture")
+    taken = hashlib.sha256(b"a picture").hexdigest()
+    pictures = {"pictures": {"a.png": taken}}
+    (made.folder / "demo.json").write_text(json.dumps(DEMO | pictures))
+    assert list(made.problems()) == []
+    (root / "a.png").write_bytes(b"another")
+    assert list(made.problems()) == ["a.png is not the one that was taken with demo.json"]
+
+
+def test_rows_that_a_command_prints_become_a_result_file(made: figures.Figures) -> None:
+    root = made.folder.parents[1]
+    (root / "Makefile").write_text("a:\n\t@echo 'a | b'\n\t@echo '| bfq | 1 ms [1, 2] |'\n")
+    made.keep_rows("copied", figures.printed(["make", "a"], root), "abc1")
+    made.write()
+    text = (root / "README.md").read_text()
+    assert "| | P99 |\n|---|---|\n| bfq | 1 ms [1, 2] |\n" in text
+    assert "commit abc1)" in text and "not measured again" not in text
+
+
+def test_a_command_that_prints_no_table_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("a:\n\t@echo 'a | b'\n")
+    with pytest.raises(figures.FigureError):
+        figures.printed(["make", "a"], tmp_path)
+
+
+def test_the_readme_is_short_and_has_one_picture() -> None:
+    text = (sources.ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 100
+    assert len(re.findall(r"!\[", text)) == 1

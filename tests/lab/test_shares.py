@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The schedulers under which one job has its due of another's bandwidth."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from triagelab.judge import shares
+from triagelab.judge.findings import Answer
+
+from tests.lab import measured
+from tests.lab.rundirs import Bench, Load, Record
+
+DUE = "heavy has its due, 2.00 × the bandwidth of light, "
+
+
+def answer(folder: Path, at: dict[str, tuple[float, ...]]) -> Answer | None:
+    """Answer for the ratios of the jobs' bandwidths under each scheduler, point by point."""
+
+    def load(point: Record, scheduler: str, job: str, given: Load) -> Load:
+        return replace(
+            given, iops=given.iops * (at[scheduler][point["n"]] if job == "heavy" else 1)
+        )
+
+    jobs = {"heavy": Load(1000, 900), "light": Load(1000, 900)}
+    points = tuple({"n": n} for n in range(len(next(iter(at.values())))))
+    bench = Bench(
+        loads=dict.fromkeys(at, jobs), at=load, points=points, protected=None, background=(),
+        noise=0, repeats=2,
+    )  # fmt: skip
+    return shares.answer(measured.case(folder, bench).views, "heavy", "light", 2)
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ({"none": (1,), "bfq": (1.95,)}, "under bfq (1.95 ×); not under none (1.00 ×)."),
+        ({"none": (2.15,), "bfq": (2.25,)}, "under none (2.15 ×); not under bfq (2.25 ×)."),
+        ({"none": (1,), "bfq": (4.5,)}, "nowhere; not under none (1.00 ×) and bfq (4.50 ×)."),
+        ({"none": (2, 1.5), "bfq": (1.9, 2)}, "under bfq (1.90 ×); not under none (1.50 ×)."),
+        ({"none": (2,)}, "under none (2.00 ×)."),
+    ],
+)
+def test_the_schedulers_that_keep_the_shares_are_named(
+    tmp_path: Path, at: dict[str, tuple[float, ...]], told: str
+) -> None:
+    found = answer(tmp_path, at)
+    assert found is not None
+    assert measured.plain(found.headline) == DUE + told
+    assert "fewer than 5 repeats" in found.details[0]
+
+
+def test_without_bandwidth_there_is_no_answer(tmp_path: Path) -> None:
+    assert answer(tmp_path, {"none": (0,)}) is None

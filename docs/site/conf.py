@@ -10,7 +10,7 @@ copyright = "the authors of Triage, GPL-2.0-only"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = [
-    "*.md", "docs/*.md", "drives/*.md", "kernel/*.md", "kernel/**/*.md", "packaging/*.md",
+    "*.md", "docs/*.md", "docs/recipes/*.md", "drives/*.md", "kernel/*.md", "kernel/**/*.md", "packaging/*.md",
     "tests/**/*.md",
 ]  # fmt: skip
 # Trees of kernels lie in these, with thousands of documents.

@@ -156,7 +156,7 @@ def test_a_machine_may_have_a_limit_of_the_processors_time(
     monkeypatch.setattr(machines, "_run", run)
     monkeypatch.setattr(machines, "_unpack", lambda *_: 0)
     monkeypatch.setattr(guest, "pack_job", lambda *_: None)
-    limiting = dataclasses.replace(machine("kvm"), cpu_s=cpu_s)
+    limiting = dataclasses.replace(machine("vm"), cpu_s=cpu_s)
     assert asyncio.run(limiting.run(Job({}), tmp_path)).status == 0
     assert [word for word in seen if word.startswith("--cpu")] == limited
     assert seen[-1] == "qemu"

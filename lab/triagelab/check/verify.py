@@ -211,10 +211,10 @@ def run(
 def _kind(guest: Guest) -> tuple[str, int]:
     """Return a guest's machine and its cores: in real time one for each CPU, if there are so many.
 
-    The CPUs of a sim take turns on one core.
+    In virtual time its CPUs take turns on one core.
     """
     place = guest.place
-    return place.machine, 1 if place.machine == "sim" else place.cpus
+    return place.machine, 1 if machines.kind(place.machine).in_virtual_time else place.cpus
 
 
 async def _through(

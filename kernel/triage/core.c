@@ -32,6 +32,8 @@
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
 
 #include <trace/events/block.h>
 
@@ -262,14 +264,13 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	if (limits)
 		return limits;
 	awaited = tg_media_wait(shard);
+	/* First: a time that has passed by now has had its say in tg_bulk_may_go(). */
+	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard->tg))
 		return 0;
 	opens_at = tg_bulk_opens_at(shard->tg);
-	now = ktime_get_ns();
-	/* The time may have come since tg_bulk_may_go() was asked. */
-	if (opens_at && opens_at <= now)
-		return TG_REST_NS;
-	return min(opens_at ? opens_at - now : TG_WATCHDOG_NS, awaited ?: TG_WATCHDOG_NS);
+	return min(opens_at > now ? opens_at - now : TG_WATCHDOG_NS,
+		   awaited ?: TG_WATCHDOG_NS);
 }
 
 /* Arm the watchdog, unless it is armed and soon enough. */

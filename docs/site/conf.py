@@ -10,9 +10,15 @@ copyright = "the authors of Triage, GPL-2.0-only"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = [
-    "*.md", "docs/*.md", "docs/recipes/*.md", "drives/*.md", "kernel/*.md", "kernel/**/*.md", "packaging/*.md",
+    "*.md",
+    "docs/*.md",
+    "docs/recipes/*.md",
+    "drives/*.md",
+    "kernel/*.md",
+    "kernel/**/*.md",
+    "packaging/*.md",
     "tests/**/*.md",
-]  # fmt: skip
+]
 # Trees of kernels lie in these, with thousands of documents.
 exclude_patterns = ["build", "results"]
 

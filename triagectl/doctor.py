@@ -33,7 +33,7 @@ _VM = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background
 
 @dataclass(frozen=True)
 class Options:
-    """The user's request; `file` None is a name with the time in this folder."""
+    """The user's options. If `file` is None, its name has the time, in the current folder."""
 
     file: Path | None = None
     json: bool = False

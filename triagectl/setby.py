@@ -2,8 +2,8 @@
 """The user or program that set a disk's scheduler. The kernel keeps no record of it, so this module
 weighs evidence.
 
-Each source that would choose a scheduler is looked at, in the order in which they take effect.
-The module compares the disk's scheduler with that.
+The module lists every source that would choose a scheduler, in the order in which they take effect.
+It compares the disk's scheduler with the choice of the last certain source.
 """
 
 import json

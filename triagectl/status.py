@@ -65,7 +65,7 @@ def _processes(system: System, options: Options) -> int:
 
 
 def about(system: System, disk: Disk) -> dict[str, Any]:
-    """Return all that is told of a disk."""
+    """Return everything that `status` prints about a disk."""
     found: dict[str, Any] = {
         "disk": disk.name,
         "scheduler": disk.scheduler,

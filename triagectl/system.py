@@ -60,7 +60,7 @@ def read(path: Path) -> str | None:
 
 
 def number(text: str | None) -> int | None:
-    """Return the number that a file's text is; None if it is none."""
+    """Return a file's text as an integer, or None if it is not one."""
     try:
         return int(text or "")
     except ValueError:

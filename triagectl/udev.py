@@ -54,7 +54,7 @@ class _Token(NamedTuple):
         return self.key == "ATTR" and self.name == _SCHEDULER
 
     def holds(self, text: str | None) -> bool:
-        """Return whether the match holds for a text; none does for an attribute that is not there.
+        """Return whether the text matches. A missing attribute, None, never does, nor with `!=`.
 
         Blanks at the end of an attribute count only if the pattern ends with one.
         """

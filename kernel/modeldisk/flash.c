@@ -157,7 +157,7 @@ static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 	return f->read_ns[whole][kind] + slow_ns;
 }
 
-/* The least time that a read needs a die. */
+/* Return a lower bound on how long a read occupies a die; exact within one page. */
 static u32 least_read_ns(const struct flash *f, const struct model_io *io)
 {
 	u64 page = io->sector >> f->page_shift;

@@ -59,7 +59,7 @@ struct mdk_disk;
  */
 struct mdk_disk *mdk_disk_add(const char *name, const struct mdk_settings *set);
 
-/* mdk_disk_del - power off, after all requests have ended, if need be by timeout */
+/* mdk_disk_del - wait until every request has completed or timed out, then power off */
 void mdk_disk_del(struct mdk_disk *disk);
 
 /* mdk_debugfs_init, mdk_debugfs_exit - the folder of all devices' figures */

@@ -116,7 +116,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
 	budget = tg_budget_now(tg);
-	/* The device has no queue: there is no budget, and nothing to add up. */
+	/* There is no limit, as where a device has no queue, and nothing to add up. */
 	if (budget >= TG_DEPTH_MAX)
 		return true;
 	inside = tg_bulk_inside(tg);

@@ -11,8 +11,8 @@ struct tg_data;
 
 /**
  * struct tg_costs - estimates for one device
- * @of: by enum tg_op; written under @lock, each field read without it
- * @lock: guards all below; the dispatcher of a tick's first request takes it with trylock
+ * @of: cost of each kind of request, by enum tg_op; written under @lock, read without it
+ * @lock: guards all below; tg_costs_learn() only tries it, and learns nothing if it is taken
  * @window_until: jiffies; also read without the lock
  * @window_began: ns
  * @window_work: what all shards had dispatched when the window began (TG_WORK_ONE)

@@ -41,8 +41,8 @@ static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether a class has a request of a hardware queue whose last CPU goes off. A shard
- * of several hardware queues looks at each request while one of them has no CPU.
+ * Return whether a class has a request for a hardware queue that has no CPU online. One
+ * shard for all hardware queues looks at every request while there is such a queue.
  */
 static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
 {
@@ -87,8 +87,9 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 }
 
 /*
- * Charge a request that is dispatched to the limits of its class. Those that the limit
- * gave way for are no debt: a whole backlog's would keep the class out for minutes.
+ * Charge a dispatched request to its class's limits. A request that passes a closed limit,
+ * because a freeze or a CPU that goes off waits for it, is not charged: a whole backlog of
+ * them would block the class for minutes.
  */
 void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {

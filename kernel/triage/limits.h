@@ -12,7 +12,7 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* Times in ns, as limit.h has them; any CPU changes them. */
+/* The due times of limit.h, in ns. Any CPU may update them without a lock. */
 struct tg_limit {
 	atomic64_t requests_due;
 	atomic64_t kib_due;

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The list of durations names checks: clock.py reads their begins and ends from consoles."""
+"""Tests of clock.py, which takes the begin and end of each check from the guests' consoles.
+
+pytest's list of durations then shows each check by name.
+"""
 
 import time
 from pathlib import Path

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
-#: Noise of repeats, and its mean: rounding apart, it determines all figures of one scheduler.
+#: Distributions from which the tests draw a scheduler's repeats, each with its mean.
 NOISE: dict[str, tuple[Draw, float]] = {
     "normal": (lambda random, size: random.normal(100, 10, size), 100),
     "log-normal": (lambda random, size: np.exp(random.normal(0, 0.3, size)), np.exp(0.045)),
@@ -225,7 +225,7 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
     assert np.log(found.ci95) - logs.mean() == pytest.approx(
         [-4.3027 * error, 4.3027 * error], rel=1e-4
     )
-    # A step is taken off the difference, and is in the interval.
+    # A step makes the tested difference smaller and the interval wider, both as squares.
     coarse = compare(repeats(1, 1, 1), repeats(*np.exp(logs)), 0.1)
     assert coarse and coarse.ci95
     assert coarse.lower

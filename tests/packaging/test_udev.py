@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The rules choose triage for the disks that carry TRIAGE=1, and for no other: by udev itself."""
+"""Tests of our rules with the real udev: they set triage on disks with TRIAGE=1 and no others."""
 
 import os
 from pathlib import Path

@@ -56,8 +56,10 @@ ENOUGH = 500
 
 
 def by_fio(guest: Path, scheduler: str, job: str, name: str) -> tuple[list[int], float]:
-    """Return fio's times in ns, sorted, of the requests that were done while `top` looked, and how
-    long it looked, in s."""
+    """Return latencies of fio's requests that completed while `top` watched, in ns, sorted.
+
+    The second value is how long `top` watched, in s.
+    """
     began, ended = read(guest / f"when-{name}")
     number = ("reader", "bulk").index(job) + 1
     lines = (guest / f"{scheduler}_clat.{number}.log").read_text().splitlines()

@@ -44,7 +44,7 @@ def _check_keys(
 
 
 def keys(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """A table with these keys and no others."""
+    """Return a check for a table with all required keys, any optional ones, and no others."""
 
     def check(where: str, value: Any) -> None:
         _require(isinstance(value, dict), where, "a table", value)

@@ -63,7 +63,7 @@ def add(commands: options.Commands) -> None:
 
 
 def called(words: list[str]) -> int:
-    """Carry out `run` with the command line's arguments, also for commands built on it."""
+    """Parse `words` as arguments of `run`, run the command, and return its exit status."""
     parser = argparse.ArgumentParser()
     add(parser.add_subparsers())
     return _run(parser.parse_args(words))

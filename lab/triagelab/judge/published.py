@@ -128,7 +128,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding's verdict, beside our measurement."""
+    """Whether our study confirms a published finding: their figure, our figure, the reason."""
 
     finding: Finding
     verdict: str

@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A job's result: its `out` as `folder`, and its exit status."""
+    """A finished job: its exit status, and the `folder` with the files that it wrote to `out`."""
 
     status: int
     folder: Path

@@ -44,13 +44,13 @@ def configured(headers: Path, folder: Path) -> Path:
 
 
 def for_make(text: str) -> str:
-    """auto.conf with the configuration."""
+    """Return the text of auto.conf with clang's values from CONFIG in place of gcc's."""
     lines = [f"CONFIG_{name}={value}" for name, value in CONFIG.items() if value]
     return "\n".join([_without(r"CONFIG_(\w+)=.*\n", text), *lines, ""])
 
 
 def for_c(text: str) -> str:
-    """autoconf.h with the configuration."""
+    """Return the text of autoconf.h with clang's values from CONFIG in place of gcc's."""
     values = {name: "1" if value == "y" else value for name, value in CONFIG.items() if value}
     lines = [f"#define CONFIG_{name} {value}" for name, value in values.items()]
     return "\n".join([_without(r"#define CONFIG_(\w+) .*\n", text), *lines, ""])

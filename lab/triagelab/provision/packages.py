@@ -36,9 +36,9 @@ class Apt:
     def __init__(
         self, state: Path, mirror: str = "", suites: Iterable[str] = (), architecture: str = ""
     ) -> None:
-        """Ask the computer's own package sources, or a mirror for Debian suites.
+        """Use the computer's own package sources, or `suites` of a Debian `mirror`.
 
-        For packages of another architecture, if one is given.
+        If `architecture` is given, fetch packages for it instead of the computer's own.
         """
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)

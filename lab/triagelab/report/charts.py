@@ -122,7 +122,10 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
 
 
 def _log_range(found: list[Place]) -> tuple[float, float]:
-    """Return the logarithms of the y axis' ends: all intervals and 1, with a margin."""
+    """Return the lower and the upper end of the y axis, as log10.
+
+    The axis covers every interval and the values 1 and 2, with a margin.
+    """
     ends = [1.0, 2.0]
     for place in found:
         ends += place.protection.ci95 or (_ratio(place.protection),)

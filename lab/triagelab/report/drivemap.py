@@ -78,7 +78,7 @@ class Map:
 
     @property
     def sentence(self) -> str:
-        """Each scheduler with its worst drive, ordered by that drive's level, the lowest first."""
+        """Return a sentence that names each scheduler's worst drive, the best scheduler first."""
         ranked = sorted(self.schedulers, key=lambda name: self.worst(name)[1].level)
         told = []
         for name in ranked:

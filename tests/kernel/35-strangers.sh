@@ -5,35 +5,24 @@
 #         Five of these ids once met in one set of a hash table, which then mixed up the
 #         classes that their requests were counted in. And a lone read is served no later
 #         beside a greedy process whose id has the same last bits than beside any other.
-# Needs: gatedisk, ns_last_pid
+# Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LAST_PID=/proc/sys/kernel/ns_last_pid
-
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
-[ -e $LAST_PID ] || skip "the kernel does not let ids be chosen"
 echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is reported
 use_gatedisk depth=1
 
 # ask PID SECTOR CLASS LEVEL [READS]: a read by the process PID, or as many, apart from each
-# other. The process stays until they are served.
+# other. The process stays until they are served, and then its id is free only when the kernel
+# has taken its queue of asynchronous requests down.
 ask() {
 	for nth in $(seq "${5:-1}"); do
 		echo "read $(($2 + nth * 1000)) 4096 $3 $4"
 	done > "$TEST_TMP/asked"
-	for try in 1 2 3 4 5 6 7 8 9 10; do
-		: > "$TEST_TMP/$1.out"
-		echo $(($1 - 1)) > $LAST_PID
-		"$SUBMIT" /dev/$DEV < "$TEST_TMP/asked" > "$TEST_TMP/$1.out" 2>&1 &
-		if [ $! = "$1" ]; then
-			wait_until 5 "$SCHEDULER takes the read of $1" \
-				grep -q '^submitted' "$TEST_TMP/$1.out"
-			return
-		fi
-		# Another process took the id; this process's read does not matter.
-	done
-	fail "no process has the id $1"
+	wait_until 5 "the process id $1 is free" [ ! -e "/proc/$1" ]
+	"$SUBMIT" /dev/$DEV "$1" < "$TEST_TMP/asked" > "$TEST_TMP/$1.out" 2>&1 &
+	wait_until 5 "$SCHEDULER takes the read of $1" grep -q '^submitted' "$TEST_TMP/$1.out"
 }
 
 # served PID...: true if all their reads are done.

@@ -2,7 +2,9 @@
 /*
  * submit - put requests to a block device, one by one, in the order given.
  *
- *	submit DEVICE < SCRIPT
+ *	submit DEVICE [PID] < SCRIPT
+ *
+ * With PID a child with just that process id puts them; if the id is taken, none is put.
  *
  * Each line of the script is one of
  *
@@ -27,11 +29,14 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/ioprio.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -168,14 +173,36 @@ static void run_line(int fd, const char *line)
 		errx(2, "cannot make sense of: %s", line);
 }
 
+/* Go on in a child with the id @pid; the parent exits as the child does. */
+static void become(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (uintptr_t)&pid,
+		.set_tid_size = 1,
+	};
+	long child = syscall(SYS_clone3, &args, sizeof(args));
+	int status;
+
+	if (child < 0)
+		err(1, "process id %d", pid);
+	if (!child)
+		return;
+	if (waitpid(pid, &status, 0) != pid)
+		err(1, "waitpid");
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int submitted = 0, before;
 	char line[128];
 	int fd;
 
-	if (argc != 2)
-		errx(2, "usage: submit DEVICE < SCRIPT");
+	if (argc != 2 && argc != 3)
+		errx(2, "usage: submit DEVICE [PID] < SCRIPT");
+	if (argc == 3)
+		become(atoi(argv[2]));
 	fd = open(argv[1], O_RDWR | O_DIRECT | O_CLOEXEC);
 	if (fd < 0)
 		err(1, "%s", argv[1]);

@@ -21,6 +21,7 @@
 #include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/mutex.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/sbitmap.h>
 #include <linux/sysfs.h>
@@ -178,6 +179,20 @@ static inline void iosched_set_prepared(struct request *rq)
 	rq->elv.icq = NULL;
 	rq->rq_flags |= RQF_ELVPRIV;
 #endif
+}
+
+/*
+ * iosched_unregister() - unregister a scheduler that no queue has any more, as its module exits
+ *
+ * The core waits until a scheduler's operations are done, but for an insertion: once its
+ * requests are the dispatcher's, they may complete and the scheduler may be left, and the
+ * task that inserted them may have been preempted before it returned. It still runs the
+ * module's code.
+ */
+static inline void iosched_unregister(struct elevator_type *type)
+{
+	elv_unregister(type);
+	synchronize_rcu_tasks();
 }
 
 /* blk_queue_rot() replaced its opposite, blk_queue_nonrot(), in 7.0. Both are macros. */

@@ -774,7 +774,7 @@ static int __init pa_module_init(void)
 
 static void __exit pa_module_exit(void)
 {
-	elv_unregister(&prio_adaptive);
+	iosched_unregister(&prio_adaptive);
 }
 
 module_init(pa_module_init);

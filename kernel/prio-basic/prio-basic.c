@@ -409,7 +409,7 @@ static int __init pb_module_init(void)
 
 static void __exit pb_module_exit(void)
 {
-	elv_unregister(&prio_basic);
+	iosched_unregister(&prio_basic);
 }
 
 module_init(pb_module_init);

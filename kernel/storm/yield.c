@@ -22,6 +22,13 @@
 #define STORM_POINTS 64
 /* The number of points of all CPUs that a panic prints. */
 #define STORM_POINTS_TOLD 48
+/*
+ * At one point of so many a CPU goes away, as one does that a host takes from its guest. It
+ * comes back when the time is over: by then the scheduler may have been left.
+ */
+#define STORM_AWAY 8192
+#define STORM_AWAY_PAUSES BIT(20)
+#define STORM_AWAY_NS (16 * NSEC_PER_MSEC)
 
 struct storm_point {
 	u64 time_ns;
@@ -47,6 +54,8 @@ static unsigned int storm_draw(struct storm_cpu *cpu)
 
 	cpu->random += STORM_STEP;
 	random = storm_mix(cpu->random);
+	if (storm_chance && !((random >> 16) % STORM_AWAY))
+		return STORM_AWAY_PAUSES;
 	if ((random & 1023) >= storm_chance)
 		return 0;
 	/* Draw the scale first, so that short delays are as frequent as long ones. */
@@ -58,14 +67,16 @@ static void storm_pass(unsigned long ip)
 	struct storm_cpu *cpu = get_cpu_ptr(&storm_cpus);
 	struct storm_point *point = &cpu->last[cpu->passed++ % STORM_POINTS];
 	unsigned int pauses = storm_draw(cpu);
+	u64 until;
 
 	*point = (struct storm_point){
 		.time_ns = ktime_get_mono_fast_ns(), .ip = ip, .pauses = pauses,
 	};
 	cpu->fingerprint = storm_mix(cpu->fingerprint ^ point->time_ns) + ip;
+	until = point->time_ns + STORM_AWAY_NS;
 	put_cpu_ptr(&storm_cpus);
 
-	while (pauses--)
+	while (pauses-- && ktime_get_mono_fast_ns() < until)
 		cpu_relax();
 }
 

@@ -23,8 +23,9 @@
  *  5. A dispatch looks for a request twice, then it holds.
  *  6. An inserter has nothing but its requests to keep the scheduler alive: once pushed, they
  *     may complete, and the scheduler may be left. So it pushes and looks with preemption
- *     off, for which tg_core_wait_for_inserters() waits. All others are waited for by the
- *     core: a dispatcher, a completion, a merge, a file.
+ *     off, for which tg_core_wait_for_inserters() waits; its way out of the module's code
+ *     is waited for by iosched_unregister(). All others are waited for by the block layer:
+ *     a dispatcher, a completion, a merge, a file.
  *
  * tests/proof/core.pml is a model of this file; names and numbers of the rules are the
  * same there.
@@ -128,6 +129,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		tg_release(shard);
 	yield_point();
 	preempt_enable();
+	yield_point();
 }
 
 /* Queue a request that the driver sent back: before all others, in the order of return. */

@@ -203,6 +203,7 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 	flow->key = key;
 	flow->class = class;
 	flow->deficit = tg_quantum(shard);
+	flow->position = 0;
 	flow->detector = (struct tg_detector){};
 	return flow;
 }
@@ -476,14 +477,16 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	/* They go outside bulk's budget: if that is used up, the backlog does not wait for them. */
 	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
 			   !tg_little_is_bulk(shard->tg);
+	const bool little = bulk || apart;
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
 	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
-	while (class->sparse_had <= most &&
-	       (flow = tg_flow_first(shard, class, bulk || apart))) {
+	/* Hinted requests that alone may go are not in the backlog's way, which may not. */
+	while ((!little || class->sparse_had <= most) &&
+	       (flow = tg_flow_first(shard, class, little))) {
 		if (flow->deficit > 0) {
 			*reason = TG_SPARSE;
 			return tg_media_next(shard, flow, reason);

@@ -100,7 +100,9 @@ void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 	struct tg_limit *limit = &tg->limits.of[class];
 	const u64 now = ktime_get_ns();
 
-	if (tg_limit_is_reached(tg, class) && tg_is_waited_out(shard, class))
+	/* It has left its class's lists: ask of its own hardware queue too. */
+	if (tg_limit_is_reached(tg, class) &&
+	    (tg_hctx_is_inactive(rq->mq_hctx) || tg_is_waited_out(shard, class)))
 		return;
 	if (iops)
 		tg_limit_take(&limit->requests_due, now, 1, iops);

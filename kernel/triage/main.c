@@ -207,7 +207,7 @@ static int __init tg_module_init(void)
 
 static void __exit tg_module_exit(void)
 {
-	elv_unregister(&triage);
+	iosched_unregister(&triage);
 }
 
 module_init(tg_module_init);

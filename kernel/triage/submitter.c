@@ -196,8 +196,9 @@ void tg_prepare_request(struct request *rq)
 	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter, .held = true };
 	if (held == 1)
 		WRITE_ONCE(submitter->used_at, jiffies);
-	else if (held > TG_SPARSE_TAGS)
-		tg_submitter_holds_several(submitter);
+	if (likely(held <= TG_SPARSE_TAGS))
+		return;
+	tg_submitter_holds_several(submitter);
 	if (held == TG_SPARSE_TAGS + 1)
 		atomic_inc(&tg->submitters.nr_several);
 	else if (held == TG_TAGS_FEW + 1)

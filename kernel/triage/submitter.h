@@ -92,9 +92,11 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 {
 	const int held = atomic_dec_return(&submitter->held);
 
+	if (likely(held < TG_SPARSE_TAGS))
+		return false;
 	if (held == TG_SPARSE_TAGS)
 		atomic_dec(&submitters->nr_several);
-	if (likely(held != TG_TAGS_FEW))
+	if (held != TG_TAGS_FEW)
 		return false;
 	atomic_dec(&submitters->nr_greedy);
 	/* Pairs with tg_set_held(), as in tg_back(). */

@@ -80,7 +80,8 @@ enum tg_reason {
  * @measured: its service time goes into a histogram; while it is in the device
  *
  * One owner at a time changes it: the submitter, the holder of the shard's lock, the
- * driver. If @timed or @measured is set, rq->io_start_time_ns holds the time of dispatch.
+ * driver. If @timed or @measured is set, rq->io_start_time_ns holds the time of dispatch;
+ * writeback throttling has the core write it again as the driver gets the request.
  * rq->fifo_time cannot: Linux 6.1 uses its place when another CPU completes the request.
  */
 struct tg_tag {

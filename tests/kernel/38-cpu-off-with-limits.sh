@@ -8,6 +8,8 @@
 
 CPU=/sys/devices/system/cpu/cpu1/online
 HELD=40		# requests, released at one a second
+LARGE_KIB=100	# of a request of data,
+CHARGED_S=5	# that is charged to the limit for so long
 LARGE=100	# requests of 1 MiB, which take seconds with the least budget
 
 [ -e $CPU ] || skip "no CPU can go off"
@@ -16,11 +18,15 @@ use_null_disk submit_queues="$(nproc)" irqmode=2 completion_nsec=100000 hw_queue
 echo 1024 > "/sys/block/$DEV/queue/max_sectors_kb"
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
+ms_up() {
+	echo $(($(cut -d ' ' -f 1 /proc/uptime | tr -d .) * 10))
+}
+
 # turn CPU1 on or off (1, 0), and print the time it takes, in ms.
 turn() {
-	_before=$(cut -d ' ' -f 1 /proc/uptime | tr -d .)
+	_before=$(ms_up)
 	echo "$1" > $CPU || fail "the CPU does not go $1"
-	echo $((($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - _before) * 10))
+	echo $(($(ms_up) - _before))
 }
 
 # put_from_cpu1 NAME COUNT BYTES: requests of the lowest class.
@@ -60,6 +66,23 @@ left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
 [ "$left" -ge $((HELD / 2)) ] || fail "the limit was forgotten: after 2 s $left of $HELD are left"
 echo 0 > "$(tunable limit_iops_low)"
 wait_requests
+
+# Of data only the first request is charged, the others the limit gave way for. The CPU that
+# goes off has the last of them.
+if [ -e "$(tunable limit_kib_low)" ]; then
+	echo $((LARGE_KIB / CHARGED_S)) > "$(tunable limit_kib_low)"
+	begin=$(ms_up)
+	put_from_cpu1 data 5 $((LARGE_KIB * 1024))
+	goes_off "a limit of data"
+	wait_requests
+	turn 1 > /dev/null
+	put_from_cpu1 behind 1 4096
+	wait_requests
+	took=$(($(ms_up) - begin))
+	echo "measured: a request behind $CHARGED_S s of data and what the limit gave way for: $took ms"
+	[ $took -le $((CHARGED_S * 1500)) ] || fail "the limit is charged with what it gave way for: $took ms"
+	echo 0 > "$(tunable limit_kib_low)"
+fi
 
 # The least budget, while a process on another CPU waits for each answer.
 [ -e "$(tunable budget_fixed)" ] || exit 0

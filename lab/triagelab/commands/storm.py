@@ -61,7 +61,7 @@ def _storm(given: argparse.Namespace) -> int:
         storms = (storm.whole(storm.make(seed, debug)) for seed in itertools.islice(seeds, count))
     out = rundir.new_folder(given.out, f"storm-{given.scheduler}")
     with rundir.owned(out):
-        machine = machines.make("sim", kernel, given.cpus)
+        machine = machines.make("sim", kernel, given.cpus).poisoning()
         runner = storm.Runner(machine, given.scheduler, files, debug, out / "failed")
         return _carry_out(given, kernel, runner, storms, count, out)
 

@@ -106,6 +106,14 @@ class Qemu:
             boots_once=True,
         )
 
+    def poisoning(self) -> "Qemu":
+        """Return this machine with a kernel that overwrites memory as it is freed.
+
+        Whoever goes on using it finds pointers that lead nowhere and flags that are set. The debug
+        kernel knows the place too, but for each access it spends several.
+        """
+        return replace(self, arguments=(*self.arguments, "slub_debug=P", "page_poison=1"))
+
     @cached_property
     def determines(self) -> Mapping[str, Any]:
         """Everything about the machine that determines a job's figures, except the job's memory.

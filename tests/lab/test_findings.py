@@ -2,12 +2,14 @@
 """Guards: sentences match the figures, and claim no difference without a verdict."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from triagelab.judge import choices, findings, lookup
+from triagelab.judge.answers import Answer
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import digits
 from triagelab.judge.findings import title
@@ -319,43 +321,163 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([]) is None
 
 
-def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
-    out = rundirs.make(tmp_path / "out", STUDY)
-    environment = records.read_environment(out) | {"judged_by": ["instructions_per_io"]}
-    result = summary.summarise(samples.collect(out), environment)
-    (found,) = lookup.views(result, environment)
-    answer = findings.answer(found)
-    best, *_, worst = found.ranked(None, "instructions_per_io")
-    assert answer.headline.startswith(f"Instruction count per I/O is lowest under {best}")
-    assert f"highest under {worst}" in answer.headline
-    more = {row["scheduler"]: row["mean"] for row in result["rows"]
-            if row["metric"] == "instructions_per_io" and not row["point"]}  # fmt: skip
-    said = f"bfq: +{plain(digits(more['bfq'] - more['none']))} over none, "
-    assert any(plain(detail).startswith(said) for detail in answer.details)
+# ---- experiments that are judged by metrics of whole runs ------------------------
 
 
-def judged(folder: Path, metric: str, slower: float) -> findings.Answer:
+def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
+    """Return the answer to an experiment that is judged by these metrics."""
+    bench = dataclasses.replace(STUDY, alone=None, judged_by=metrics, **changes)
+    return findings.of_all(case(folder, bench).views)
+
+
+def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
+    """The instruction counts of the made-up guest rise from scheduler to scheduler."""
+    told = judged(tmp_path, "instructions_per_io")
+    headline = plain(told.headline)
+    assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
+    assert re.search(
+        r"worse is bfq \(instruction count per I/O [\d.]+ × \[.*\] that of none", headline
+    )
+    (bfq,) = (plain(detail) for detail in told.details if detail.startswith("bfq: "))
+    assert re.search(r"\], \+[\d ]+ over none, [\d.]+ × \[.*\] \(higher\)", bfq)
+    assert bfq.endswith("; not worth choosing beside none.")
+
+
+def greedy(**mbps: float) -> dict[str, dict[str, Load]]:
+    """Return loads of one job with these bandwidths."""
+    return {name: {"job": Load(rate * 8, 100, bs=131072)} for name, rate in mbps.items()}
+
+
+def test_schedulers_that_keep_the_throughput_are_as_good(tmp_path: Path) -> None:
+    loads = greedy(none=1000, kyber=960, bfq=300)
+    told = judged(tmp_path, "total_bytes_per_s", loads=loads, protected=None, background=())
+    assert re.fullmatch(
+        r"No scheduler was seen to be worth choosing over none \(total bandwidth [\d.]+ .B/s\): "
+        r"kyber is as good; worse is bfq \(total bandwidth 0\.\d+ × \[.*\] that of none\)\.",
+        plain(told.headline),
+    )
+
+
+def test_a_scheduler_with_more_throughput_is_the_one_to_choose(tmp_path: Path) -> None:
+    loads = greedy(none=300, kyber=310, bfq=1000)
+    told = judged(tmp_path, "total_bytes_per_s", loads=loads, protected=None, background=())
+    assert re.fullmatch(
+        r"Choose bfq: total bandwidth 3\.\d+ × \[.*\] that of none; "
+        r"none has total bandwidth [\d.]+ .B/s\.",
+        plain(told.headline),
+    )
+    (kyber,) = told.details
+    assert kyber.endswith("; not worth choosing beside bfq.")
+
+
+#: A device that the urgent job fills, and a class below it.
+STARVING = {
+    "none": {"urgent": Load(3000, 900), "low": Load(3000, 900)},
+    "mq-deadline": {"urgent": Load(6000, 400), "low": Load(10, 90000)},
+    "triage": {"urgent": Load(4500, 200), "low": Load(1300, 3000)},
+    "bfq": {"urgent": Load(30, 190), "low": Load(9, 3000)},
+}
+
+
+def test_starvation_is_answered_by_what_each_scheduler_gains_and_costs(tmp_path: Path) -> None:
+    """bfq gives the low class its share at a hundredth of the bandwidth: it is not the answer."""
+    loads = {name: STARVING[name] for name in ("mq-deadline", "triage", "bfq")}
+    loads["none"] = STARVING["mq-deadline"]
+    told = judged(
+        tmp_path, "longest_wait_us", "least_share", "total_bytes_per_s",
+        loads=dict(sorted(loads.items())), protected=None, background=(),
+    )  # fmt: skip
+    headline = plain(told.headline)
+    assert re.match(
+        r"Choose triage: longest wait [\d.]+ ms, share of the job with least 22\.\d %, "
+        r"total bandwidth 0\.9\d+ × \[.*?\] that of none; ",
+        headline,
+    )
+    assert re.search(
+        r"; none has longest wait \d\d\d ms, share of the job with least 0\.1", headline
+    )
+    lines = {detail.split(":")[0]: detail for detail in told.details}
+    assert lines["mq-deadline"].endswith("; not worth choosing beside triage.")
+    assert "total bandwidth" in lines["bfq"]
+
+
+def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
+    loads = {
+        "none": {"video": Load(300, 50000, 0.5), "reader": Load(9000, 3000)},
+        "bfq": {"video": Load(300, 8000, 0.3), "reader": Load(60, 3000)},
+        "triage": {"video": Load(300, 11000, 0.5), "reader": Load(7000, 3000)},
+    }
+    out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, alone=None, loads=loads))
+    environment = records.read_environment(out) | {
+        "judged_by": ["late_share", "total_bytes_per_s"],
+        "deadlines": {"video": 40000},
+    }
+    (out / "environment.json").write_text(json.dumps(environment))
+    told = findings.of_all(
+        lookup.views(summary.summarise(samples.collect(out), environment), environment)
+    )
+    assert re.match(
+        r"Choose triage: share of late requests [\d.]+ %, total bandwidth 0\.7.* that of none; "
+        r"also worth choosing: none \(share of late requests 6",
+        plain(told.headline),
+    )
+    assert told.details[-1].endswith("; not worth choosing beside triage."), "bfq's bandwidth"
+
+
+def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
     """Return the answer for two points; at the second kyber completes `slower` times less."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"
         return dataclasses.replace(load, iops=load.iops / slower) if hard else load
 
-    loads = {name: {"job": Load(1000, 100)} for name in ("none", "kyber")}
+    loads = {name: {"job": Load(1000, 100)} for name in names or ("none", "kyber")}
     bench = Bench(
-        loads, at=at, seconds=0.3, repeats=3, protected=None, background=(), noise=0.001,
+        loads, at=at, seconds=0.3, repeats=repeats, protected=None, background=(), noise=0.001,
         judged_by=(metric,), points=({"step": 1, "fixed": "x"}, {"step": 2, "fixed": "x"}),
     )  # fmt: skip
     return findings.of_all(case(folder, bench).views)
 
 
 def test_a_matrix_is_judged_where_each_scheduler_is_worst(tmp_path: Path) -> None:
-    told = judged(tmp_path, "total_iops", 4)
-    assert told.headline.startswith("At the worst of 2 points total throughput is 0.25")
-    assert told.headline.endswith("that of none under kyber.")
-    assert told.details[0].endswith("that of none, at step = 2."), "what all have is left out"
+    told = stepped(tmp_path, "total_iops", 4)
+    assert re.fullmatch(
+        r"No scheduler was seen to be worth choosing over none by the worst of 2 points: "
+        r"worse is kyber \(total throughput 0\.25\d × \[.*\] that of none\)\.",
+        plain(told.headline),
+    )
+    (kyber,) = told.details
+    assert kyber.endswith("that of none, at step = 2; not worth choosing beside none."), (
+        "what all points have is left out"
+    )
 
 
 def test_what_means_something_by_itself_is_not_a_ratio(tmp_path: Path) -> None:
-    told = judged(tmp_path, "jain_index", 4)
-    assert "fairness index is 1.00 under none and 1.00 under kyber" in told.headline
+    told = stepped(tmp_path, "jain_index", 4)
+    assert told.headline == (
+        "No scheduler was seen to be worth choosing over none (fairness index 1.00) by the worst "
+        "of 2 points: kyber is as good."
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_too_few_repeats_are_judged_by_their_means_and_say_so(tmp_path: Path, repeats: int) -> None:
+    told = stepped(tmp_path, "total_iops", 0.25, repeats)
+    assert told.headline.startswith("Too few repeats to tell; by the means: choose kyber by the ")
+    assert "too few to tell whether a difference is chance" in told.details[-1]
+    same = stepped(tmp_path / "same", "total_iops", 1.05, repeats)
+    assert same.headline.endswith("points: kyber is as good.")
+
+
+def test_a_judged_experiment_without_a_baseline_or_a_rival_chooses_nothing(tmp_path: Path) -> None:
+    told = stepped(tmp_path, "total_iops", 4, 5, "kyber", "bfq")
+    assert re.fullmatch(
+        r"Nothing tells which scheduler to choose, because none was not measured; "
+        r"bfq has total throughput [\d ,.]+ IOPS\.",
+        plain(told.headline),
+    )
+    told = stepped(tmp_path / "one", "total_iops", 4, 5, "kyber")
+    assert re.fullmatch(
+        r"Only kyber was measured, so there is nothing to choose: total throughput 2\d\d IOPS\.",
+        plain(told.headline),
+    )

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from triagelab.ask import devices, experiments, study
+from triagelab.ask import devices, experiments, fiofile, study
 from triagelab.ask.experiments import Experiment
-from triagelab.ask.fiofile import FioFile
 from triagelab.base import metrics, settings, tools
 from triagelab.base.errors import LabError
 from triagelab.plan import plan
@@ -39,7 +38,7 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 def found() -> Iterator[dict[str, Experiment]]:
     """Return each measure's experiment; test_experiments.py has asked fio about all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FioFile, "check", lambda file: None)
+        patch.setattr(fiofile, "check", lambda files: None)
         yield {measure.name: measure.found() for measure in WHOLE.measures}
 
 

@@ -379,9 +379,7 @@ def _varied(
 def _checked_jobs(experiment: Experiment) -> list[str]:
     """The jobs of all points, after fio has accepted the job file at each."""
     files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
-    for file in files.values():
-        if file.jobs or not experiment.application:
-            file.check()
+    fiofile.check([f for f in files.values() if f.jobs or not experiment.application])
     return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))
 
 

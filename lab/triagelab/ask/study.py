@@ -119,7 +119,7 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as a file has it; quick=false: the quick study omits it."""
+    """A measure as the file has it; `quick = false`: the quick study leaves it out."""
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)

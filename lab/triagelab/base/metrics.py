@@ -188,7 +188,7 @@ class Metric:
         return self.unit is _SHARE
 
     def step(self, requests: float) -> float:
-        """Return the smallest difference between two distinct values, as a share of one."""
+        """Return the smallest difference that the metric can show, as a share of its value."""
         return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
 
 

@@ -321,6 +321,139 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([]) is None
 
 
+# ---- sentences as a whole -----------------------------------------------------------
+
+MS, US = r"[\d.]+ ms", r"[\d.]+ µs"
+INTERVAL = r"\[[\d.]+, [\d.]+\]"
+TIMES, SHARE = rf"[\d.]+ × {INTERVAL}", rf"[\d.]+ % {INTERVAL}"
+FEW = (
+    "Some figures rest on fewer than 5 repeats: too few to tell whether a difference is chance. "
+    "Use --repeats 5 or more."
+)
+
+
+def matches(pattern: str, text: str) -> bool:
+    return re.fullmatch(pattern, plain(text)) is not None
+
+
+def test_the_answer_is_whole(tmp_path: Path) -> None:
+    answer = findings.answer(view(tmp_path))
+    assert matches(
+        rf"Choose prio-basic: database_sim's P99 latency is {US} {INTERVAL}, [\d.]+ × what it is "
+        rf"alone and {TIMES} what it is under none \({MS}\); backup_sim keeps {SHARE} of its "
+        rf"throughput under none; also worth choosing: bfq \({US}, backup_sim keeps [\d.]+ %\); "
+        rf"none \({MS}, and nothing lost\)\.",
+        answer.headline,
+    )
+    kept = rf"; backup_sim keeps {SHARE} of its throughput under none"
+    for detail, name, verdict, end in zip(
+        answer.details,
+        ("mq-deadline", "kyber", "bfq"),
+        ("higher", "no difference seen", "lower"),
+        ("; not worth choosing beside none", "; not worth choosing beside none", ""),
+        strict=True,
+    ):
+        told = rf"{name}: P99 latency {TIMES} that of none \({verdict}\){kept}{end}\."
+        assert matches(told, detail), detail
+
+
+def test_an_answer_without_a_choice_is_whole(tmp_path: Path) -> None:
+    bench = dataclasses.replace(STUDY, repeats=2)
+    answer = findings.answer(view(tmp_path, bench))
+    assert matches(
+        rf"Too few repeats to tell which scheduler to choose; database_sim fared best under bfq: "
+        rf"its P99 latency is {US}( {INTERVAL})?, [\d.]+ × what it is alone and {TIMES} what it is "
+        rf"under none \({MS}\); backup_sim keeps {SHARE} of its throughput under none\.",
+        answer.headline,
+    )
+    assert answer.details[-1] == FEW
+    loads = {name: STUDY.loads[name] for name in ("kyber", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, alone=None)
+    answer = findings.answer(view(tmp_path / "no-baseline", bench))
+    assert matches(
+        rf"Nothing tells which scheduler to choose; database_sim fared best under bfq: its P99 "
+        rf"latency is {US} {INTERVAL}\.",
+        answer.headline,
+    )
+    assert matches(rf"kyber: P99 latency {MS} {INTERVAL}\.", *answer.details)
+    bench = dataclasses.replace(bench, loads={"kyber": STUDY.loads["kyber"]})
+    assert matches(
+        rf"Only kyber was measured, so database_sim is not compared: its P99 latency is {MS} "
+        rf"{INTERVAL}\.",
+        findings.answer(view(tmp_path / "one", bench)).headline,
+    )
+
+
+def test_an_answer_over_points_is_whole(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path))
+    assert answer
+    times = r"[\d. ]+ × what it is alone"
+    assert matches(
+        rf"Choose bfq: at the worst of 3 points database_sim's P99 latency under bfq is {times}, "
+        rf"under none {times}; under bfq backup_sim keeps at least [\d.]+ % of its throughput "
+        rf"under none; also worth choosing: none\.",
+        answer.headline,
+    )
+    kept = r"backup_sim keeps at least [\d.]+ % of its throughput under none"
+    for detail, pattern in zip(
+        answer.details,
+        (
+            rf"bfq: {times}, at t_apps = \d+; {kept}\.",
+            rf"none: {times}, at t_apps = 16\.",
+            rf"mq-deadline: {times}, at t_apps = 16; {kept}; not worth choosing beside none\.",
+        ),
+        strict=True,
+    ):
+        assert matches(pattern, detail), detail
+
+
+def test_without_a_protected_job_the_sentence_is_whole(tmp_path: Path) -> None:
+    loads = {name: STUDY.loads[name] for name in ("none", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, protected=None, background=(), alone=None)
+    told = findings.answer(view(tmp_path, bench)).headline
+    parts = []
+    for job, latency, iops in (
+        ("database_sim", ("bfq", "none"), ("bfq", "none")),
+        ("backup_sim", ("none", "bfq"), ("none", "bfq")),
+    ):
+        parts.append(
+            rf"{job}: P99 latency is lowest under {latency[0]} \([\d.]+ .s\), highest under "
+            rf"{latency[1]} \([\d.]+ .s\); throughput is highest under {iops[0]} \([\d ]+ IOPS\), "
+            rf"lowest under {iops[1]} \([\d ]+ IOPS\)\."
+        )
+    assert matches(" ".join(parts), told.replace("\u202f", " ")), told
+
+
+@pytest.mark.parametrize(
+    ("ranked", "equals", "more", "told"),
+    [
+        ([], [], False, "no speed, for nothing was completed"),
+        (["a"], [], False, "speed is 1 under a"),
+        (["a", "b"], [], False, "speed is lowest under a (1), highest under b (2)"),
+        (["b", "a"], [], True, "speed is highest under b (2), lowest under a (1)"),
+        (["a", "b"], ["b"], False, "speed shows no difference between schedulers (about 1)"),
+        (["a", "c"], [], False, "speed shows no difference between schedulers (about 1)"),
+        (
+            ["a", "b", "d"],
+            ["b"],
+            False,
+            "speed is lowest under a and b (about 1), highest under d (4)",
+        ),
+        (
+            ["d", "b", "a"],
+            ["b"],
+            True,
+            "speed is highest under d and b (about 4), lowest under a (1)",
+        ),
+    ],
+)
+def test_best_and_worst_in_words(
+    ranked: list[str], equals: list[str], more: bool, told: str
+) -> None:
+    show = {"a": "1", "b": "2", "c": "1", "d": "4"}.__getitem__
+    assert findings.ends("speed", ranked, equals, show, more_is_better=more) == told
+
+
 # ---- experiments that are judged by metrics of whole runs ------------------------
 
 

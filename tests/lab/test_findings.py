@@ -274,6 +274,15 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert "keeps" not in answer.details[1]  # the baseline is the reference
 
 
+def test_over_points_too_few_repeats_choose_nothing(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path, repeats=2))
+    assert answer
+    assert answer.headline.startswith(
+        "Too few repeats to tell which scheduler to choose; at the worst of 3 points database_sim's"
+    )
+    assert answer.details[-1] == FEW
+
+
 def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     def starved(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         stuck = (scheduler, job, point.get("t_apps")) == ("bfq", "database_sim", 4)
@@ -481,6 +490,25 @@ def greedy(**mbps: float) -> dict[str, dict[str, Load]]:
     return {name: {"job": Load(rate * 8, 100, bs=131072)} for name, rate in mbps.items()}
 
 
+def test_the_title_of_a_whole_runs_chart_is_a_sentence(tmp_path: Path) -> None:
+    said = plain(title(view(tmp_path), None, "instructions_per_io"))
+    assert said.startswith("Instruction count per I/O is lowest under none, "), said
+
+
+def test_a_schedulers_line_is_whole(tmp_path: Path) -> None:
+    loads = greedy(none=300, bfq=900, kyber=100)
+    metrics = ("total_bytes_per_s", "instructions_per_io")
+    told = judged(tmp_path, *metrics, loads=loads, protected=None, background=())
+    lines = {line.split(":")[0]: plain(line) for line in told.details}
+    assert matches(
+        rf"kyber: total bandwidth [\d.]+ MB/s {INTERVAL}, −[\d.]+ MB/s over none, "
+        rf"{TIMES} \(lower\); "
+        r"instruction count per I/O [\d ]+ \[[\d ]+, [\d ]+\], [+−][\d ]+ over none, "
+        rf"{TIMES} \(\w+\); not worth choosing beside \w+\.",
+        lines["kyber"],
+    ), lines["kyber"]
+
+
 def test_schedulers_that_keep_the_throughput_are_as_good(tmp_path: Path) -> None:
     loads = greedy(none=1000, kyber=960, bfq=300)
     told = judged(tmp_path, "total_bytes_per_s", loads=loads, protected=None, background=())
@@ -600,6 +628,11 @@ def test_too_few_repeats_are_judged_by_their_means_and_say_so(tmp_path: Path, re
     assert "too few to tell whether a difference is chance" in told.details[-1]
     same = stepped(tmp_path / "same", "total_iops", 1.05, repeats)
     assert same.headline.endswith("points: kyber is as good.")
+
+
+def test_a_matrix_of_the_baseline_alone_has_nothing_to_choose(tmp_path: Path) -> None:
+    told = stepped(tmp_path, "total_iops", 4, 5, "none")
+    assert told == Answer("Only none was measured, so there is nothing to choose.", [])
 
 
 def test_a_judged_experiment_without_a_baseline_or_a_rival_chooses_nothing(tmp_path: Path) -> None:

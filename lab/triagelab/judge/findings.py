@@ -117,7 +117,9 @@ def overall(found: list[View]) -> Answer | None:
     choice = choices.choose(found)
     best = choice.best[0] if choice else ranked[0]
     job, price = found[0].protected, _least_kept(found, best)
-    headline = f"Choose {' or '.join(choice.best)}: at" if choice else "At"
+    few = few_repeats(min(found, key=lambda view: view.repeats))
+    unchosen = f"{NOT_ENOUGH.capitalize()} which scheduler to choose; at" if few else "At"
+    headline = f"Choose {' or '.join(choice.best)}: at" if choice else unchosen
     headline += (
         f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
         f"{worst[best].text}"
@@ -135,7 +137,7 @@ def overall(found: list[View]) -> Answer | None:
         for name in ranked
         for price in [_least_kept(found, name)]
     ]
-    return Answer(f"{headline}.", [*details, *few_repeats(min(found, key=lambda v: v.repeats))])
+    return Answer(f"{headline}.", [*details, *few])
 
 
 def of_all(found: list[View]) -> Answer:

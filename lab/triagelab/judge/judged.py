@@ -29,9 +29,11 @@ def answer(found: Sequence[View]) -> Answer:
     """Name the schedulers to choose, and each one's figures in all metrics."""
     few = few_repeats(min(found, key=lambda view: view.repeats))
     choice = choices.choose_judged(found, by_means=bool(few))
-    names = [name for name in found[0].schedulers if _figures(found, name)]
-    if not names:
-        return Answer("No scheduler completed a request.", [])
+    names = [
+        name
+        for name in found[0].schedulers
+        if any(found[0].row(name, None, metric) for metric in found[0].judged_by)
+    ]
     headline = _choose(found, choice) if choice else _unchosen(found, names)
     if choice and few:
         headline = f"{NOT_ENOUGH.capitalize()}; by the means: {headline[0].lower()}{headline[1:]}"
@@ -71,8 +73,8 @@ def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
 def _unchosen(found: Sequence[View], names: list[str]) -> str:
     """Return the headline if there is nothing to choose between, or no baseline."""
     if len(names) == 1:
-        told = _told(found, names[0])
-        return f"Only {names[0]} was measured, so there is nothing to choose: {told}."
+        told = f": {told}" if (told := _told(found, names[0])) else ""
+        return f"Only {names[0]} was measured, so there is nothing to choose{told}."
     metric = found[0].judged_by[0]
     ranked = sorted(
         (name for name in names if metric in _figures(found, name)),

@@ -8,6 +8,8 @@ mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutan
 site = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-docs.txt")
 cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
+# More options of the demo's command, as in DEMO='--repeats 3'.
+DEMO ?=
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
 	kernel-patch packages-in-guest release mutants figures docs lock work clean
@@ -16,7 +18,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
-	./triage run mixed-priority
+	./triage run mixed-priority $(DEMO)
 
 test: ## every test, fast ones first; the ten slowest are told at the end
 	PYTHONPATH=lab $(developer) -m pytest --durations=10 \
@@ -44,7 +46,7 @@ proof: ## explore the protocol of triage's core, under weak memory too
 check: ## types, lint and format of the lab and triagectl; checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
-	$(developer) -m mypy lab/triagelab lab/figures.py triagectl packaging tests
+	$(developer) -m mypy lab/triagelab lab/figures.py lab/mutants.py triagectl packaging tests
 	./triage modules --check
 
 modules: ## build the kernel modules for KERNEL (default 6.12)
@@ -76,15 +78,18 @@ release: ## every package and patch of this version, built anew and checked
 	PYTHONPATH=lab $(developer) -m pytest tests/packaging
 	$(MAKE) -C packaging kernel-build SOURCE=$$($(call lab,source(kernels.DEFAULT_SERIES)))
 
-mutants: ## changes to the modules that judge, one at a time, which no test notices
+mutants: ## changes to the modules that judge which no test notices; SAMPLE=40: of 40 a module
 	rm -rf build/mutants
 	mkdir -p build/mutants
 	cp -r lab/triagelab tests pyproject.toml build/mutants
 	for folder in applications docs drives experiments kernel; do \
 		ln -s "$(CURDIR)/$$folder" build/mutants; \
 	done
-	cd build/mutants && $(mutating) -m mutmut run
-	cd build/mutants && $(mutating) -m mutmut results
+	if [ -n "$(SAMPLE)" ]; then \
+		cd build/mutants && $(mutating) "$(CURDIR)/lab/mutants.py" $(SAMPLE); \
+	else \
+		cd build/mutants && $(mutating) -m mutmut run && $(mutating) -m mutmut results; \
+	fi
 
 docs: ## the documents as a site, build/site/docs/index.html; a link that leads nowhere is an error
 	rm -rf build/site

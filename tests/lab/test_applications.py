@@ -156,6 +156,17 @@ def test_operations_are_a_jobs_figures(tmp_path: Path) -> None:
     assert "bulk" in table["job"].to_list()
 
 
+def test_operations_over_time_are_means_of_50_ms(tmp_path: Path) -> None:
+    table = collected(tmp_path / "out", "0.010,5\n0.049,7\n0.050,9\n0.120,11\n")
+    windows = table.filter(pl.col("job") == "app", pl.col("time_s").is_not_null())
+    assert set(windows["metric"]) == {"lat_us"}
+    assert list(windows.select("time_s", "value", "requests").iter_rows()) == [
+        (0.05, 6, 2),
+        (0.1, 9, 1),
+        (0.15, 11, 1),
+    ]
+
+
 def test_an_application_that_completed_nothing(tmp_path: Path) -> None:
     table = collected(tmp_path / "out", "")
     whole = table.filter(pl.col("job") == "app")

@@ -240,7 +240,7 @@ def refused(command: str) -> str:
 
 def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those under the figures too: a figure whose command has gone cannot be measured again."""
-    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)  # test_experiments.py asks fio
+    monkeypatch.setattr(fiofile, "check", lambda files: None)  # test_experiments.py asks fio
     told = [
         f"{document.name}: {why}"
         for document in figures.Figures().documents()
@@ -264,7 +264,7 @@ def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.Monkey
 def test_a_command_that_the_lab_refuses_is_found(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fiofile.FioFile, "check", lambda file: None)
+    monkeypatch.setattr(fiofile, "check", lambda files: None)
     assert any(map(refused, commands(text)))
 
 

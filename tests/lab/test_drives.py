@@ -42,7 +42,14 @@ def test_list_drives_has_class_source_and_errors() -> None:
     ("was", "becomes", "message"),
     [
         ('role = "held"', 'role = "hold"', "must have a role: fit, held, seen"),
-        ("mean_us", "means_us", "has means_us; known"),
+        ("mean_us", "means_us", "points, item 1: not known: means_us; there are after_s, bytes"),
+        ("mean_us", "means_us", "Mistakes not shown: 6"),
+        (
+            "bytes = 4096",
+            "bytes = '4k'",
+            r"points, item 1\.bytes must be a whole number, 1 or more",
+        ),
+        ("kind =", "name = 'x'\nkind =", "not known: name; there are errors, host_ns, kind"),
         ("licence =", "license =", "source must name a licence"),
         ("queue_rule = 1", "queue_rule = 1.5", r"parameters\.queue_rule must be a whole number"),
         ("profile =", "profil =", "missing: profile"),

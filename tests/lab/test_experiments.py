@@ -207,6 +207,22 @@ def test_what_makes_no_sense_is_told_with_its_file_and_its_key(
             look("made")
 
 
+def test_all_mistakes_of_a_file_are_told_at_once(made: Path) -> None:
+    path = made / "experiment.toml"
+    path.write_text('title = 5\nquest = "?"\nrepeats = 0\n[quick]\nrepeat = 1\nvary.x = []\n')
+    with pytest.raises(RequestError) as error:
+        experiments.title("made")
+    assert sorted(line.removeprefix(f"{path}: ") for line in str(error.value).split("\n")) == [
+        "missing: question",
+        "not known: quest; there are application, background, deadlines, device, judged_by, "
+        "machine, protected, question, quick, repeats, schedulers, set, title, vary",
+        "quick.vary.x must be a list of something",
+        "quick: not known: repeat; there are repeats, schedulers, vary",
+        "repeats must be a whole number, 1 or more, not 0",
+        "title must be a text, not 5",
+    ]
+
+
 def test_one_without_a_title_is_a_request_that_makes_no_sense(
     made: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

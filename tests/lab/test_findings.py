@@ -2,12 +2,14 @@
 """Guards: sentences match the figures, and claim no difference without a verdict."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from triagelab.judge import choices, findings, lookup
+from triagelab.judge.answers import Answer
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import digits
 from triagelab.judge.findings import title
@@ -272,6 +274,15 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert "keeps" not in answer.details[1]  # the baseline is the reference
 
 
+def test_over_points_too_few_repeats_choose_nothing(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path, repeats=2))
+    assert answer
+    assert answer.headline.startswith(
+        "Too few repeats to tell which scheduler to choose; at the worst of 3 points database_sim's"
+    )
+    assert answer.details[-1] == FEW
+
+
 def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     def starved(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         stuck = (scheduler, job, point.get("t_apps")) == ("bfq", "database_sim", 4)
@@ -319,43 +330,320 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([]) is None
 
 
-def test_an_experiment_is_judged_by_its_own_metric(tmp_path: Path) -> None:
-    out = rundirs.make(tmp_path / "out", STUDY)
-    environment = records.read_environment(out) | {"judged_by": ["instructions_per_io"]}
-    result = summary.summarise(samples.collect(out), environment)
-    (found,) = lookup.views(result, environment)
-    answer = findings.answer(found)
-    best, *_, worst = found.ranked(None, "instructions_per_io")
-    assert answer.headline.startswith(f"Instruction count per I/O is lowest under {best}")
-    assert f"highest under {worst}" in answer.headline
-    more = {row["scheduler"]: row["mean"] for row in result["rows"]
-            if row["metric"] == "instructions_per_io" and not row["point"]}  # fmt: skip
-    said = f"bfq: +{plain(digits(more['bfq'] - more['none']))} over none, "
-    assert any(plain(detail).startswith(said) for detail in answer.details)
+# ---- sentences as a whole -----------------------------------------------------------
+
+MS, US = r"[\d.]+ ms", r"[\d.]+ µs"
+INTERVAL = r"\[[\d.]+, [\d.]+\]"
+TIMES, SHARE = rf"[\d.]+ × {INTERVAL}", rf"[\d.]+ % {INTERVAL}"
+FEW = (
+    "Some figures rest on fewer than 5 repeats: too few to tell whether a difference is chance. "
+    "Use --repeats 5 or more."
+)
 
 
-def judged(folder: Path, metric: str, slower: float) -> findings.Answer:
+def matches(pattern: str, text: str) -> bool:
+    return re.fullmatch(pattern, plain(text)) is not None
+
+
+def test_the_answer_is_whole(tmp_path: Path) -> None:
+    answer = findings.answer(view(tmp_path))
+    assert matches(
+        rf"Choose prio-basic: database_sim's P99 latency is {US} {INTERVAL}, [\d.]+ × what it is "
+        rf"alone and {TIMES} what it is under none \({MS}\); backup_sim keeps {SHARE} of its "
+        rf"throughput under none; also worth choosing: bfq \({US}, backup_sim keeps [\d.]+ %\); "
+        rf"none \({MS}, and nothing lost\)\.",
+        answer.headline,
+    )
+    kept = rf"; backup_sim keeps {SHARE} of its throughput under none"
+    for detail, name, verdict, end in zip(
+        answer.details,
+        ("mq-deadline", "kyber", "bfq"),
+        ("higher", "no difference seen", "lower"),
+        ("; not worth choosing beside none", "; not worth choosing beside none", ""),
+        strict=True,
+    ):
+        told = rf"{name}: P99 latency {TIMES} that of none \({verdict}\){kept}{end}\."
+        assert matches(told, detail), detail
+
+
+def test_an_answer_without_a_choice_is_whole(tmp_path: Path) -> None:
+    bench = dataclasses.replace(STUDY, repeats=2)
+    answer = findings.answer(view(tmp_path, bench))
+    assert matches(
+        rf"Too few repeats to tell which scheduler to choose; database_sim fared best under bfq: "
+        rf"its P99 latency is {US}( {INTERVAL})?, [\d.]+ × what it is alone and {TIMES} what it is "
+        rf"under none \({MS}\); backup_sim keeps {SHARE} of its throughput under none\.",
+        answer.headline,
+    )
+    assert answer.details[-1] == FEW
+    loads = {name: STUDY.loads[name] for name in ("kyber", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, alone=None)
+    answer = findings.answer(view(tmp_path / "no-baseline", bench))
+    assert matches(
+        rf"Nothing tells which scheduler to choose; database_sim fared best under bfq: its P99 "
+        rf"latency is {US} {INTERVAL}\.",
+        answer.headline,
+    )
+    assert matches(rf"kyber: P99 latency {MS} {INTERVAL}\.", *answer.details)
+    bench = dataclasses.replace(bench, loads={"kyber": STUDY.loads["kyber"]})
+    assert matches(
+        rf"Only kyber was measured, so database_sim is not compared: its P99 latency is {MS} "
+        rf"{INTERVAL}\.",
+        findings.answer(view(tmp_path / "one", bench)).headline,
+    )
+
+
+def test_an_answer_over_points_is_whole(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path))
+    assert answer
+    times = r"[\d. ]+ × what it is alone"
+    assert matches(
+        rf"Choose bfq: at the worst of 3 points database_sim's P99 latency under bfq is {times}, "
+        rf"under none {times}; under bfq backup_sim keeps at least [\d.]+ % of its throughput "
+        rf"under none; also worth choosing: none\.",
+        answer.headline,
+    )
+    kept = r"backup_sim keeps at least [\d.]+ % of its throughput under none"
+    for detail, pattern in zip(
+        answer.details,
+        (
+            rf"bfq: {times}, at t_apps = \d+; {kept}\.",
+            rf"none: {times}, at t_apps = 16\.",
+            rf"mq-deadline: {times}, at t_apps = 16; {kept}; not worth choosing beside none\.",
+        ),
+        strict=True,
+    ):
+        assert matches(pattern, detail), detail
+
+
+def test_without_a_protected_job_the_sentence_is_whole(tmp_path: Path) -> None:
+    loads = {name: STUDY.loads[name] for name in ("none", "bfq")}
+    bench = dataclasses.replace(STUDY, loads=loads, protected=None, background=(), alone=None)
+    told = findings.answer(view(tmp_path, bench)).headline
+    parts = []
+    for job, latency, iops in (
+        ("database_sim", ("bfq", "none"), ("bfq", "none")),
+        ("backup_sim", ("none", "bfq"), ("none", "bfq")),
+    ):
+        parts.append(
+            rf"{job}: P99 latency is lowest under {latency[0]} \([\d.]+ .s\), highest under "
+            rf"{latency[1]} \([\d.]+ .s\); throughput is highest under {iops[0]} \([\d ]+ IOPS\), "
+            rf"lowest under {iops[1]} \([\d ]+ IOPS\)\."
+        )
+    assert matches(" ".join(parts), told.replace("\u202f", " ")), told
+
+
+@pytest.mark.parametrize(
+    ("ranked", "equals", "more", "told"),
+    [
+        ([], [], False, "no speed, for nothing was completed"),
+        (["a"], [], False, "speed is 1 under a"),
+        (["a", "b"], [], False, "speed is lowest under a (1), highest under b (2)"),
+        (["b", "a"], [], True, "speed is highest under b (2), lowest under a (1)"),
+        (["a", "b"], ["b"], False, "speed shows no difference between schedulers (about 1)"),
+        (["a", "c"], [], False, "speed shows no difference between schedulers (about 1)"),
+        (
+            ["a", "b", "d"],
+            ["b"],
+            False,
+            "speed is lowest under a and b (about 1), highest under d (4)",
+        ),
+        (
+            ["d", "b", "a"],
+            ["b"],
+            True,
+            "speed is highest under d and b (about 4), lowest under a (1)",
+        ),
+    ],
+)
+def test_best_and_worst_in_words(
+    ranked: list[str], equals: list[str], more: bool, told: str
+) -> None:
+    show = {"a": "1", "b": "2", "c": "1", "d": "4"}.__getitem__
+    assert findings.ends("speed", ranked, equals, show, more_is_better=more) == told
+
+
+# ---- experiments that are judged by metrics of whole runs ------------------------
+
+
+def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
+    """Return the answer to an experiment that is judged by these metrics."""
+    bench = dataclasses.replace(STUDY, alone=None, judged_by=metrics, **changes)
+    return findings.of_all(case(folder, bench).views)
+
+
+def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
+    """The instruction counts of the made-up guest rise from scheduler to scheduler."""
+    told = judged(tmp_path, "instructions_per_io")
+    headline = plain(told.headline)
+    assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
+    assert re.search(
+        r"worse is bfq \(instruction count per I/O [\d.]+ × \[.*\] that of none", headline
+    )
+    (bfq,) = (plain(detail) for detail in told.details if detail.startswith("bfq: "))
+    assert re.search(r"\], \+[\d ]+ over none, [\d.]+ × \[.*\] \(higher\)", bfq)
+    assert bfq.endswith("; not worth choosing beside none.")
+
+
+def greedy(**mbps: float) -> dict[str, dict[str, Load]]:
+    """Return loads of one job with these bandwidths."""
+    return {name: {"job": Load(rate * 8, 100, bs=131072)} for name, rate in mbps.items()}
+
+
+def test_the_title_of_a_whole_runs_chart_is_a_sentence(tmp_path: Path) -> None:
+    said = plain(title(view(tmp_path), None, "instructions_per_io"))
+    assert said.startswith("Instruction count per I/O is lowest under none, "), said
+
+
+def test_a_schedulers_line_is_whole(tmp_path: Path) -> None:
+    loads = greedy(none=300, bfq=900, kyber=100)
+    metrics = ("total_bytes_per_s", "instructions_per_io")
+    told = judged(tmp_path, *metrics, loads=loads, protected=None, background=())
+    lines = {line.split(":")[0]: plain(line) for line in told.details}
+    assert matches(
+        rf"kyber: total bandwidth [\d.]+ MB/s {INTERVAL}, −[\d.]+ MB/s over none, "
+        rf"{TIMES} \(lower\); "
+        r"instruction count per I/O [\d ]+ \[[\d ]+, [\d ]+\], [+−][\d ]+ over none, "
+        rf"{TIMES} \(\w+\); not worth choosing beside \w+\.",
+        lines["kyber"],
+    ), lines["kyber"]
+
+
+def test_schedulers_that_keep_the_throughput_are_as_good(tmp_path: Path) -> None:
+    loads = greedy(none=1000, kyber=960, bfq=300)
+    told = judged(tmp_path, "total_bytes_per_s", loads=loads, protected=None, background=())
+    assert re.fullmatch(
+        r"No scheduler was seen to be worth choosing over none \(total bandwidth [\d.]+ .B/s\): "
+        r"kyber is as good; worse is bfq \(total bandwidth 0\.\d+ × \[.*\] that of none\)\.",
+        plain(told.headline),
+    )
+
+
+def test_a_scheduler_with_more_throughput_is_the_one_to_choose(tmp_path: Path) -> None:
+    loads = greedy(none=300, kyber=310, bfq=1000)
+    told = judged(tmp_path, "total_bytes_per_s", loads=loads, protected=None, background=())
+    assert re.fullmatch(
+        r"Choose bfq: total bandwidth 3\.\d+ × \[.*\] that of none; "
+        r"none has total bandwidth [\d.]+ .B/s\.",
+        plain(told.headline),
+    )
+    (kyber,) = told.details
+    assert kyber.endswith("; not worth choosing beside bfq.")
+
+
+#: A device that the urgent job fills, and a class below it.
+STARVING = {
+    "none": {"urgent": Load(3000, 900), "low": Load(3000, 900)},
+    "mq-deadline": {"urgent": Load(6000, 400), "low": Load(10, 90000)},
+    "triage": {"urgent": Load(4500, 200), "low": Load(1300, 3000)},
+    "bfq": {"urgent": Load(30, 190), "low": Load(9, 3000)},
+}
+
+
+def test_starvation_is_answered_by_what_each_scheduler_gains_and_costs(tmp_path: Path) -> None:
+    """bfq gives the low class its share at a hundredth of the bandwidth: it is not the answer."""
+    loads = {name: STARVING[name] for name in ("mq-deadline", "triage", "bfq")}
+    loads["none"] = STARVING["mq-deadline"]
+    told = judged(
+        tmp_path, "longest_wait_us", "least_share", "total_bytes_per_s",
+        loads=dict(sorted(loads.items())), protected=None, background=(),
+    )  # fmt: skip
+    headline = plain(told.headline)
+    assert re.match(
+        r"Choose triage: longest wait [\d.]+ ms, share of the job with least 22\.\d %, "
+        r"total bandwidth 0\.9\d+ × \[.*?\] that of none; ",
+        headline,
+    )
+    assert re.search(
+        r"; none has longest wait \d\d\d ms, share of the job with least 0\.1", headline
+    )
+    lines = {detail.split(":")[0]: detail for detail in told.details}
+    assert lines["mq-deadline"].endswith("; not worth choosing beside triage.")
+    assert "total bandwidth" in lines["bfq"]
+
+
+def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
+    loads = {
+        "none": {"video": Load(300, 50000, 0.5), "reader": Load(9000, 3000)},
+        "bfq": {"video": Load(300, 8000, 0.3), "reader": Load(60, 3000)},
+        "triage": {"video": Load(300, 11000, 0.5), "reader": Load(7000, 3000)},
+    }
+    out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, alone=None, loads=loads))
+    environment = records.read_environment(out) | {
+        "judged_by": ["late_share", "total_bytes_per_s"],
+        "deadlines": {"video": 40000},
+    }
+    (out / "environment.json").write_text(json.dumps(environment))
+    told = findings.of_all(
+        lookup.views(summary.summarise(samples.collect(out), environment), environment)
+    )
+    assert re.match(
+        r"Choose triage: share of late requests [\d.]+ %, total bandwidth 0\.7.* that of none; "
+        r"also worth choosing: none \(share of late requests 6",
+        plain(told.headline),
+    )
+    assert told.details[-1].endswith("; not worth choosing beside triage."), "bfq's bandwidth"
+
+
+def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
     """Return the answer for two points; at the second kyber completes `slower` times less."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"
         return dataclasses.replace(load, iops=load.iops / slower) if hard else load
 
-    loads = {name: {"job": Load(1000, 100)} for name in ("none", "kyber")}
+    loads = {name: {"job": Load(1000, 100)} for name in names or ("none", "kyber")}
     bench = Bench(
-        loads, at=at, seconds=0.3, repeats=3, protected=None, background=(), noise=0.001,
+        loads, at=at, seconds=0.3, repeats=repeats, protected=None, background=(), noise=0.001,
         judged_by=(metric,), points=({"step": 1, "fixed": "x"}, {"step": 2, "fixed": "x"}),
     )  # fmt: skip
     return findings.of_all(case(folder, bench).views)
 
 
 def test_a_matrix_is_judged_where_each_scheduler_is_worst(tmp_path: Path) -> None:
-    told = judged(tmp_path, "total_iops", 4)
-    assert told.headline.startswith("At the worst of 2 points total throughput is 0.25")
-    assert told.headline.endswith("that of none under kyber.")
-    assert told.details[0].endswith("that of none, at step = 2."), "what all have is left out"
+    told = stepped(tmp_path, "total_iops", 4)
+    assert re.fullmatch(
+        r"No scheduler was seen to be worth choosing over none by the worst of 2 points: "
+        r"worse is kyber \(total throughput 0\.25\d × \[.*\] that of none\)\.",
+        plain(told.headline),
+    )
+    (kyber,) = told.details
+    assert kyber.endswith("that of none, at step = 2; not worth choosing beside none."), (
+        "what all points have is left out"
+    )
 
 
 def test_what_means_something_by_itself_is_not_a_ratio(tmp_path: Path) -> None:
-    told = judged(tmp_path, "jain_index", 4)
-    assert "fairness index is 1.00 under none and 1.00 under kyber" in told.headline
+    told = stepped(tmp_path, "jain_index", 4)
+    assert told.headline == (
+        "No scheduler was seen to be worth choosing over none (fairness index 1.00) by the worst "
+        "of 2 points: kyber is as good."
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_too_few_repeats_are_judged_by_their_means_and_say_so(tmp_path: Path, repeats: int) -> None:
+    told = stepped(tmp_path, "total_iops", 0.25, repeats)
+    assert told.headline.startswith("Too few repeats to tell; by the means: choose kyber by the ")
+    assert "too few to tell whether a difference is chance" in told.details[-1]
+    same = stepped(tmp_path / "same", "total_iops", 1.05, repeats)
+    assert same.headline.endswith("points: kyber is as good.")
+
+
+def test_a_matrix_of_the_baseline_alone_has_nothing_to_choose(tmp_path: Path) -> None:
+    told = stepped(tmp_path, "total_iops", 4, 5, "none")
+    assert told == Answer("Only none was measured, so there is nothing to choose.", [])
+
+
+def test_a_judged_experiment_without_a_baseline_or_a_rival_chooses_nothing(tmp_path: Path) -> None:
+    told = stepped(tmp_path, "total_iops", 4, 5, "kyber", "bfq")
+    assert re.fullmatch(
+        r"Nothing tells which scheduler to choose, because none was not measured; "
+        r"bfq has total throughput [\d ,.]+ IOPS\.",
+        plain(told.headline),
+    )
+    told = stepped(tmp_path / "one", "total_iops", 4, 5, "kyber")
+    assert re.fullmatch(
+        r"Only kyber was measured, so there is nothing to choose: total throughput 2\d\d IOPS\.",
+        plain(told.headline),
+    )

@@ -4,6 +4,7 @@
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from triagelab.ask import fiofile
@@ -341,3 +342,43 @@ def test_a_file_within_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.fio").write_text("[b]\nrw=write\n")
     with pytest.raises(RequestError, match="remove include"):
         fiofile.read(path).check()
+
+
+def test_many_files_are_read_by_one_fio_and_a_wrong_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = []
+    for number in range(4):
+        path = tmp_path / f"{number}.fio"
+        path.write_text(f"[job]\nrw=read\nbs={number + 1}k\n")
+        files.append(fiofile.read(path))
+    calls: list[list[str]] = []
+    run = subprocess.run
+
+    def counted(words: list[str], **options: Any) -> Any:
+        calls.append(words)
+        return run(words, **options)
+
+    monkeypatch.setattr(subprocess, "run", counted)
+    fiofile.check(files)
+    assert [len(words) for words in calls] == [2 + 4]
+    path = tmp_path / "wrong.fio"
+    path.write_text("[job]\nrw=reed\n")
+    with pytest.raises(RequestError, match=r"(?s)fio does not accept .*wrong\.fio:.*reed"):
+        fiofile.check([*files, fiofile.read(path)])
+    path.write_text("[global]\nrw=read\n")
+    with pytest.raises(RequestError, match=r"wrong\.fio defines no job"):
+        fiofile.check([*files, fiofile.read(path)])
+
+
+def test_fio_keeps_options_for_all_jobs_of_one_file_from_the_next(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.fio", tmp_path / "second.fio"
+    first.write_text("[global]\nbs=4k\nrw=randread\n[one]\n")
+    second.write_text("[other]\nrw=write\n")
+    done = subprocess.run(
+        ["fio", "--showcmd", first, second], check=True, capture_output=True, text=True
+    )
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["fio", "--bs=4k", "--rw=randread", "--name=one"],
+        ["fio", "--name=other", "--rw=write"],
+    ]

@@ -18,11 +18,10 @@ from triagelab.judge.published import (
     NOT_MEASURED,
     Expected,
     Finding,
-    Source,
 )
 from triagelab.measure.statistics import REPEATS_FOR_VERDICT, Comparison, compare, judged
 
-OURS = published.load()
+OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
@@ -69,10 +68,11 @@ class Seen:
 
 
 def finding(*expects: str) -> Finding:
-    source = Source("title", "short", "setup")
     figures = {"a": 1.5, "b": 20}
     wanted = tuple(map(Expected.parsed, expects))
-    return Finding(source, "figure 1", "so", figures, "µs", None, "m", {}, "job", "p99_us", wanted)
+    return Finding(
+        "source", "figure 1", "so", figures, "µs", None, "m", {}, "job", "p99_us", wanted
+    )
 
 
 def verdict(relation: str, found: Comparison | None) -> str:
@@ -134,13 +134,22 @@ def test_what_cannot_be_compared_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("a ~ b", "'a ~ b': expected A < or > or <= or >= or = B"), ("a <", "'a <': expected A <")],
+    [
+        ('expects=["a ~ b"]', "expects, item 1, 'a ~ b': expected A < or > or <= or >= or = B"),
+        ('expects=["a <"]', "'a <': expected A <"),
+        ("expects=[5]", "finding, item 1.expects, item 1, must be a text, not 5"),
+        ('figures={none="1"}', 'finding, item 1.figures.none must be a number, not "1"'),
+        ("figures={none=true}", "finding, item 1.figures.none must be a number, not true"),
+        ("unit=1\nmetric=2", "finding, item 1.metric must be a text, not 2"),
+        ("[[finding]]", "finding, item 2: missing: says, source, where"),
+        ('[[finding]]\nsource="r"\nwhere="w"\nsays="x"', "there is no [source.r]"),
+    ],
 )
-def test_an_expectation_that_makes_no_sense_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_a_finding_that_makes_no_sense_is_told(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "published.toml"
     path.write_text(
         f'[source.s]\ntitle="t"\nshort="s"\nsetup="u"\n'
-        f'[[finding]]\nsource="s"\nwhere="w"\nsays="x"\nexpects=["{text}"]\n'
+        f'[[finding]]\nsource="s"\nwhere="w"\nsays="x"\n{text}\n'
     )
     with pytest.raises(LabError) as error:
         published.load(path)

@@ -85,7 +85,7 @@ def test_a_program_in_a_text_imports_what_is_there() -> None:
 
 
 def has(module: str, name: str) -> bool:
-    """Return whether a module has a name, or a folder a module or folder of that name."""
+    """Return whether `name` can be imported from a module or a package."""
     folder = LAB.joinpath(*module.split(".")[1:])
     if (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file():
         return True

@@ -32,7 +32,7 @@ def folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def somebody_else() -> Iterator[None]:
-    """Act as another user meanwhile."""
+    """Run the block as another user."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     os.seteuid(NOBODY)

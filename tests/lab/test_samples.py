@@ -560,3 +560,111 @@ def test_a_process_that_never_started_is_no_starved_one(out: Path) -> None:
     edit(out / "runs/none-0/out/fio.json", stop)
     with pytest.raises(LabError, match="never started"):
         samples.collect(out)
+
+
+# ---- messages as a whole, and edges -----------------------------------------------
+
+AGAIN = (
+    "Delete the run's folder and use --resume to run it again; all other finished runs are kept."
+)
+
+
+def refused(out: Path) -> str:
+    with pytest.raises(LabError) as error:
+        samples.collect(out)
+    return str(error.value).removeprefix(f"{out}/runs/none-0/out/")
+
+
+def test_what_fio_lacks_is_told_with_the_option_to_take_out(out: Path) -> None:
+    path = out / "runs/none-0/out/fio.json"
+    whole = path.read_text()
+    edit(path, lambda fio: fio["jobs"][0]["read"]["lat_ns"].pop("bins"))
+    assert refused(out) == (
+        "fio.json: there is no histogram of a's total latency. fio must run with "
+        "lat_percentiles=1 and --output-format=json+: take lat_percentiles=0 and disable_lat out "
+        "of the job file."
+    )
+    path.write_text(whole)
+    edit(path, lambda fio: fio["jobs"][0].update(job_runtime=0, read=fio["jobs"][0]["trim"]))
+    assert refused(out) == "fio.json: a process of a never started; fio.log there may say why"
+    path.write_text(whole)
+    edit(out / "runs/none-0/run.json", lambda run: run.update(sections=["a", "b", "c"]))
+    assert refused(out) == (
+        "fio.json reports on a, b alone, although the jobs were a, b, c: take group_reporting out "
+        "of the job file."
+    )
+
+
+def test_counters_of_another_kind_are_told_by_their_columns(out: Path, flash: Path) -> None:
+    (out / "runs/none-0/out/samples.csv").write_text("time_ns,reads\n1,1\n")
+    assert refused(out) == (
+        f"samples.csv: its columns are not {','.join(samples.COUNTERS)}. {AGAIN}"
+    )
+    (flash / "runs/none-0/out/device.csv").write_text("time_ns,dies,die_read_ns\n1,1,1\n")
+    assert refused(flash) == (
+        f"device.csv: it lacks bus_busy_ns, ctrl_busy_ns, die_copy_ns, die_program_ns. {AGAIN}"
+    )
+
+
+def test_a_process_that_started_and_completed_nothing_has_starved(out: Path) -> None:
+    def starve(fio: Any) -> None:
+        fio["jobs"][0]["read"] = fio["jobs"][0]["trim"]
+
+    edit(out / "runs/none-0/out/fio.json", starve)
+    assert first_run(samples.collect(out), "a")["iops"] == 0
+
+
+def test_a_level_for_all_jobs_holds_for_those_without_their_own(out: Path) -> None:
+    """Level 6 has weight 2, and level 0 has 8."""
+
+    def share(fio: dict[str, Any]) -> None:
+        fio["global options"] = {"prio": "6"}
+        for job, options, done in zip(fio["jobs"], ({}, {"prio": "0"}), (1000, 4000), strict=True):
+            job["job options"] = options
+            for way in ("read", "write"):
+                job[way]["io_bytes"] = 0
+            job["read"]["io_bytes"] = done
+
+    edit(out / "runs/none-0/out/fio.json", share)
+    assert judged(out)["jain_index"] == pytest.approx(1)
+
+
+def test_a_scheduler_that_the_environment_does_not_name_comes_last(tmp_path: Path) -> None:
+    loads = dict.fromkeys(("bfq", "kyber", "none"), SMALL.loads["none"])
+    out = rundirs.make(tmp_path / "out", dataclasses.replace(SMALL, loads=loads, repeats=1))
+    edit(out / "environment.json", lambda told: told.update(schedulers=["none", "kyber"]))
+    order = samples.collect(out)["scheduler"].unique(maintain_order=True).to_list()
+    assert order == ["none", "kyber", "bfq"]
+
+
+@pytest.mark.parametrize(("counted", "found"), [(1, None), (2, 9)])
+def test_locks_need_two_counts(out: Path, counted: int, found: int | None) -> None:
+    path = out / "runs/none-0/out/samples.csv"
+    rows = [[int(cell) for cell in row.split(",")] for row in path.read_text().splitlines()[1:]]
+    first, last = rows[5], rows[-2]  # with requests in flight
+    done = sum(last[3:7]) - sum(first[3:7])
+    counts = [f"{last[0]},{9 * done + 1}"] + [f"{first[0]},1"] * (counted - 1)
+    (path.parent / "locks.csv").write_text("\n".join(["time_ns,contended", *counts[::-1]]) + "\n")
+    told = first_run(samples.collect(out), None).get("contended_locks_per_io")
+    assert told == (None if found is None else pytest.approx(found))
+
+
+def test_a_device_that_was_seen_twice_has_a_utilisation(flash: Path) -> None:
+    path = flash / "runs/none-0/out/device.csv"
+    heading, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([heading, lines[6], lines[9]]) + "\n")
+    assert len(over_time(samples.collect(flash))) == 1
+    path.write_text("\n".join([heading, lines[6]]) + "\n")
+    assert over_time(samples.collect(flash)) == []
+    assert "dies_utilisation" not in first_run(samples.collect(flash), None)
+
+
+def test_a_histogram_has_the_flushes_that_a_job_waits_for(out: Path) -> None:
+    before = samples.histograms(out, "a")["{}", "none"]
+
+    def flush(fio: Any) -> None:
+        fio["jobs"][0]["sync"] = {"total_ios": 3, "lat_ns": {"N": 3, "bins": {"77": 3}}}
+
+    edit(out / "runs/none-0/out/fio.json", flush)
+    after = samples.histograms(out, "a")["{}", "none"]
+    assert after - before == Counter({77: 3})

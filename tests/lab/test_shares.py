@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from triagelab.judge import shares
-from triagelab.judge.findings import Answer
+from triagelab.judge.answers import Answer
 
 from tests.lab import measured
 from tests.lab.rundirs import Bench, Load, Record

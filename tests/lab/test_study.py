@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from triagelab.ask import devices, experiments, study
+from triagelab.ask import devices, experiments, fiofile, study
 from triagelab.ask.experiments import Experiment
-from triagelab.ask.fiofile import FioFile
 from triagelab.base import metrics, settings, tools
 from triagelab.base.errors import LabError
 from triagelab.plan import plan
@@ -39,7 +38,7 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 def found() -> Iterator[dict[str, Experiment]]:
     """Return each measure's experiment; test_experiments.py has asked fio about all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FioFile, "check", lambda file: None)
+        patch.setattr(fiofile, "check", lambda files: None)
         yield {measure.name: measure.found() for measure in WHOLE.measures}
 
 
@@ -81,6 +80,9 @@ def test_quick_takes_what_it_says_and_leaves_out_the_rest(tmp_path: Path) -> Non
             "page p: there is no [measure.b]",
         ),
         ("charts", 'answer = { measure = "a", scheduler = "bfq" }\ncharts', "missing: values_of"),
+        ("charts", "answer = 5\ncharts", "page, item 1.answer must be a table, not 5"),
+        ("charts", 'answer = { measure = "a", due = 0 }\ncharts', "answer.due must be a whole"),
+        ("quick = false", "quick = true", "measure.bursts.quick must be a table, not true"),
         ('kind = "bars"', 'kind = "bar"', "no kind of chart is 'bar'; there are protection, "),
         (', metric = "iops"', "", "a chart of bars needs metric"),
         ("question", "ask", "page, item 1: missing: question"),

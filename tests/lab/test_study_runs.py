@@ -167,7 +167,10 @@ def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFix
     assert len(before) == RUNS
     page = (quiet / "study.html").read_text()
     assert page.count('class="drawing"') == 4
-    assert "At the worst of 2 points urgent's maximum latency under none" in html.unescape(page)
+    assert (
+        "Too few repeats to tell which scheduler to choose; at the worst of 2 points urgent's "
+        "maximum latency under none"
+    ) in html.unescape(page)
     assert (quiet / "crowd/report.html").is_file()
     assert triage(*WORDS, "--out", quiet) == 2, "it exists"
     assert triage(*WORDS, "--out", quiet, "--resume") == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from triagelab.judge import values
-from triagelab.judge.findings import Answer
+from triagelab.judge.answers import Answer
 
 from tests.lab import measured, rundirs
 from tests.lab.rundirs import Bench, Load

@@ -20,7 +20,7 @@ put() {
 	expect "requests that write $1 bytes" 1 $(($(stat disk writes) - _before))
 }
 
-# found BYTES NUMBER: the marks in a block of disk, read in one request into memory without any.
+# found BYTES NUMBER: read a block of disk in one request, and print how many marks it has.
 found() {
 	dd if=/dev/disk bs="$1" count=1 skip="$2" iflag=direct of=/tmp/found 2> /dev/null
 	expect "bytes read" "$1" "$(wc -c < /tmp/found)"

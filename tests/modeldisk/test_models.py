@@ -60,8 +60,8 @@ def test_flash_peak_random_reads_are_dies_over_read_time(simulate: Simulator) ->
 def test_flash_random_reads_collide_as_in_a_closed_queueing_network(
     simulate: Simulator, depth: int
 ) -> None:
-    # N customers in D equal stations keep N / (N + D - 1) of them busy, with exponential
-    # service; with constant service more, so: never less, never above all that could be.
+    # With exponential service N customers keep N / (N + D - 1) of D equal stations busy. With
+    # constant service they keep more busy, so this is the lower bound.
     found = simulate("flash", f"a:read:random:4096:{depth}", **PLAIN_FLASH)["a"]["iops"]
     bound = 16 / 50e-6
     assert 0.97 * depth / (depth + 15) * bound <= found <= 1.03 * min(depth / 16, 1) * bound
@@ -170,7 +170,7 @@ def test_flash_read_waits_for_the_end_of_a_step_of_a_program(
     # One die that always programs. A read that comes at any time waits half a step.
     settings = PLAIN_FLASH | {"dies": 1, "program_steps": steps, "overtake_max": 1000}
     step_ns = 640_000 // steps
-    # Reads and programs fall into step, so each phase is tried by itself.
+    # Each read begins at the same point of a step, so reads at eight points are averaged.
     means = [
         simulate(
             "flash",
@@ -235,7 +235,7 @@ def test_flash_pages_are_of_three_kinds(simulate: Simulator) -> None:
     assert found["p50_ns"] == pytest.approx(50_000, abs=50)
     assert found["max_ns"] == pytest.approx(1.3 * 50_000, abs=50)
     assert found["mean_ns"] == near(50_000)
-    # Of two pages the slower one counts, and now and then both are fast.
+    # A read of two pages ends with the slower one. Sometimes both are fast.
     two = simulate("flash", "a:read:random:32768:1", read_spread_pct=30, **PLAIN_FLASH)["a"]
     assert two["min_ns"] == pytest.approx(0.7 * 50_000, abs=400)
     assert two["p99_ns"] == pytest.approx(1.3 * 50_000, abs=400)

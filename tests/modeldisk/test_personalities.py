@@ -33,7 +33,7 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
 
 
 def _flat(errors: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """Errors by role, kind and place."""
+    """Return each error by role, kind, and 0 for the median or 1 for the worst."""
     return {
         f"{role} {kind} {place}": value
         for role, kinds in errors.items()

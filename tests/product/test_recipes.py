@@ -22,7 +22,7 @@ OTHERS = (
     *("mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup"),
     *("etcd-server", "etcd-client", "restic"),
 )
-#: This computer's kernel has no triage, and nobody waits for minutes.
+#: Parts of commands -> what the test runs instead: this computer has no triage, and 2 min are long.
 INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",

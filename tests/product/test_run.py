@@ -49,13 +49,20 @@ def test_sim_gives_the_same_figures_to_the_last_digit(tmp_path: Path, job: Path)
     assert any(row["ci95"][0] < row["ci95"][1] for row in one["rows"]), "seeds change nothing"
 
 
-def test_the_kernel_says_what_the_summary_says(tmp_path: Path, job: Path) -> None:
-    """Fio and the block layer count the same requests, under the chosen scheduler."""
-    out = tmp_path / "out"
-    done = triage(
-        "run", job, "--device", "null", "--schedulers", "kyber", "--repeats", "1", "--out", out
-    )
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run the small job once under kyber; return the run directory, and what --json printed."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "small.fio").write_text(SMALL)
+    words = ["--device", "null", "--schedulers", "kyber", "--repeats", "1", "--json"]
+    done = triage("run", folder / "small.fio", *words, "--out", folder / "out")
     assert done.returncode == 0, done.stderr
+    return folder / "out", done.stdout
+
+
+def test_the_kernel_says_what_the_summary_says(measured: tuple[Path, str]) -> None:
+    """Fio and the block layer count the same requests, under the chosen scheduler."""
+    out, _ = measured
     (folder,) = (path for path in (out / "runs").glob("kyber-*"))
     queue = dict(
         line.split("=", 1)
@@ -87,23 +94,9 @@ def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path
     assert by_fio <= int(last[3]) <= by_fio + 40
 
 
-def test_json_is_the_summary_and_nothing_else(tmp_path: Path, job: Path) -> None:
-    out = tmp_path / "out"
-    done = triage(
-        "run",
-        job,
-        "--device",
-        "null",
-        "--schedulers",
-        "none",
-        "--repeats",
-        "1",
-        "--out",
-        out,
-        "--json",
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == summary(out)
+def test_json_is_the_summary_and_nothing_else(measured: tuple[Path, str]) -> None:
+    out, printed = measured
+    assert json.loads(printed) == summary(out)
 
 
 def test_a_module_somebody_built_is_run_beside_the_others(tmp_path: Path, job: Path) -> None:
@@ -224,12 +217,8 @@ def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
     assert first_end_s == pytest.approx(first_us / 1e6, abs=0.02)
 
 
-def test_the_report_can_be_made_again(tmp_path: Path, job: Path) -> None:
-    out = tmp_path / "out"
-    done = triage(
-        "run", job, "--device", "null", "--schedulers", "none", "--repeats", "1", "--out", out
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_report_can_be_made_again(measured: tuple[Path, str]) -> None:
+    out, _ = measured
     before = {name: (out / name).read_bytes() for name in ("summary.json", "report.html")}
     for name in before:
         (out / name).unlink()

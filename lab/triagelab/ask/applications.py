@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from triagelab.base import sources, tomlfile
 from triagelab.base.errors import RequestError, unknown
+from triagelab.base.tomlfile import Count
 
 FOLDER = sources.ROOT / "applications"
 
@@ -32,8 +33,8 @@ class Application:
     what: str
     packages: tuple[str, ...]
     files: tuple[str, ...]
-    image_mb: int
-    memory_mb: int
+    image_mb: Count
+    memory_mb: Count
 
     def script(self, name: str) -> str:
         """Return the text of one of its two scripts."""
@@ -57,13 +58,4 @@ def find(name: str) -> Application:
     """Return the application called `name`."""
     if name not in names():
         raise unknown("application", name, names())
-    keys = {
-        "what": tomlfile.text,
-        "packages": tomlfile.list_of(tomlfile.text),
-        "files": tomlfile.list_of(tomlfile.text),
-        "image_mb": tomlfile.count,
-        "memory_mb": tomlfile.count,
-    }
-    given = tomlfile.read(FOLDER / name / "application.toml", required=keys, optional={})
-    lists = {key: tuple(given[key]) for key in ("packages", "files")}
-    return Application(**{"name": name, **given, **lists})
+    return tomlfile.read(FOLDER / name / "application.toml", Application, name=name)

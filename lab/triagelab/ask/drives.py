@@ -6,12 +6,13 @@ drives/NAME.toml holds one drive each; docs/modeldisk.md says what its fields me
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Required, TypedDict, get_type_hints
 
 from triagelab.base import sources, tomlfile
-from triagelab.base.errors import RequestError, unknown
+from triagelab.base.errors import unknown
+from triagelab.base.tomlfile import Count
 
 FOLDER = sources.ROOT / "drives"
 
@@ -54,8 +55,54 @@ class Point:
     noted: Mapping[str, float]
     misses: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"must have a role: {', '.join(ROLES)}")
+
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.load.items())
+
+
+class _Load(TypedDict, total=False):
+    op: str
+    pattern: str
+    bytes: Count
+    depth: Count
+    jobs: Count
+    after_s: Count
+    writes_per_s: Count
+
+
+class _Figures(TypedDict, total=False):
+    iops: float
+    mean_us: float
+    p50_us: float
+    p99_us: float
+    writes_done: float
+    read_p50_us: float
+    write_p50_us: float
+    read_p99_us: float
+    write_p99_us: float
+
+
+class _Written(_Load, _Figures, total=False):
+    """A point as a file has it, in one table."""
+
+    role: Required[str]
+    misses: tuple[str, ...]
+
+
+def _point(written: _Written) -> Point:
+    given: dict[str, Any] = dict(written)
+    role, misses = written["role"], written.get("misses", ())
+    load, figures = (
+        {key: given[key] for key in get_type_hints(of) if key in given} for of in (_Load, _Figures)
+    )
+    noted = {key: figures.pop(key) for key in figures.keys() - JUDGED.keys()}
+    return Point(role, load, figures, noted, misses)
+
+
+tomlfile.build(Point, _Written, _point)
 
 
 @dataclass(frozen=True)
@@ -80,12 +127,16 @@ class Drive:
     profile: str
     source: Mapping[str, str]
     limits: str
-    host_ns: int
-    settings: dict[str, int]
     parameters: dict[str, int]
     points: tuple[Point, ...]
-    errors: Mapping[str, Mapping[str, list[float]]]
-    misses: tuple[str, ...]
+    host_ns: int = 0
+    settings: dict[str, Count] = field(default_factory=dict)
+    errors: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    misses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if "licence" not in self.source:
+            raise ValueError("source must name a licence")
 
     @property
     def error_text(self) -> str:
@@ -107,41 +158,7 @@ def find(name: str) -> Drive:
     """The drive called `name`."""
     if name not in names():
         raise unknown("drive", name, names())
-    path = FOLDER / f"{name}.toml"
-    given = tomlfile.read(
-        path,
-        {
-            "kind": tomlfile.text,
-            "product": tomlfile.text,
-            "profile": tomlfile.text,
-            "limits": tomlfile.text,
-            "source": tomlfile.table_of(tomlfile.text),
-            "parameters": tomlfile.table_of(tomlfile.setting),
-            "points": tomlfile.list_of(_point),
-        },
-        {
-            "host_ns": tomlfile.count,
-            "settings": tomlfile.table_of(tomlfile.count),
-            "errors": tomlfile.table_of(tomlfile.table_of(tomlfile.list_of(_number))),
-            "misses": tomlfile.list_of(tomlfile.text),
-        },
-    )
-    if "licence" not in given["source"]:
-        raise RequestError(f"{path}: source must name a licence")
-    return Drive(
-        name=name,
-        kind=given["kind"],
-        product=given["product"],
-        profile=given["profile"],
-        source=given["source"],
-        limits=given["limits"],
-        host_ns=given.get("host_ns", 0),
-        settings=given.get("settings", {}),
-        parameters=given["parameters"],
-        points=tuple(_made(point) for point in given["points"]),
-        errors=given.get("errors", {}),
-        misses=tuple(given.get("misses", ())),
-    )
+    return tomlfile.read(FOLDER / f"{name}.toml", Drive, name=name)
 
 
 def text(drive: Drive) -> str:
@@ -185,33 +202,3 @@ def _given(point: Point) -> dict[str, Any]:
     """A point as its file has it."""
     misses = {"misses": list(point.misses)} if point.misses else {}
     return {"role": point.role, **point.load, **point.measured, **point.noted, **misses}
-
-
-_LOAD = ("op", "pattern", "bytes", "depth", "jobs", "after_s", "writes_per_s")
-_NOTED = ("p50_us",)  # kept beside the judged figures
-
-
-def _number(where: str, value: Any) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise RequestError(f"{where} must be a number, not {value!r}")
-
-
-def _point(where: str, value: Any) -> None:
-    tomlfile.table_of(lambda *_: None)(where, value)
-    known = {"role", "misses", *_LOAD, *JUDGED, *_NOTED}
-    if wrong := value.keys() - known:
-        raise RequestError(f"{where} has {', '.join(sorted(wrong))}; known: {sorted(known)}")
-    if value.get("role") not in ROLES:
-        raise RequestError(f"{where} must have a role: {', '.join(ROLES)}")
-    for key in value.keys() & {*JUDGED, *_NOTED}:
-        _number(f"{where} {key}", value[key])
-
-
-def _made(given: Mapping[str, Any]) -> Point:
-    return Point(
-        role=given["role"],
-        load={key: given[key] for key in _LOAD if key in given},
-        measured={key: given[key] for key in JUDGED if key in given},
-        noted={key: given[key] for key in _NOTED if key in given},
-        misses=tuple(given.get("misses", ())),
-    )

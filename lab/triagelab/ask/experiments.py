@@ -3,10 +3,10 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Annotated, Self
 
 from triagelab.ask import applications, fiofile
 from triagelab.ask.applications import Application
@@ -14,47 +14,81 @@ from triagelab.base import metrics, settings, sources, tomlfile
 from triagelab.base.errors import RequestError, unknown
 from triagelab.base.metrics import Of
 from triagelab.base.settings import Value
-
-#: The keys by which a quick variant, or a measure of the study, replaces the experiment's own.
-CHANGES: Mapping[str, tomlfile.Check] = {
-    "schedulers": tomlfile.some_of(tomlfile.text),
-    "repeats": tomlfile.count,
-    "vary": tomlfile.table_of(tomlfile.some_of(tomlfile.setting)),
-}
+from triagelab.base.tomlfile import Count, Must, Some
 
 FOLDER = sources.ROOT / "experiments"
 
 Case = Mapping[str, Value]
 Point = Mapping[str, Value]
+#: The values of a varied name: a list, or a table of cases.
+Varied = tuple[Value, ...] | Mapping[str, Case]
+tomlfile.choose(
+    Varied,
+    lambda given: Mapping[str, Case] if isinstance(given, dict) else tuple[Value, ...],
+)
+_NOT_EMPTY = Must(lambda value: value not in ([], {}), "has no value; give it some, or remove it")
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A question with its matrix.
+@dataclass(frozen=True, kw_only=True)
+class _Described:
+    """The fields of an experiment that its file has as they are.
 
     protected   the latency-sensitive job, if it is known which
     background  the jobs it is protected from
-    application what runs beside the job file's jobs, is protected, and ends them when it ends
     deadlines   job -> µs that none of its requests should take
     judged_by   the metrics of whole runs that answer the question, where a job's do not
+    """
+
+    title: str
+    question: str
+    protected: str | None = None
+    background: tuple[str, ...] = ()
+    deadlines: Mapping[str, Count] = field(default_factory=dict)
+    judged_by: tuple[str, ...] = ()
+    machine: str = "sim"
+    device: str = "flash"
+    repeats: Count = 5
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The values that a quick variant, or a measure of the study, has in place of the others.
+
+    schedulers  None: as in the experiment
+    repeats     None: as in the experiment
+    """
+
+    schedulers: Some[str] | None = None
+    repeats: Count | None = None
+    vary: Mapping[str, Some[Value]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(_Described):
+    """An experiment's file, experiment.toml."""
+
+    application: str | None = None
+    schedulers: Some[str] | None = None
+    set: Mapping[str, Value] = field(default_factory=dict)
+    vary: Mapping[str, Annotated[Varied, _NOT_EMPTY]] = field(default_factory=dict)
+    quick: Changes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(_Described):
+    """A question with its matrix.
+
+    application an application that runs beside the job file's jobs, is protected, and ends them
+                when it ends
     fixed       what is set at every point: settings by name
     vary        the matrix: a varied name -> each of its values -> the settings then, and the
                 values of ${name} in the job file
     """
 
     name: str
-    title: str
-    question: str
     workload: fiofile.FioFile
-    protected: str | None = None
-    background: tuple[str, ...] = ()
     application: Application | None = None
-    deadlines: Mapping[str, int] = field(default_factory=dict)
-    judged_by: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
-    machine: str = "sim"
-    device: str = "flash"
-    repeats: int = 5
     fixed: Mapping[str, Value] = field(default_factory=dict)
     vary: Mapping[str, Mapping[Value, Case]] = field(default_factory=dict)
 
@@ -159,71 +193,42 @@ def find(
 
 def title(name: str) -> str:
     """An experiment's title, without looking at its workload."""
-    return str(_described(FOLDER / name / "experiment.toml")["title"])
-
-
-def _described(path: Path) -> dict[str, Any]:
-    """The content of an experiment's own file."""
-    required = {"title": tomlfile.text, "question": tomlfile.text}
-    optional = {
-        "protected": tomlfile.text,
-        "background": tomlfile.list_of(tomlfile.text),
-        "application": tomlfile.text,
-        "deadlines": tomlfile.table_of(tomlfile.count),
-        "judged_by": tomlfile.list_of(tomlfile.text),
-        "schedulers": tomlfile.some_of(tomlfile.text),
-        "machine": tomlfile.text,
-        "device": tomlfile.text,
-        "repeats": tomlfile.count,
-        "set": tomlfile.table_of(tomlfile.setting),
-        "vary": tomlfile.table_of(_values_or_cases),
-        "quick": tomlfile.keys({}, CHANGES),
-    }
-    return tomlfile.read(path, required, optional)
-
-
-def _values_or_cases(where: str, given: Any) -> None:
-    """Check a varied name: a list of values, or a table of cases; at least one."""
-    if given in ([], {}):
-        raise RequestError(f"{where} has no value; give it some, or remove it")
-    if isinstance(given, dict):
-        tomlfile.table_of(tomlfile.table_of(tomlfile.setting))(where, given)
-    else:
-        tomlfile.list_of(tomlfile.setting)(where, given)
+    return tomlfile.read(FOLDER / name / "experiment.toml", _File).title
 
 
 def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -> Experiment:
     path = folder / "experiment.toml"
-    given = _described(path)
-    application = applications.find(given.pop("application")) if "application" in given else None
+    given = tomlfile.read(path, _File)
+    application = applications.find(given.application) if given.application else None
     workload = fiofile.read(folder / "workload.fio")
-    fixed = _settings(f"{path}: set", given.pop("set", {}))
+    fixed = _settings(f"{path}: set", given.set)
     own = settings.by_name(
         (where, name, _cases(where, name, of, fixed))
-        for name, of in given.pop("vary", {}).items()
+        for name, of in given.vary.items()
         for where in [f"{path}: vary.{name}"]
     )
     _require_used(path, fixed, own, workload, application)
-    less = given.pop("quick", None)
-    if quick and less is None:
+    if quick and given.quick is None:
         raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
-    fewer = to_vary(f"{path}: quick", (less or {}).pop("vary", {}))
+    less = given.quick or Changes()
+    fewer = to_vary(f"{path}: quick", less.vary)
     _varied(own, fewer, workload, application)  # wrong names and values, although it is not quick
-    if quick:
-        given, changes = given | less, fewer | dict(changes)
+    described = {each.name: getattr(given, each.name) for each in fields(_Described)}
     experiment = Experiment(
+        **described,
         name=folder.name,
         workload=workload,
         fixed=fixed,
         application=application,
-        vary=_varied(own, changes, workload, application),
-        **given
-        | {
-            "background": tuple(given.get("background", ())),
-            "judged_by": tuple(given.get("judged_by", ())),
-            "schedulers": tuple(given.get("schedulers", all_schedulers())),
-        },
+        vary=_varied(own, fewer | dict(changes) if quick else changes, workload, application),
+        schedulers=given.schedulers or all_schedulers(),
     )
+    if quick:
+        experiment = replace(
+            experiment,
+            schedulers=less.schedulers or experiment.schedulers,
+            repeats=less.repeats or experiment.repeats,
+        )
     _checked_jobs(experiment)
     for metric in experiment.judged_by:
         if metric not in (known := [of.name for of in metrics.of(Of.RUN, Of.JOBS)]):
@@ -258,7 +263,7 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
     return replace(experiment, protected=protected, background=background)
 
 
-def to_vary(where: str, given: Mapping[str, list[Value]]) -> dict[str, tuple[Value, ...]]:
+def to_vary(where: str, given: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
     """Check the values for varied names in a table `vary` of a file."""
     vary = settings.by_name(
         (place, name, settings.values(place, values))
@@ -285,7 +290,7 @@ def _listed(name: str, values: tuple[Value, ...]) -> dict[Value, Case]:
 def _cases(
     where: str,
     name: str,
-    given: list[Value] | dict[str, dict[str, Value]],
+    given: Varied,
     fixed: Mapping[str, Value],
 ) -> dict[Value, Case]:
     """The values of something varied: a list of them, or a table of cases that have names.
@@ -293,7 +298,7 @@ def _cases(
     A name in the job file that only some cases set, and `fixed` does not, is unset in the other
     cases. A case of devices is called by the device's name.
     """
-    if isinstance(given, list):
+    if isinstance(given, tuple):
         return _listed(settings.plain(name), settings.values(where, given))
     own = {settings.DEVICE} & {name}
     cases: dict[Value, dict[str, Value]] = {
@@ -374,9 +379,7 @@ def _varied(
 def _checked_jobs(experiment: Experiment) -> list[str]:
     """The jobs of all points, after fio has accepted the job file at each."""
     files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
-    for file in files.values():
-        if file.jobs or not experiment.application:
-            file.check()
+    fiofile.check([f for f in files.values() if f.jobs or not experiment.application])
     return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))
 
 

@@ -4,7 +4,8 @@
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,9 @@ from triagelab.base.errors import RequestError
 
 #: Latency logs are averaged over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
+
+#: fio reads so many job files at once: it has room for 4096 processes.
+_AT_ONCE = 12
 
 #: Options for which the lab has no meaning: a job gets a block device, is one file, and is
 #: called by its section's name.
@@ -170,6 +174,9 @@ class FioFile:
         if done.returncode:
             words = (done.stderr + done.stdout).strip()
             raise RequestError(f"fio does not accept {self.path}:\n{words}")
+        self._require_jobs()
+
+    def _require_jobs(self) -> None:
         urgencies = [job.urgency for job in self.jobs]  # an error where one is no number
         if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
@@ -214,6 +221,37 @@ class FioFile:
     def replaced(self) -> list[str]:
         """The lines that `prepared` leaves out, for the report."""
         return [line for section in self.sections for line in section.lines if _replaced(line)]
+
+
+def check(files: Sequence[FioFile]) -> None:
+    """Check job files of one folder as FioFile.check() does, many in one call of fio.
+
+    fio takes 0.1 s to begin, however many files it reads. If it refuses a file, each is checked
+    alone, so that the error names one.
+    """
+    for begin in range(0, len(files), _AT_ONCE):
+        some = files[begin : begin + _AT_ONCE]
+        if len(some) > 1 and _accepts(some):
+            for file in some:
+                file._require_jobs()
+        else:
+            for file in some:
+                file.check()
+
+
+def _accepts(files: Sequence[FioFile]) -> bool:
+    """Return whether fio accepts all these files."""
+    tools.require([tools.FIO])
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / str(number) for number in range(len(files))]
+        for path, file in zip(paths, files, strict=True):
+            path.write_text(file.expanded)
+        done = subprocess.run(
+            [tools.path(tools.FIO), "--parse-only", *paths],
+            capture_output=True,
+            cwd=files[0].path.absolute().parent,
+        )
+    return done.returncode == 0
 
 
 def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:

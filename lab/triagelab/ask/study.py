@@ -4,14 +4,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from triagelab.ask import experiments
-from triagelab.ask.experiments import Experiment
+from triagelab.ask.experiments import Changes, Experiment
 from triagelab.base import tomlfile
-from triagelab.base.errors import RequestError
 from triagelab.base.settings import Value
-from triagelab.base.tomlfile import keys, list_of, setting, table_of, text
+from triagelab.base.tomlfile import Count
 
 FILE = experiments.FOLDER / "study.toml"
 
@@ -24,34 +23,6 @@ KINDS: Mapping[str, frozenset[str]] = {
     "heat": frozenset({"job", "x"}),
     "grid": frozenset({"metric", "x", "y", "scheduler"}),
 }
-
-
-def _quick(where: str, given: Any) -> None:
-    """The quick study's values in place of the measure's own; false: it omits the measure."""
-    if given is not False:
-        keys({}, experiments.CHANGES)(where, given)
-
-
-_MEASURE = keys({}, {"experiment": text, **experiments.CHANGES, "quick": _quick})
-_CHART = keys(
-    {"kind": text, "measure": text},
-    {**dict.fromkeys(("job", "metric", "x", "y", "scheduler"), text), "at": table_of(setting)},
-)
-#: A measure whose answer is not about its protected job or its metrics.
-_VALUES = {"measure": text, "scheduler": text, "values_of": text}
-_SHARES = {"measure": text, "of": text, "over": text, "due": tomlfile.count}
-
-
-def _answer(where: str, given: Any) -> None:
-    """An answer of one of the two kinds."""
-    shares = isinstance(given, dict) and "due" in given
-    keys(_SHARES if shares else _VALUES, {})(where, given)
-
-
-_PAGE = keys(
-    {"name": text, "question": text, "measures": list_of(text)},
-    {"reproduces": text, "charts": list_of(_CHART), "answer": _answer},
-)
 
 
 @dataclass(frozen=True)
@@ -91,6 +62,12 @@ class Chart:
     scheduler: str | None = None
     at: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"no kind of chart is '{self.kind}'; there are {', '.join(KINDS)}")
+        if missing := [name for name in sorted(KINDS[self.kind]) if getattr(self, name) is None]:
+            raise ValueError(f"a chart of {self.kind} needs {', '.join(missing)}")
+
 
 @dataclass(frozen=True)
 class Values:
@@ -108,7 +85,13 @@ class Shares:
     measure: str
     of: str
     over: str
-    due: int
+    due: Count
+
+
+_Answer = Values | Shares | None
+tomlfile.choose(
+    _Answer, lambda given: Shares if isinstance(given, dict) and "due" in given else Values
+)
 
 
 @dataclass(frozen=True)
@@ -121,9 +104,9 @@ class Page:
     name: str
     question: str
     measures: tuple[str, ...]
-    charts: tuple[Chart, ...]
+    charts: tuple[Chart, ...] = ()
     reproduces: str | None = None
-    answer: Values | Shares | None = None
+    answer: _Answer = None
 
 
 @dataclass(frozen=True)
@@ -134,60 +117,48 @@ class Study:
     pages: tuple[Page, ...]
 
 
+@dataclass(frozen=True)
+class _Written(Changes):
+    """A measure as the file has it; `quick = false`: the quick study leaves it out."""
+
+    experiment: str | None = None
+    quick: Changes | Literal[False] = field(default_factory=Changes)
+
+    def measure(self, where: str, name: str, quick: bool) -> Measure | None:
+        if quick and self.quick is False:
+            return None
+        fewer = self.quick if quick and self.quick else Changes()
+        return Measure(
+            name,
+            self.experiment or name,
+            fewer.schedulers or self.schedulers,
+            fewer.repeats or self.repeats,
+            experiments.to_vary(f"{where}: measure.{name}", fewer.vary or self.vary),
+        )
+
+
+tomlfile.choose(
+    Changes | Literal[False], lambda given: Literal[False] if given is False else Changes
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    measure: Mapping[str, _Written]
+    page: tuple[Page, ...]
+
+    def __post_init__(self) -> None:
+        for page in self.page:
+            asked = [page.answer] if page.answer else []
+            shown = [of.measure for of in (*asked, *page.charts)]
+            for name in (*page.measures, *shown):
+                if name not in self.measure:
+                    raise ValueError(f"page {page.name}: there is no [measure.{name}]")
+
+
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
     """Load our study, or one from a file; `quick` applies its reductions."""
     path = path or FILE
-    given = tomlfile.read(path, {"measure": table_of(_MEASURE), "page": list_of(_PAGE)}, {})
-    found = [_measure(path, name, values, quick) for name, values in given["measure"].items()]
-    try:
-        pages = tuple(_page(values, set(given["measure"])) for values in given["page"])
-    except ValueError as error:
-        raise RequestError(f"{path}: {error}") from error
-    return Study(tuple(measure for measure in found if measure), pages)
-
-
-def _measure(where: Path, name: str, given: Mapping[str, Any], quick: bool) -> Measure | None:
-    values = {key: value for key, value in given.items() if key != "quick"}
-    if quick:
-        changes = given.get("quick", {})
-        if changes is False:
-            return None
-        values |= changes
-    schedulers = values.get("schedulers")
-    return Measure(
-        name,
-        values.get("experiment", name),
-        tuple(schedulers) if schedulers else None,
-        values.get("repeats"),
-        experiments.to_vary(f"{where}: measure.{name}", values.get("vary", {})),
-    )
-
-
-def _page(given: Mapping[str, Any], measures: set[str]) -> Page:
-    where = f"page {given['name']}"
-    page = Page(
-        given["name"],
-        given["question"],
-        tuple(given["measures"]),
-        tuple(_chart(values, where) for values in given.get("charts", [])),
-        given.get("reproduces"),
-        _asked(given["answer"]) if "answer" in given else None,
-    )
-    asked = [page.answer.measure] if page.answer else []
-    for name in (*page.measures, *asked, *(chart.measure for chart in page.charts)):
-        if name not in measures:
-            raise ValueError(f"{where}: there is no [measure.{name}]")
-    return page
-
-
-def _asked(given: Mapping[str, Any]) -> Values | Shares:
-    return Shares(**given) if "due" in given else Values(**given)
-
-
-def _chart(given: Mapping[str, Any], where: str) -> Chart:
-    kind = given["kind"]
-    if kind not in KINDS:
-        raise ValueError(f"{where}: no kind of chart is '{kind}'; there are {', '.join(KINDS)}")
-    if missing := KINDS[kind] - given.keys():
-        raise ValueError(f"{where}: a chart of {kind} needs {', '.join(sorted(missing))}")
-    return Chart(**given)
+    given = tomlfile.read(path, _File)
+    found = [of.measure(str(path), name, quick) for name, of in given.measure.items()]
+    return Study(tuple(measure for measure in found if measure), given.page)

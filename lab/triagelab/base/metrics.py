@@ -182,8 +182,13 @@ class Metric:
         """Return whether the metric is infinite where the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
+    @property
+    def is_share(self) -> bool:
+        """Return whether the metric is a part of 1."""
+        return self.unit is _SHARE
+
     def step(self, requests: float) -> float:
-        """Return the smallest difference between two distinct values, as a share of one."""
+        """Return the smallest difference that the metric can show, as a share of its value."""
         return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
 
 
@@ -323,7 +328,7 @@ METRICS = (
     Metric("longest_wait_us", "longest wait", _MICROSECONDS, Of.JOBS, Better.LESS,
            _longest_wait, compared=True, asked=True, absolute=True),
     Metric("late_share", "share of late requests", _SHARE, Of.JOBS, Better.LESS,
-           _late_share, compared=True, counted=True, asked=True,
+           _late_share, compared=True, counted=True, asked=True, absolute=True,
            rests_on=lambda all_jobs: sum(
                all_jobs.jobs[name].requests for name in all_jobs.deadlines if name in all_jobs.jobs
            )),

@@ -1,116 +1,161 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TOML files written by people: every key is checked, and an error names the wrong key."""
+"""TOML files written by people: each is read into a class, whose fields are the file's keys.
+
+cattrs does the work. It refuses a key that the class does not have, and goes on after a mistake,
+so that one error names them all. Three things are added to it: a value is never converted
+(5 is no text), a message says what a value must be, and a mistake's place is the file's.
+"""
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+
+from cattrs import Converter
+from cattrs.cols import homogenous_tuple_structure_factory, list_structure_factory
+from cattrs.errors import (
+    AttributeValidationNote,
+    BaseValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationNote,
+)
+from cattrs.gen import mapping_structure_factory
 
 from triagelab.base.errors import RequestError
 
-#: Check of a value at a place in the file: raises RequestError if the value is wrong.
-Check = Callable[[str, Any], None]
+T = TypeVar("T")
+W = TypeVar("W")
+Hook = Callable[[Any, Any], Any]
 
 
-def read(
-    path: Path, required: Mapping[str, Check], optional: Mapping[str, Check]
-) -> dict[str, Any]:
-    """Return a file's content; only these keys are allowed."""
+@dataclass(frozen=True)
+class Must:
+    """A condition on a value, as an annotation of its type.
+
+    message  for a value for which it does not hold, which takes the place of {}
+    """
+
+    holds: Callable[[Any], bool]
+    message: str
+
+
+def _is(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types) and not isinstance(value, bool)
+
+
+Count = Annotated[
+    int,
+    Must(lambda value: _is(int)(value) and value > 0, "must be a whole number, 1 or more, not {}"),
+]
+#: A list of one value at least: Some[str].
+Some = Annotated[tuple[T, ...], Must(lambda value: value != [], "must be a list of something")]
+
+_PLAIN: Mapping[Any, Must] = {
+    str: Must(_is(str), "must be a text, not {}"),
+    int: Must(_is(int), "must be a whole number, not {}"),
+    float: Must(_is(int, float), "must be a number, not {}"),
+    int | str: Must(_is(int, str), "must be a whole number or a text, not {}"),
+}
+_LIST = Must(_is(list), "must be a list, not {}")
+_TABLE = Must(_is(dict), "must be a table, not {}")
+
+_converter = Converter(forbid_extra_keys=True)
+#: More mistakes of a file than these are counted.
+_TOLD = 6
+
+
+def _checked(must: Must, then: Hook) -> Hook:
+    def structure(value: Any, of: Any) -> Any:
+        if not must.holds(value):
+            shown = json.dumps(value, ensure_ascii=False, default=str)
+            raise ValueError(must.message.format(shown))
+        return then(value, of)
+
+    return structure
+
+
+def _container(must: Must, matches: Callable[[Any], bool], make: Callable[..., Hook]) -> None:
+    """Read types that match from a list, or from a table, alone: no text is a list of letters."""
+    _converter.register_structure_hook_factory(matches)(
+        lambda of, converter: _checked(must, make(of, converter))
+    )
+
+
+for _type, _must in _PLAIN.items():
+    _converter.register_structure_hook(_type, _checked(_must, lambda value, _: value))
+_container(_LIST, lambda of: get_origin(of) is tuple, homogenous_tuple_structure_factory)
+_container(_LIST, lambda of: get_origin(of) is list, list_structure_factory)
+_container(_TABLE, lambda of: get_origin(of) in (dict, Mapping), mapping_structure_factory)
+_container(_TABLE, is_dataclass, lambda of, converter: converter.gen_structure_attrs_fromdict(of))
+_container(_TABLE, is_typeddict, lambda of, converter: converter.gen_structure_typeddict(of))
+
+
+@_converter.register_structure_hook_factory(lambda of: hasattr(of, "__metadata__"))
+def _annotated(of: Any) -> Hook:
+    plain, *notes = get_args(of)
+    then = _converter.get_structure_hook(plain)
+    for must in notes:
+        then = _checked(must, then)
+    return lambda value, _: then(value, plain)
+
+
+def choose(of: Any, by: Callable[[Any], Any]) -> None:
+    """Read a union of types as the type that `by` returns for a value."""
+    _converter.register_structure_hook(of, lambda value, _: _converter.structure(value, by(value)))
+
+
+def build(of: type[T], written: type[W], made: Callable[[W], T]) -> None:
+    """Read a class as another type, and make the object of that; ValueError for a wrong one."""
+    _converter.register_structure_hook(
+        of, lambda value, _: made(_converter.structure(value, written))
+    )
+
+
+def read(path: Path, of: type[T], **more: str) -> T:
+    """Return a file's content as an object of a class; `more` has its fields that are no keys.
+
+    RequestError for a file with mistakes, a line for each.
+    """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # from TOML, UTF-8, or a number with too many digits
         raise RequestError(f"{path}: {error}") from error
-    _check_keys(str(path), given, required, optional, f"{path}: ")
-    return given
+    try:
+        if wrong := given.keys() & more.keys():
+            raise ForbiddenExtraKeysError(None, of, wrong)
+        return _converter.structure(given | more, of)
+    except (BaseValidationError, ForbiddenExtraKeysError) as error:
+        mistakes = [f"{path}: {mistake}" for mistake in _mistakes(error, "", more)]
+        if len(mistakes) > _TOLD:
+            mistakes[_TOLD:] = [f"Mistakes not shown: {len(mistakes) - _TOLD}"]
+        raise RequestError("\n".join(mistakes)) from error
 
 
-def _check_keys(
-    where: str,
-    given: Mapping[str, Any],
-    required: Mapping[str, Check],
-    optional: Mapping[str, Check],
-    before: str,
-) -> None:
-    known = {**required, **optional}
-    if missing := required.keys() - given.keys():
-        raise RequestError(f"{where}: missing: {', '.join(sorted(missing))}")
-    if wrong := given.keys() - known.keys():
-        raise RequestError(
-            f"{where}: not known: {', '.join(sorted(wrong))}; there are {', '.join(sorted(known))}"
-        )
-    for key, value in given.items():
-        known[key](f"{before}{key}", value)
+def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> Iterator[str]:
+    """Yield a sentence for each mistake at a place and below it."""
+    table = f"{place.rstrip(',')}: " if place else ""
+    if isinstance(error, BaseValidationError):
+        if missing := sorted(e.args[0] for e in error.exceptions if isinstance(e, KeyError)):
+            yield f"{table}missing: {', '.join(missing)}"
+        for each in error.exceptions:
+            if not isinstance(each, KeyError):
+                yield from _mistakes(each, _below(place, each), unwritten)
+    elif isinstance(error, ForbiddenExtraKeysError):
+        known = sorted(get_type_hints(error.cl).keys() - set(unwritten))
+        wrong = ", ".join(sorted(error.extra_fields))
+        yield f"{table}not known: {wrong}; there are {', '.join(known)}"
+    else:
+        yield f"{place} {error}".lstrip()
 
 
-def keys(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """Return a check for a table with all required keys, any optional ones, and no others."""
-
-    def check(where: str, value: Any) -> None:
-        _require(isinstance(value, dict), where, "a table", value)
-        where = where.removesuffix(",")  # of an item
-        _check_keys(where, value, required, optional, f"{where}.")
-
-    return check
-
-
-def text(where: str, value: Any) -> None:
-    """Accept a text."""
-    _require(isinstance(value, str), where, "a text", value)
-
-
-def count(where: str, value: Any) -> None:
-    """Accept a positive whole number."""
-    _require(_is_number(value) and value > 0, where, "a whole number, 1 or more", value)
-
-
-def setting(where: str, value: Any) -> None:
-    """Accept a value of a setting."""
-    _require(_is_number(value) or isinstance(value, str), where, "a whole number or a text", value)
-
-
-def number(where: str, value: Any) -> None:
-    """A number, whole or not."""
-    _require(_is_number(value) or isinstance(value, float), where, "a number", value)
-
-
-def some_of(of: Check) -> Check:
-    """A list of one such value at least."""
-
-    def check(where: str, value: Any) -> None:
-        list_of(of)(where, value)
-        _require(bool(value), where, "a list of something", value)
-
-    return check
-
-
-def list_of(of: Check) -> Check:
-    """Return a check that accepts a list of such values."""
-
-    def check(where: str, value: Any) -> None:
-        _require(isinstance(value, list), where, "a list", value)
-        for place, item in enumerate(value, 1):
-            of(f"{where}, item {place},", item)
-
-    return check
-
-
-def table_of(of: Check) -> Check:
-    """Return a check that accepts a table of such values."""
-
-    def check(where: str, value: Any) -> None:
-        _require(isinstance(value, dict), where, "a table", value)
-        for key, item in value.items():
-            of(f"{where}.{key}", item)
-
-    return check
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _require(fits: bool, where: str, wanted: str, value: Any) -> None:
-    if not fits:
-        shown = json.dumps(value, ensure_ascii=False, default=str)
-        raise RequestError(f"{where} must be {wanted}, not {shown}")
+def _below(place: str, error: Exception) -> str:
+    """Return the place of an error in a table or a list, by the note that cattrs put on it."""
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, IterableValidationNote) and isinstance(note.index, int):
+            return f"{place}, item {note.index + 1},"
+        if isinstance(note, AttributeValidationNote | IterableValidationNote):
+            key = note.name if isinstance(note, AttributeValidationNote) else note.index
+            return f"{place.rstrip(',')}.{key}".lstrip(".")
+    return place

@@ -160,7 +160,7 @@ def make(seed: int, debug: bool = False) -> Plan:
 
 
 def _who(dice: _Dice) -> str:
-    """A class and level, sometimes a cgroup and a process id."""
+    """Return a random class and level of processes, sometimes with a cgroup and a process id."""
     words = f"class={dice.below(4)} level={dice.below(8)} seed={dice.below(1 << 30)}"
     if dice.happens(0.2):
         words += f" cgroup={1 + dice.below(3)}"
@@ -234,7 +234,10 @@ _GROUPS = (_neighbours, _crowd, _streams, _mixture, _cached, _now_and_then)
 
 @dataclass(frozen=True)
 class _Theme:
-    """The choices that a plan draws from: groups of processes (any if none), and the rest."""
+    """The values that a plan may have; one of each is drawn.
+
+    groups  kinds of processes; empty: all kinds there are
+    """
 
     groups: tuple[Callable[[_Dice, int], Iterator[str]], ...] = ()
     often: tuple[float, ...] = (0.0, 0.1, 0.3, 0.6)

@@ -209,9 +209,9 @@ def run(
 
 
 def _kind(guest: Guest) -> tuple[str, int]:
-    """Return a guest's machine and its cores: in real time one for each CPU, if there are so many.
+    """Return a guest's machine, and the number of this computer's cores that it occupies.
 
-    In virtual time its CPUs take turns on one core.
+    In virtual time all CPUs of a guest take turns on one core.
     """
     place = guest.place
     return place.machine, 1 if machines.kind(place.machine).in_virtual_time else place.cpus

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The schedulers worth choosing: the Pareto set of protection and cost.
+"""The schedulers worth choosing: the Pareto set of an experiment's goals.
 
-Protection is the protected job's tail latency. Cost is the share of its baseline
-bandwidth that the background loses.  One scheduler beats another if it is visibly
-better in one of the two and not visibly worse in the other, at every point. A
-difference below a tenth does not count. A scheduler that is not better than the
-baseline in anything is not worth choosing either: changing schedulers has a cost.
+A goal is a figure that should be low or high. Where a job is protected, the goals are its tail
+latency and the background's bandwidth. Where an experiment is judged by metrics of whole runs,
+they are these metrics. One scheduler beats another if it is visibly better in some goal at some
+point, and not visibly worse in any goal at any point. A difference below a tenth does not count.
+A scheduler that is not better than the baseline in any goal is not worth choosing either:
+changing schedulers has a cost.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from triagelab.base import metrics
+from triagelab.judge.figures import more_is_better
 from triagelab.judge.lookup import BASELINE, View
 from triagelab.measure.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
 
@@ -20,46 +23,175 @@ ALIKE = 1.1
 
 _KEPT = "background_bytes_per_s"
 
+#: A figure to choose by: a job, or None for a whole run, and a metric.
+Goal = tuple[str | None, str]
+
+
+def protection(view: View) -> list[Goal]:
+    """Return the goals of an experiment that protects a job."""
+    return [(view.protected, view.tail(view.protected)), (None, _KEPT)]
+
+
+def judged(view: View) -> list[Goal]:
+    """Return the goals of an experiment that is judged by metrics of whole runs."""
+    return [(None, metric) for metric in view.judged_by]
+
 
 @dataclass(frozen=True)
 class Choice:
     """The schedulers that a user can choose from, and the one with the most value for its cost.
 
-    best      highest power, that is background throughput over latency
-              (L. Kleinrock, Power and Deterministic Rules of Thumb, 1979), and its equals
-    worth     the Pareto set, best protection first
-    beaten    each other scheduler -> the one that beats it, or the baseline that it fails to beat
-    starving  schedulers under which the protected job completed nothing in some repeat
+    best         the scheduler with the highest power, and its equals. Power is throughput over
+                 latency (L. Kleinrock, Power and Deterministic Rules of Thumb, 1979), or the
+                 product of the gains over the baseline in each metric of `judged_by`
+    worth        the Pareto set, the best in the first goal first
+    beaten       each other scheduler -> the one that beats it, or the baseline that it does not
+                 beat
+    starving     schedulers under which the protected job completed nothing in some repeat
+    as_baseline  schedulers that differ from the baseline in no goal
     """
 
     best: list[str]
     worth: list[str]
     beaten: dict[str, str]
     starving: list[str]
+    as_baseline: list[str]
+
+
+@dataclass(frozen=True)
+class _Field:
+    """The points to choose over.
+
+    by_means  the means decide, because the repeats are too few for a verdict
+    """
+
+    views: Sequence[View]
+    goals: Callable[[View], list[Goal]]
+    by_means: bool
+
+    def better(self, view: View, a: str, b: str) -> bool:
+        """Return True if a is visibly better than b in some goal at a point."""
+        return any(self._better_in(view, a, b, *goal) for goal in self.goals(view))
+
+    def _better_in(self, view: View, a: str, b: str, job: str | None, metric: str) -> bool:
+        more = more_is_better(metric)
+        if not self.by_means:
+            return _seen(view.compare(a, b, job, metric), HIGHER if more else LOWER)
+        here, there = (view.row(name, job, metric) for name in (a, b))
+        if here is None or there is None:
+            return False
+        low, high = (there, here) if more else (here, there)
+        return bool(low["mean"] * ALIKE < high["mean"])
+
+    def beats(self, a: str, b: str) -> bool:
+        """Return True if a is better than b at some point, and worse at none."""
+        return self.gains(a, b) and not self.gains(b, a)
+
+    def gains(self, a: str, b: str) -> bool:
+        """Return True if a is better than b at some point."""
+        return any(self.better(view, a, b) for view in self.views)
+
+    def alike(self, a: str, b: str) -> bool:
+        """Return True if neither is better at any point."""
+        return not self.gains(a, b) and not self.gains(b, a)
+
+    def known(self, name: str) -> bool:
+        """Return True if a scheduler can be compared with the baseline at each point."""
+        return all(self._known(view, name) for view in self.views)
+
+    def _known(self, view: View, name: str) -> bool:
+        if name not in view.schedulers:
+            return False
+        job, metric = self.goals(view)[0]
+        if self.by_means:
+            return view.row(name, job, metric) is not None
+        seen = view.compare(name, BASELINE, job, metric)
+        return name == BASELINE or (seen is not None and seen.verdict != NOT_ENOUGH)
 
 
 def choose(views: Sequence[View]) -> Choice | None:
-    """Choose over all points together; None if too few repeats or schedulers are comparable."""
-    names = [name for name in views[0].schedulers if all(name in view.schedulers for view in views)]
-    names = [name for name in names if not any(_too_few(view, name) for view in views)]
+    """Choose for the protected job over all points together.
+
+    Return None if too few schedulers can be compared, or too few repeats.
+    """
+    starving = [
+        name
+        for name in views[0].schedulers
+        if any(view.starved(name, view.protected) for view in views)
+    ]
+    field = _Field(views, protection, by_means=False)
+    return _choose(field, starving, lambda n: level(views, n), lambda n: _power(views, n))
+
+
+def choose_judged(views: Sequence[View], *, by_means: bool) -> Choice | None:
+    """Choose by the metrics that an experiment is judged by, over all points together.
+
+    by_means  choose by the means of repeats that are too few for a verdict
+    """
+    field = _Field(views, judged, by_means)
+    return _choose(field, [], lambda n: _first(views, n), lambda n: _gained(views, n))
+
+
+def _choose(
+    field: _Field,
+    starving: list[str],
+    first: Callable[[str], float],
+    power: Callable[[str], float],
+) -> Choice | None:
+    """Return the choice; `first` is a scheduler's figure in the first goal, lower if better."""
+    names = [name for name in field.views[0].schedulers if field.known(name)]
     if BASELINE not in names or len(names) < 2:
         return None
-    starving = [name for name in names if any(v.starved(name, v.protected) for v in views)]
     fit = [name for name in names if name not in starving]
     beaten: dict[str, str] = {}
     for name in fit:
-        if winner := next((other for other in fit if _beats(views, other, name)), None):
+        if winner := next((other for other in fit if field.beats(other, name)), None):
             beaten[name] = winner
-        elif name != BASELINE and BASELINE in fit and not _gains(views, name):
+        elif name != BASELINE and BASELINE in fit and not field.gains(name, BASELINE):
             beaten[name] = BASELINE
-    worth = sorted(
-        (name for name in fit if name not in beaten), key=lambda name: level(views, name)
-    )
+    worth = sorted((name for name in fit if name not in beaten), key=first)
     if not worth:
         return None
-    first = max(worth, key=lambda name: _power(views, name))
-    best = [name for name in worth if name == first or _alike(views, name, first)]
-    return Choice(best, worth, beaten, starving)
+    highest = max(worth, key=power)
+    best = [name for name in worth if field.alike(name, highest)]
+    alike = [name for name in fit if name != BASELINE and field.alike(name, BASELINE)]
+    return Choice(best, worth, beaten, [name for name in names if name in starving], alike)
+
+
+def _first(views: Sequence[View], name: str) -> float:
+    """Return a scheduler's worst figure in the first metric that is judged, lower if better."""
+    metric = views[0].judged_by[0]
+    rows = [row for view in views if (row := view.row(name, None, metric))]
+    sign = -1 if more_is_better(metric) else 1
+    return max((sign * row["mean"] for row in rows), default=math.inf)
+
+
+def _gained(views: Sequence[View], name: str) -> float:
+    """Return the product of the metrics' gains over the baseline, each at its worst point."""
+    return math.prod(
+        min((_gain(view, name, metric) for view in views), default=1.0)
+        for metric in views[0].judged_by
+    )
+
+
+def _gain(view: View, name: str, metric: str) -> float:
+    """Return how many times better a whole run's metric is than under the baseline.
+
+    Of a share that should be low, that of late requests, the rest is compared: the share in time.
+    """
+    row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
+    if row is None or base is None:
+        return 1.0
+    here, there = float(row["mean"]), float(base["mean"])
+    if more_is_better(metric):
+        above, below = here, there
+    elif metrics.find(metric).is_share:
+        above, below = 1 - here, 1 - there
+    else:
+        above, below = there, here
+    if below == 0:
+        return 1.0 if above == 0 else math.inf
+    return above / below
 
 
 def level(views: Sequence[View], name: str) -> float:
@@ -95,18 +227,6 @@ def _power(views: Sequence[View], name: str) -> float:
     return kept(views, name) / level(views, name)
 
 
-def _too_few(view: View, name: str) -> bool:
-    """Return True if there are too few repeats to compare a scheduler with the baseline."""
-    if name == BASELINE:
-        return False
-    seen = _latency(view, name, BASELINE)
-    return seen is None or seen.verdict == NOT_ENOUGH
-
-
-def _latency(view: View, a: str, b: str) -> Comparison | None:
-    return view.compare(a, b, view.protected, view.tail(view.protected))
-
-
 def _background(view: View, a: str, b: str) -> Comparison | None:
     return view.compare(a, b, None, _KEPT)
 
@@ -117,24 +237,3 @@ def _seen(compared: Comparison | None, verdict: str) -> bool:
         return False
     ratio = compared.ratio
     return ratio is None or not 1 / ALIKE < ratio < ALIKE
-
-
-def _better(view: View, a: str, b: str) -> bool:
-    """Return True if a is visibly better than b in protection or cost."""
-    return _seen(_latency(view, a, b), LOWER) or _seen(_background(view, a, b), HIGHER)
-
-
-def _beats(views: Sequence[View], a: str, b: str) -> bool:
-    if a == b:
-        return False
-    return any(_better(view, a, b) for view in views) and not any(
-        _better(view, b, a) for view in views
-    )
-
-
-def _gains(views: Sequence[View], name: str) -> bool:
-    return any(_better(view, name, BASELINE) for view in views)
-
-
-def _alike(views: Sequence[View], a: str, b: str) -> bool:
-    return not any(_better(view, a, b) or _better(view, b, a) for view in views)

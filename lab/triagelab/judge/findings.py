@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from triagelab.base import metrics
 from triagelab.base.metrics import TAIL
-from triagelab.judge import choices
+from triagelab.judge import choices, judged
+from triagelab.judge.answers import Answer, few_repeats
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import (
     SPACE,
@@ -20,26 +21,17 @@ from triagelab.judge.figures import (
     more_is_better,
     name_of,
     quantity,
-    scale_for,
     share,
     times,
 )
 from triagelab.judge.lookup import BASELINE, Record, View, describe, shown, varying
-from triagelab.measure.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The headline, and the details behind it."""
-
-    headline: str
-    details: list[str]
+from triagelab.measure.statistics import NOT_ENOUGH
 
 
 def answer(view: View) -> Answer:
     """Name the scheduler to choose for the protected job and its price; else each job's best."""
     if view.judged_by:
-        return _judged(view)
+        return judged.answer([view])
     job = view.protected
     if job is None:
         return Answer(_job_by_job(view), few_repeats(view))
@@ -107,11 +99,15 @@ def _unchosen(view: View, job: str, first: str) -> str:
 
 
 def overall(found: list[View]) -> Answer | None:
-    """Compare the schedulers by the protected job's figures at each one's worst point.
+    """Compare the schedulers by each one's worst point.
 
-    Return None if there is only one point, or no protected job that completed anything.
+    Return None if there is only one point, or nothing to compare at all of them.
     """
-    if len(found) < 2 or found[0].protected is None or found[0].judged_by:
+    if len(found) < 2:
+        return None
+    if found[0].judged_by:
+        return judged.answer(found)
+    if found[0].protected is None:
         return None
     names = dict.fromkeys(name for view in found for name in view.schedulers)
     worst = {name: bad for name in names if (bad := _worst(found, name))}
@@ -121,7 +117,9 @@ def overall(found: list[View]) -> Answer | None:
     choice = choices.choose(found)
     best = choice.best[0] if choice else ranked[0]
     job, price = found[0].protected, _least_kept(found, best)
-    headline = f"Choose {' or '.join(choice.best)}: at" if choice else "At"
+    few = few_repeats(min(found, key=lambda view: view.repeats))
+    unchosen = f"{NOT_ENOUGH.capitalize()} which scheduler to choose; at" if few else "At"
+    headline = f"Choose {' or '.join(choice.best)}: at" if choice else unchosen
     headline += (
         f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
         f"{worst[best].text}"
@@ -139,15 +137,13 @@ def overall(found: list[View]) -> Answer | None:
         for name in ranked
         for price in [_least_kept(found, name)]
     ]
-    return Answer(f"{headline}.", [*details, *few_repeats(min(found, key=lambda v: v.repeats))])
+    return Answer(f"{headline}.", [*details, *few])
 
 
 def of_all(found: list[View]) -> Answer:
     """Answer for a whole matrix, in one sentence."""
     if len(found) == 1:
         return answer(found[0])
-    if found[0].judged_by:
-        return _judged_overall(found)
     return overall(found) or _at_the_last(found)
 
 
@@ -155,69 +151,6 @@ def _at_the_last(found: list[View]) -> Answer:
     """Answer for the matrix's last point, if no job is protected and no metric is judged."""
     last = answer(found[-1])
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
-
-
-def _judged_overall(found: list[View]) -> Answer:
-    """Answer by the first metric in `judged_by`, each scheduler at its worst point."""
-    metric = found[0].judged_by[0]
-    relative = not metrics.find(metric).absolute and all(
-        view.row(BASELINE, None, metric) for view in found
-    )
-    worst: dict[str, tuple[float, str, str]] = {}
-    where = varying(found)
-    for view in found:
-        for name in view.ranked(None, metric):
-            here = _figure(view, name, metric, relative)
-            if here and (name not in worst or _worse(here[0], worst[name][0], metric)):
-                worst[name] = (*here, where[view.point])
-    ranked = sorted(worst, key=lambda name: worst[name][0], reverse=more_is_better(metric))
-    if relative:
-        ranked = [name for name in ranked if name != BASELINE]
-    if not ranked:
-        return Answer(f"{name_of(metric)} was measured under {BASELINE} alone.", [])
-    told = {name: f"{worst[name][1]} under {name}" for name in ranked}
-    best = f"At the worst of {len(found)} points {name_of(metric)} is {told[ranked[0]]}"
-    if len(ranked) > 1:
-        best += f" and {told[ranked[-1]]}"
-    details = [f"{name}: {worst[name][1]}, at {worst[name][2]}." for name in ranked]
-    few = few_repeats(min(found, key=lambda view: view.repeats))
-    return Answer(f"{best}.", [*details, *few])
-
-
-def _figure(view: View, name: str, metric: str, relative: bool) -> tuple[float, str] | None:
-    """Return a metric of the whole run as a number for ranking, and as text."""
-    row = view.row(name, None, metric)
-    if row is None:
-        return None
-    if not relative or name == BASELINE:
-        return row["mean"], quantity(row["mean"], row["unit"])
-    compared = view.compare(name, BASELINE, None, metric)
-    if compared is None or compared.ratio is None:
-        return None
-    return compared.ratio, f"{times(compared)} that of {BASELINE}"
-
-
-def _worse(value: float, than: float, metric: str) -> bool:
-    return value < than if more_is_better(metric) else value > than
-
-
-def _judged(view: View) -> Answer:
-    """Answer by the experiment's own metrics: best and worst, and one line a scheduler."""
-    headline = ". ".join(title(view, None, metric) for metric in view.judged_by)
-    lines = [_over_baseline(view, name) for name in view.ranked(None, view.judged_by[0])]
-    return Answer(f"{headline}.", [*filter(None, lines), *few_repeats(view)])
-
-
-def _over_baseline(view: View, scheduler: str) -> str:
-    metric = view.judged_by[0]
-    row, base = view.row(scheduler, None, metric), view.row(BASELINE, None, metric)
-    against = view.compare(scheduler, BASELINE, None, metric)
-    if scheduler == BASELINE or row is None or base is None or against is None:
-        return ""
-    more = row["mean"] - base["mean"]
-    scale = scale_for(row["unit"], max(row["mean"], base["mean"]))
-    sign = "−" if more < 0 else "+"
-    return f"{scheduler}: {sign}{scale.show(abs(more))} over {BASELINE}, {times(against)}."
 
 
 @dataclass(frozen=True)
@@ -352,17 +285,6 @@ def _job_by_job(view: View) -> str:
         f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
         for job in view.jobs
     )
-
-
-def few_repeats(view: View) -> list[str]:
-    """Return a warning if a view has too few repeats for a verdict."""
-    if view.repeats >= REPEATS_FOR_VERDICT:
-        return []
-    warning = (
-        f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: too few to tell whether "
-        f"a difference is chance. Use --repeats {REPEATS_FOR_VERDICT} or more."
-    )
-    return [warning]
 
 
 def title(view: View, job: str | None, metric: str) -> str:

@@ -15,9 +15,7 @@ from pathlib import Path
 
 from triagelab.ask import experiments
 from triagelab.base import tomlfile
-from triagelab.base.errors import RequestError
 from triagelab.base.settings import Value
-from triagelab.base.tomlfile import keys, list_of, number, setting, table_of, text
 from triagelab.judge import bottleneck, figures
 from triagelab.judge.choices import ALIKE
 from triagelab.judge.lookup import View
@@ -109,10 +107,11 @@ class Expected:
 class Finding:
     """A published finding; `measure` and the fields after it say where our study measures it.
 
+    source      its publication's key in the file
     because     the reason why our result differs and its source; printed only if it does
     """
 
-    source: Source
+    source: str
     where: str
     says: str
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -137,38 +136,25 @@ class Verdict:
     ours: str
 
 
-_SOURCE = keys(dict.fromkeys(("title", "short", "setup"), text), {})
-_FINDING = keys(
-    dict.fromkeys(("source", "where", "says"), text),
-    {
-        **dict.fromkeys(("unit", "not_comparable", "measure", "job", "metric", "because"), text),
-        "figures": table_of(number),
-        "at": table_of(setting),
-        "expects": list_of(text),
-    },
-)
+@dataclass(frozen=True)
+class Published:
+    """The content of a file of findings: publications by key, and what they found."""
+
+    source: Mapping[str, Source]
+    finding: tuple[Finding, ...]
+
+    def __post_init__(self) -> None:
+        for finding in self.finding:
+            if finding.source not in self.source:
+                raise ValueError(f"there is no [source.{finding.source}]")
 
 
-def load(path: Path | None = None) -> list[Finding]:
+tomlfile.build(Expected, str, Expected.parsed)
+
+
+def load(path: Path | None = None) -> Published:
     """Load the findings from our file, or from another."""
-    path = path or FILE
-    given = tomlfile.read(path, {"source": table_of(_SOURCE), "finding": list_of(_FINDING)}, {})
-    sources = {name: Source(**values) for name, values in given["source"].items()}
-    try:
-        return [
-            Finding(
-                **values
-                | {
-                    "source": sources[values["source"]],
-                    "expects": tuple(map(Expected.parsed, values.get("expects", ()))),
-                }
-            )
-            for values in given["finding"]
-        ]
-    except KeyError as error:
-        raise RequestError(f"{path}: there is no [source.{error.args[0]}]") from error
-    except ValueError as error:
-        raise RequestError(f"{path}: {error}") from error
+    return tomlfile.read(path or FILE, Published)
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:

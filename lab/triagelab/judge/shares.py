@@ -7,8 +7,8 @@ It is the one answer that compares jobs, for the question asks how they share.
 from collections.abc import Sequence
 
 from triagelab.judge import choices
+from triagelab.judge.answers import Answer, few_repeats
 from triagelab.judge.figures import SPACE, digits, listed
-from triagelab.judge.findings import Answer, few_repeats
 from triagelab.judge.lookup import View
 
 

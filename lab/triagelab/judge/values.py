@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triagelab.judge import choices
+from triagelab.judge.answers import Answer, few_repeats
 from triagelab.judge.figures import SPACE, digits, listed, name_of, quantity
-from triagelab.judge.findings import Answer, few_repeats
 from triagelab.judge.lookup import View
 
 

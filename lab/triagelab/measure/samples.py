@@ -63,8 +63,9 @@ DIRECTIONS = ("read", "write", "trim")
 SYNC = "sync"
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
-Row = dict[str, int]  # counters at one moment
-Share = Callable[[Row, Row], float]  # utilisation between two moments
+Row = dict[str, int]  # the counters at one moment
+#: Computes a utilisation from the counters at the begin and at the end of a time.
+Share = Callable[[Row, Row], float]
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from triagelab.run.records import point_order
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
 Values = dict[Key, dict[int, float]]  # by repeat number
-Requests = dict[Key, dict[int, int]]  # that a value rests on, where they are counted
+Requests = dict[Key, dict[int, int]]  # the number of requests behind a value, where known
 
 
 def is_alone(point: Record) -> bool:
-    """Return whether this is the baseline, in which the protected job runs alone."""
+    """Return whether the protected job runs alone at a point."""
     return bool(point.get("alone"))
 
 
@@ -84,7 +84,7 @@ def _key(cells: list[Any]) -> Key:
 
 
 def starved(requests: Requests, point: str, scheduler: str, job: str | None) -> str:
-    """In how many repeats a job completed nothing; empty if in none."""
+    """Say in how many repeats a job completed nothing; return an empty text if in none."""
     done = requests.get((point, scheduler, job, "iops"), {})
     nothing = sum(count == 0 for count in done.values())
     return nothing_completed(nothing, len(done)) if nothing else ""

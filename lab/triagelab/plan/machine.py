@@ -22,7 +22,7 @@ class BootError(GuestError):
 
 
 class FullError(BootError):
-    """No job can be run here: the disk is full."""
+    """The disk is full, so no job can run."""
 
 
 @dataclass(frozen=True)

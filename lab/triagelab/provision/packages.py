@@ -106,7 +106,10 @@ def _codename() -> str:
 
 
 def everywhere(state: Path) -> Iterator[Apt]:
-    """The computer's own packages, then those of other Debian releases, as far as asked for."""
+    """Yield the computer's own packages, then those of each other Debian release.
+
+    A release's lists are fetched when the caller asks for it.
+    """
     own = Apt(state / "own")
     yield own
     for suite in _ELSEWHERE:

@@ -13,7 +13,7 @@ from triagelab.judge.lookup import View
 from triagelab.report import drawing
 from triagelab.report.drawing import Chart
 
-Cell = tuple[Value, Value, View]  # both values, and the view there
+Cell = tuple[Value, Value, View]  # the values of x and y, and the view of that point
 
 ROW = 40  # pixels
 

@@ -9,7 +9,7 @@ from triagelab.ask import study
 from triagelab.base import metrics
 from triagelab.base.settings import Value
 from triagelab.judge import bottleneck, figures, findings, lookup, shares, values
-from triagelab.judge.findings import Answer
+from triagelab.judge.answers import Answer
 from triagelab.judge.lookup import Sweep, View
 from triagelab.judge.measured import Measured
 from triagelab.report import charts, distributions, grids, sweeps

@@ -18,6 +18,7 @@ from rich.text import Text
 from triagelab.base import files, metrics
 from triagelab.base.metrics import Of
 from triagelab.judge import bottleneck, figures, findings, lookup
+from triagelab.judge.answers import Answer
 from triagelab.judge.lookup import BASELINE, View
 from triagelab.judge.measured import Measured
 from triagelab.measure.statistics import (
@@ -69,7 +70,7 @@ class Part:
     """The content of the page for one point of the matrix."""
 
     point: str  # for display, empty if there is only one point
-    answer: findings.Answer
+    answer: Answer
     protection: Chart | None
     no_protection: str  # reason why the protection chart is missing
     jobs: list[tuple[str, list[Chart]]]
@@ -365,7 +366,7 @@ def _terminal_view(view: View) -> list[RenderableType]:
     return [*point, *tables, *_terminal_answer(findings.answer(view))]
 
 
-def _terminal_answer(answer: findings.Answer) -> list[RenderableType]:
+def _terminal_answer(answer: Answer) -> list[RenderableType]:
     details = [Text(f"• {detail}") for detail in answer.details]
     return [Text(answer.headline, style="bold"), *details]
 

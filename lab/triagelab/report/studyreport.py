@@ -72,7 +72,7 @@ def _looks(found: dict[str, Measured]) -> dict[str, Style]:
 
 def _verdicts(found: dict[str, Measured]) -> list[Verdict]:
     verdicts = []
-    for finding in published.load():
+    for finding in published.load().finding:
         there = found.get(finding.measure) if finding.measure else None
         views = pages.at(there.views, finding.at) if there else []
         verdicts.append(published.judge(finding, views[0] if views else None))
@@ -89,7 +89,7 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
             pages=_pages(out, found),
             verdicts=verdicts,
             outcome=_outcome(verdicts),
-            sources=list(dict.fromkeys(verdict.finding.source for verdict in verdicts)),
+            sources=published.load().source,
             quick=records.read_json(out / RECORD)["quick"],
             kernels=_all(environments, "kernel"),
             qemus=_all(environments, "qemu"),

@@ -128,7 +128,7 @@ def _kernel_records(source: int) -> Iterator[bytes]:
             yield os.read(source, _KERNEL_RECORD_BYTES)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the next read returns the oldest record left
+        except BrokenPipeError:  # records were overwritten; the next read returns the oldest left
             yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 
@@ -154,7 +154,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             pass_fds=[theirs],
-            start_new_session=True,  # we handle Ctrl-C ourselves
+            start_new_session=True,  # Ctrl-C reaches the lab alone, which then ends fio
         )
         os.close(theirs)
         assert process.stdout is not None

@@ -323,7 +323,7 @@ async def _probe_kvm(kvm: Qemu) -> tuple[bool, str]:
         try:
             await kvm.run(job, Path(folder))
         except FullError:
-            raise  # which says nothing of KVM
+            raise  # a full disk says nothing about KVM
         except GuestError as error:
             return False, "a kernel does not boot under it: " + str(error).splitlines()[0]
     return True, "a kernel boots under it"
@@ -368,7 +368,7 @@ def _command(
 
 
 def _escaped(path: Path) -> str:
-    """A path inside a QEMU option, where a comma is written twice."""
+    """Return a path for use in a QEMU option: each comma is doubled."""
     return str(path).replace(",", ",,")
 
 

@@ -125,7 +125,7 @@ class _Monitor:
             raise LabError(f"QEMU refuses {command}: {answer['error']['desc']}")
 
     async def event(self, name: str) -> dict[str, Any]:
-        """Await the event; what happened before it is forgotten."""
+        """Wait for an event and return its data; drop the events before it."""
         while True:
             message = self._events.pop(0) if self._events else await self._next()
             if message.get("event") == name:

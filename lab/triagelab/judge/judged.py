@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The answer of an experiment that is judged by metrics of whole runs: which schedulers to choose.
+
+The metrics are those of `judged_by`. A figure is a scheduler's worst over all points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triagelab.base import metrics
+from triagelab.judge import choices
+from triagelab.judge.answers import Answer, few_repeats
+from triagelab.judge.choices import Choice
+from triagelab.judge.figures import listed, more_is_better, name_of, quantity, scale_for, times
+from triagelab.judge.lookup import BASELINE, View, shown, varying
+from triagelab.measure.statistics import NOT_ENOUGH
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A scheduler's figure in one metric, at the point where it is worst."""
+
+    value: float
+    text: str
+    where: str
+
+
+def answer(found: Sequence[View]) -> Answer:
+    """Name the schedulers to choose, and each one's figures in all metrics."""
+    few = few_repeats(min(found, key=lambda view: view.repeats))
+    choice = choices.choose_judged(found, by_means=bool(few))
+    names = [
+        name
+        for name in found[0].schedulers
+        if any(found[0].row(name, None, metric) for metric in found[0].judged_by)
+    ]
+    headline = _choose(found, choice) if choice else _unchosen(found, names)
+    if choice and few:
+        headline = f"{NOT_ENOUGH.capitalize()}; by the means: {headline[0].lower()}{headline[1:]}"
+    chosen = choice.best[:1] if choice else []
+    details = [_detail(found, name, choice) for name in names if name not in (BASELINE, *chosen)]
+    return Answer(headline, [*details, *few])
+
+
+def _choose(found: Sequence[View], choice: Choice) -> str:
+    by = f" by the worst of {len(found)} points" if len(found) > 1 else ""
+    base = _told(found, BASELINE)
+    if choice.worth == [BASELINE]:
+        under = f" ({base})" if base else ""
+        losses = "; ".join(_losses(found, choice))
+        return f"No scheduler was seen to be worth choosing over {BASELINE}{under}{by}: {losses}."
+    parts = [_told(found, choice.best[0])]
+    if others := [name for name in choice.worth if name not in choice.best]:
+        parts.append(f"also worth choosing: {'; '.join(_each(found, others))}")
+    if BASELINE not in choice.worth and base:
+        parts.append(f"{BASELINE} has {base}")
+    return f"Choose {' or '.join(choice.best)}{by}: {'; '.join(parts)}."
+
+
+def _losses(found: Sequence[View], choice: Choice) -> list[str]:
+    """Say which schedulers cost nothing beside the baseline, and what the others cost."""
+    same = choice.as_baseline
+    worse = [name for name in choice.beaten if name not in same]
+    said = [f"{listed(same)} {'is' if len(same) == 1 else 'are'} as good"] if same else []
+    return said + [f"worse is {each}" for each in _each(found, worse)]
+
+
+def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
+    """Return each scheduler with its figures."""
+    return [f"{name} ({told})" if (told := _told(found, name)) else name for name in names]
+
+
+def _unchosen(found: Sequence[View], names: list[str]) -> str:
+    """Return the headline if there is nothing to choose between, or no baseline."""
+    if len(names) == 1:
+        told = f": {told}" if (told := _told(found, names[0])) else ""
+        return f"Only {names[0]} was measured, so there is nothing to choose{told}."
+    metric = found[0].judged_by[0]
+    ranked = sorted(
+        (name for name in names if metric in _figures(found, name)),
+        key=lambda name: _figures(found, name)[metric].value,
+        reverse=more_is_better(metric),
+    )
+    best = f"; {ranked[0]} has {_told(found, ranked[0])}" if ranked else ""
+    return f"Nothing tells which scheduler to choose, because {BASELINE} was not measured{best}."
+
+
+def _told(found: Sequence[View], name: str) -> str:
+    """Return a scheduler's figure in each metric, in one phrase."""
+    return ", ".join(
+        f"{name_of(metric)} {figure.text}" for metric, figure in _figures(found, name).items()
+    )
+
+
+def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
+    """Return a scheduler's worst figure in each metric that it has.
+
+    A metric that means nothing by itself is a ratio to the baseline. Over several points the
+    baseline has no figure in such a metric.
+    """
+    where = varying(list(found))
+    worst: dict[str, _Figure] = {}
+    for metric in found[0].judged_by:
+        here = [each for view in found if (each := _figure(view, name, metric, where, len(found)))]
+        if here:
+            pick = min if more_is_better(metric) else max
+            worst[metric] = pick(here, key=lambda figure: figure.value)
+    return worst
+
+
+def _figure(
+    view: View, name: str, metric: str, where: dict[str, str], points: int
+) -> _Figure | None:
+    row = view.row(name, None, metric)
+    if row is None:
+        return None
+    own = _Figure(row["mean"], quantity(row["mean"], row["unit"]), where[view.point])
+    if metrics.find(metric).absolute or BASELINE not in view.schedulers:
+        return own
+    if name == BASELINE:
+        return own if points == 1 else None
+    compared = view.compare(name, BASELINE, None, metric)
+    if compared is None or compared.ratio is None:
+        return own if points == 1 else None
+    return _Figure(compared.ratio, f"{times(compared)} that of {BASELINE}", where[view.point])
+
+
+def _detail(found: Sequence[View], name: str, choice: Choice | None) -> str:
+    """Return a scheduler's line: its figures, and the scheduler that beats it."""
+    beaten = choice.beaten.get(name) if choice else None
+    beside = f"; not worth choosing beside {beaten}" if beaten else ""
+    if len(found) > 1:
+        figures = _figures(found, name).items()
+        told = [f"{name_of(metric)} {each.text}, at {each.where}" for metric, each in figures]
+    else:
+        told = [text for metric in found[0].judged_by if (text := _over(found[0], name, metric))]
+    return f"{name}: {'; '.join(told)}{beside}."
+
+
+def _over(view: View, name: str, metric: str) -> str:
+    """Compare a scheduler with the baseline in one metric of one point."""
+    row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
+    if row is None:
+        return ""
+    told = f"{name_of(metric)} {shown(row)}"
+    against = view.compare(name, BASELINE, None, metric)
+    if base is None or against is None:
+        return told
+    more = row["mean"] - base["mean"]
+    scale = scale_for(row["unit"], max(row["mean"], base["mean"]))
+    sign = "−" if more < 0 else "+"
+    ratio = f", {times(against)}" if against.ratio is not None else ""
+    return f"{told}, {sign}{scale.show(abs(more))} over {BASELINE}{ratio} ({against.verdict})"

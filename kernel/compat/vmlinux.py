@@ -4,7 +4,7 @@
 
     vmlinux.py IMAGE ELF
 
-Exit status 2, and a message that says what to do, where that cannot be done.
+If that fails: exit status 2, and a message that says what to do.
 """
 
 import argparse

@@ -195,7 +195,7 @@ static void gd_put_budget(struct request_queue *q, int token)
 	atomic_dec(&gd.in_flight);
 }
 
-/* A test may hold a request for any time. */
+/* A test may hold a request as long as it likes, so no request times out. */
 static enum blk_eh_timer_return gd_timeout(struct request *rq)
 {
 	return BLK_EH_RESET_TIMER;

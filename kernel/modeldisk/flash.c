@@ -96,7 +96,7 @@ struct flash {
 
 	u64 clean;		/* bytes to write before copies begin */
 	u32 copy_debt_pct;	/* copies due for programs, percent of one */
-	u32 copies_saved;	/* due copies that wait for a burst */
+	u32 copies_saved;	/* due copies, to be done in one burst */
 	u32 next_copy_die;
 
 	u64 busy_ns[DIE_NR_WORKS];

@@ -45,7 +45,7 @@
 #include "yield.h"
 
 /* Bits of a shard's state: */
-#define TG_HELD 0	/* what is queued may not go yet; the watchdog is armed */
+#define TG_HELD 0	/* no queued request may go yet; the watchdog is armed */
 #define TG_LIMITED 1	/* limits alone hold it: a completion changes nothing; if TG_HELD */
 
 /* A held shard looks again after this, whatever happens. */

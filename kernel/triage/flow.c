@@ -447,9 +447,8 @@ struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reas
 }
 
 /*
- * Return the flow of a class that goes before its backlog, NULL if none does: the one that
- * came first. @little: those that ask for little may go too, not only hinted ones that may
- * go before HIGH.
+ * Return the flow that goes before its class's backlog, the earliest first; NULL: none does.
+ * @little: sparse flows may go too. Without it only hinted flows that may go before HIGH.
  */
 static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class,
 				     bool little)

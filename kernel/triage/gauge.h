@@ -50,12 +50,13 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * @urgent: urgent requests in the device
  * @work: all requests dispatched to the device, by enum tg_op (TG_WORK_ONE); also read
  *	without the lock
- * @fewest: least number of requests in the device since costs were learnt last; ditto
+ * @fewest: least number of requests in the device since costs were learnt last; also
+ *	read without the lock
  * @tick: jiffies when the last request was sent
  * @samples: urgent requests that were timed in that tick
  * @unmeasured: requests until the next one is measured
  *
- * Guarded by the shard's lock, but for the gauges' completions.
+ * The shard's lock guards all fields but the completions in the gauges.
  */
 struct tg_device {
 	struct tg_gauge bulk;

@@ -15,7 +15,7 @@
 
 /**
  * tg_limit_opens() - when the next request may go
- * @due: when the requests so far would have been sent at exactly the rate, in ns
+ * @due: the time, in ns, at which a sender at exactly the rate has sent all requests so far
  *
  * Return: ns
  */

@@ -45,7 +45,7 @@ struct tg_submitter {
 	struct rcu_head rcu;
 } ____cacheline_aligned_in_smp;
 
-/* Ten thousand processes make chains of ten. */
+/* 1024 buckets: with ten thousand processes a bucket's list has ten. */
 #define TG_SUBMITTER_BITS 10
 
 /**

@@ -69,10 +69,10 @@ enum tg_reason {
  * struct tg_tag - triage's data of a request, in its elv.priv
  * @submitter: the process that took the request's tag
  * @cost: what the request was charged, in ns, while it is in the device; else 0
- * @flow: index of its flow (tg_flow_of()); while it is queued
+ * @flow: index of its flow (tg_flow_of()); valid while it is queued
  * @class: enum prio_class; from the first time it is looked at under its shard's lock
  * @held: it counts in @submitter's held tags
- * @returned: the driver sent it back and it is inserted again; until it is queued
+ * @returned: the driver sent it back and it is inserted again; valid until then
  * @urgent: it goes before bulk and outside bulk's budget
  * @hinted: if it is urgent, then by its flags (tg_flags_hint()): it does not press bulk
  * @timed: the controller learns from its service time; while it is in the device

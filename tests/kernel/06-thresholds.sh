@@ -73,7 +73,7 @@ set_thresholds 4 5
 expect "levels from before thresholds 4 and 5" 54 "$(served)"
 set_thresholds 1 4
 
-# Beyond the levels, beyond each other, no number at all.
+# Refused: a level that does not exist, one beyond the other threshold, and no number.
 for value in 4 5 8 -1 4294967296 nonsense ''; do
 	refuse be_high_max "$value"
 done

@@ -11,7 +11,7 @@ LONGEST_US=1000000	# no request takes as long on a device that answers at once
 use_null_disk submit_queues=1 irqmode=1 hw_queue_depth=64
 services=/sys/kernel/debug/block/$DEV/sched/services
 [ -e "$services" ] || skip "$SCHEDULER counts no service times"
-# The core sends each completion back to the CPU that submitted.
+# With 2 the block layer completes each request on the CPU that submitted it.
 echo 2 > /sys/block/$DEV/queue/rq_affinity
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--bs=4k --time_based --runtime=3 --ioengine=psync \

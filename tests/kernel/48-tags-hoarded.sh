@@ -34,7 +34,7 @@ run hoarder --bs=64k --prioclass=3 --ioengine=io_uring --iodepth=$DEPTH --numjob
 hoarders=$!
 run reader --bs=4k --prioclass=1 --ioengine=psync --runtime=3 &
 fio=$!
-# child PID: its first child, if it has one.
+# child PID: print the first child of a process; nothing if it has none.
 child() {
 	cut -d ' ' -f 1 "/proc/$1/task/$1/children" 2> /dev/null
 }

@@ -90,8 +90,8 @@ struct work {
 
 /* A block's state, shared by all processes. Generation 0: it was never written. */
 struct block {
-	_Atomic uint32_t last;		/* generation given out */
-	_Atomic uint32_t oldest;	/* that may be there */
+	_Atomic uint32_t last;		/* the newest generation that a write got */
+	_Atomic uint32_t oldest;	/* the oldest that a read may find */
 	_Atomic uint32_t zeroed;	/* by the discard that was the last */
 	_Atomic bool busy;		/* being written */
 };
@@ -187,7 +187,7 @@ struct request {
 	struct slot *slot;
 	enum op op;
 	uint32_t block, blocks;
-	uint32_t generation[MAX_BLOCKS];	/* written; of a read the oldest that is right */
+	uint32_t generation[MAX_BLOCKS];	/* a write's; for a read the oldest that is right */
 };
 
 /* Take the blocks for writing, up to the first that another process has. */

@@ -2,6 +2,7 @@
 """`matrix`: build our modules for several kernels, and verify a scheduler on each."""
 
 import argparse
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -85,20 +86,33 @@ def _row(
     kernel = kernels.find(name)
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
+        begin = _processor_s()
         try:
             modules.warnings(kernel, clang=compiler == "clang")
             said = ""
         except LabError as error:
             said = str(error)
-        row["builds"][compiler] = {"result": "fail" if said else "pass", "said": said}
+        row["builds"][compiler] = {
+            "result": "fail" if said else "pass",
+            "said": said,
+            "processor_s": round(_processor_s() - begin, 1),
+        }
         if not given.json:
             telling.output.print(f"{kernel.release}: {compiler} {'FAILED' if said else 'passed'}")
     if row["builds"]["gcc"]["result"] == "pass":
         guests = verify.guests(kernel, scheduler, built_for(kernel), chosen, folder)
+        begin = _processor_s()
         row["checks"] = record_of(scheduler, kernel, guests, quiet=given.json)
+        row["checks"]["processor_s"] = round(_processor_s() - begin, 1)
     results = [build["result"] for build in row["builds"].values()]
     results.append(row["checks"]["result"] if row["checks"] else "fail")
     return row | {"result": "fail" if "fail" in results else "pass"}
+
+
+def _processor_s() -> float:
+    """Return the processor time of all programs that have ended; other work does not change it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tell(rows: list[dict[str, Any]]) -> None:

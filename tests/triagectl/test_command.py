@@ -53,7 +53,7 @@ def test_every_option_has_a_help_text() -> None:
         "top sdz",
         "explain sdz",
         "try sda --for 3s --scheduler bfq",
-        "try sda --for 10 --scheduler bfq",
+        "try sda --for 2d --scheduler bfq",
         "try sda --set fifo_batch",
         "try sda",
         "status --pid 0",

@@ -333,7 +333,8 @@ def status(release: str, has: str) -> list[str]:
     """Return the expected report of the prepared cases."""
     line = line_of(PACKAGING / "60-triage.rules", 'ATTR{queue/scheduler}="triage"')
     rule = f"udev, /usr/lib/udev/rules.d/60-triage.rules:{line}"
-    profile = f"/usr/lib/tuned/profiles/triage/tuned.conf:{line_of(PACKAGING / 'tuned/tuned.conf', 'elevator=')}"
+    line = line_of(PACKAGING / "tuned/tuned.conf", "elevator=")
+    profile = f"/usr/lib/tuned/profiles/triage/tuned.conf:{line}"
     hand = "a person, or a program that leaves no trace; the kernel's default would choose"
     cases = {
         "kernel": ("sdb mq-deadline by kernel: the kernel's default", "no sign of it"),

@@ -57,17 +57,20 @@ def _matrix(given: argparse.Namespace) -> int:
                 rows.append(
                     _row(name, given.scheduler, chosen, out / name.replace("/", "_"), given)
                 )
+                # A kernel takes minutes to an hour: keep each.
+                failed = any(row["result"] == "fail" for row in rows)
+                record = {
+                    "schema": 1,
+                    "scheduler": given.scheduler,
+                    "result": "fail" if failed else "pass",
+                    "kernels": rows,
+                }
+                files.write_json(out / "matrix.json", record)
         except execute.StoppedError:
-            telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
+            telling.error.print(
+                f"triage: interrupted; {out} has logs, and matrix.json the kernels that were done"
+            )
             return telling.INTERRUPTED
-        failed = any(row["result"] == "fail" for row in rows)
-        record = {
-            "schema": 1,
-            "scheduler": given.scheduler,
-            "result": "fail" if failed else "pass",
-            "kernels": rows,
-        }
-        files.write_json(out / "matrix.json", record)
     if given.json:
         sys.stdout.write((out / "matrix.json").read_text())
     else:

@@ -40,6 +40,9 @@ _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: The longest time of one boot on a busy computer. Without KVM the guest compiles ten times slower.
 LIMIT_S = 3600
 
+#: On a busy computer the kernel doubts the emulated timer, and panics. A panic ends QEMU.
+OPTIONS = "quiet no_timer_check panic=-1"
+
 #: Two differences from a stock system. A service reports its findings to a serial port, and an
 #: initramfs has only the modules that the machine needs: all of them take an emulated one long.
 INITRAMFS = "MODULES=dep\n"
@@ -281,7 +284,7 @@ class Guest:
             *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "1536", "-smp", "2"),
             *("-nodefaults", "-display", "none", "-no-reboot"),
             *("-kernel", self._of_boot("vmlinuz"), "-initrd", self._of_boot("initrd.img")),
-            *("-append", "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no"),
+            *("-append", f"root=/dev/vda rw console=ttyS0 {OPTIONS} systemd.show_status=no"),
             *("-serial", f"file:{console}", "-serial", f"file:{told}"),
             *("-fw_cfg", f"name=opt/look,file={look}"),
             *("-drive", f"file={self._image},format=raw,if=virtio,cache=unsafe", *blank),

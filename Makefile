@@ -68,7 +68,7 @@ lab = PYTHONPATH=lab $(developer) -c 'from triagelab.provision import kernels; p
 kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another than 6.12
 	$(MAKE) -C packaging kernel-patch TREE=$${TREE:-$$($(call lab,excerpt()))}
 
-packages-in-guest: ## install, upgrade, remove the Debian package on a system that boots; as root
+packages-in-guest: ## install, new kernel, upgrade, removal in a Debian that boots; as root, long
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.in_guest build/packages-in-guest
 
 release: ## every package and patch of this version, built anew and checked

@@ -3,9 +3,10 @@
 
     figures.py check            fail if a document and its result files differ
     figures.py write            put the result files' figures into the documents
-    figures.py measure NAME [./triage run …]
+    figures.py measure NAME [COMMAND]
                                 run the command (default: the one that NAME.json has), keep its
-                                figures in NAME.json, and write the documents
+                                figures in NAME.json, and write the documents: `./triage run …`,
+                                `./triage matrix …`, or a `make …` that prints rows of a table
 
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`.  Its text is docs/figures/NAME.jinja, or the table in NAME.json where
@@ -292,8 +293,11 @@ class Figures:
     def measure(self, name: str, command: Sequence[str]) -> None:
         """Run a command and keep its figures."""
         words = list(command) or shlex.split("; ".join(self.result(name).commands))
-        if words[0] != "make" and words[:2] != ["./triage", "run"]:
-            raise FigureError(f"{shlex.join(words)}: only ./triage run and make can be measured")
+        matrix = words[:2] == ["./triage", "matrix"]
+        if words[0] != "make" and words[:2] != ["./triage", "run"] and not matrix:
+            raise FigureError(
+                f"{shlex.join(words)}: only ./triage run, ./triage matrix and make can be measured"
+            )
         if changed := self._git("status", "--porcelain", "kernel", "lab", "experiments", "drives"):
             raise FigureError(f"commit first, as a result file names its commit:\n{changed}")
         commit = self._git("rev-parse", "--short", "HEAD").strip()
@@ -301,8 +305,14 @@ class Figures:
             self.keep_rows(name, printed(words, self._root), commit)
             return
         out = self._root / "build/figures" / name
-        subprocess.run([*words, "--out", str(out)], cwd=self._root, check=True)
-        self.keep(name, out, words, commit)
+        done = subprocess.run([*words, "--out", str(out)], cwd=self._root)
+        # A matrix in which a check failed is a result too.
+        if done.returncode not in ((0, 1) if matrix else (0,)):
+            raise FigureError(f"{shlex.join(words)} ended with {done.returncode}")
+        if matrix:
+            self.keep_rows(name, kernels(out / "matrix.json"), commit)
+        else:
+            self.keep(name, out, words, commit)
 
 
 def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
@@ -318,6 +328,38 @@ def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
     if not lines:
         raise FigureError(f"{shlex.join(words)} printed no row of a table")
     return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
+def kernels(matrix: Path) -> list[list[str]]:
+    """Return the rows of a table from what `./triage matrix` wrote: a kernel each."""
+    rows = []
+    for kernel in json.loads(matrix.read_text())["kernels"]:
+        builds = [
+            f"{'no warning' if build['result'] == 'pass' else 'failed'}, "
+            f"{build['processor_s']:.0f}{figures.SPACE}s"
+            for build in (kernel["builds"]["gcc"], kernel["builds"]["clang"])
+        ]
+        verified = kernel["checks"]
+        by = {
+            result: [
+                check["check"]
+                for check in (verified["checks"] if verified else [])
+                if check["result"] == result
+            ]
+            for result in ("pass", "skip", "fail")
+        }
+        failed = ", ".join(f"`{name}`" for name in dict.fromkeys(by["fail"]))
+        rows.append(
+            [
+                kernel["kernel"],
+                *builds,
+                str(len(by["pass"])),
+                str(len(by["skip"])),
+                f"{len(by['fail'])}{failed and ': '}{failed}",
+                f"{verified['processor_s']:.0f}{figures.SPACE}s" if verified else "not run",
+            ]
+        )
+    return rows
 
 
 def _today() -> str:

@@ -18,6 +18,7 @@ VALUES = {
     "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
     "FILE": "compgen -f",
     "UNIT": 'compgen -W "$(systemctl list-units --plain --no-legend | cut -d" " -f1)"',
+    "TIME": 'compgen -W "10s 30s 2m 10m 1h"',
     "NAME": "compgen -W \"$(cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]')\"",
 }
 

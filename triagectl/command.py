@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from triagectl import doctor, explain, status, top, trial, wayback
+from triagectl import doctor, durations, explain, status, top, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.system import System
 from triagectl.version import version
@@ -77,10 +77,10 @@ def _add_top(commands: _Commands) -> None:
     command.add_argument("disks", nargs="*", metavar="DISK", help=_DISK + " (default: all)")
     command.add_argument(
         "--interval",
-        type=_seconds,
+        type=durations.between("0.5s", "1h"),
         default=2.0,
-        metavar="S",
-        help="seconds between two screens (default: 2)",
+        metavar="TIME",
+        help="time between two screens, as 5 (seconds), 5s or 1m (default: 2s)",
     )
     command.add_argument(
         "--count", type=_count, default=0, metavar="N", help="end after N screens (default: go on)"
@@ -111,11 +111,11 @@ def _add_explain(commands: _Commands) -> None:
     command.add_argument("disks", nargs="*", metavar="DISK", help=_DISK + " (default: all)")
     command.add_argument(
         "--for",
-        type=_seconds,
+        type=durations.between("0.5s", "1h"),
         default=10.0,
         dest="seconds",
-        metavar="S",
-        help="seconds to record (default: 10)",
+        metavar="TIME",
+        help="how long to record, as 5 (seconds), 5s or 1m (default: 10s)",
     )
     command.add_argument(
         "--count", type=_count, default=5, metavar="N", help="requests of each disk (default: 5)"
@@ -151,12 +151,12 @@ def _add_try(commands: _Commands) -> None:
     )
     command.add_argument(
         "--for",
-        type=_duration,
+        type=durations.between("6s", "24h"),
         default=120.0,
         dest="seconds",
         metavar="TIME",
-        help="how long, as 90s, 10m or 1h (default: 2m). Half as long is measured before, and "
-        "after it was put back",
+        help="how long, as 90 (seconds), 90s, 10m or 1h (default: 2m). Half as long is measured "
+        "before, and after it was put back",
     )
     command.add_argument("--undo", action="store_true", help="put back what a try has left behind")
     command.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -209,24 +209,6 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not re.fullmatch(r"\w+", name) or not value:
         raise argparse.ArgumentTypeError(f"'{text}': give NAME=VALUE")
     return name, value
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-
-
-def _duration(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 6 <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"'{text}': give 6s to 24h, as in 90s, 10m or 1h")
-    return seconds
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.5 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text}: give 0.5 to 3600 seconds")
-    return value
 
 
 def _count(text: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from triagectl import causes, counters, ioprio, screen, top, tracefs
 from triagectl.causes import Cause, Place, Seen
+from triagectl.errors import RequestError
 from triagectl.processes import Table
 from triagectl.requests import Matcher, Request
 from triagectl.sampling import Sampler
@@ -63,6 +64,11 @@ class Recording:
 def run(system: System, options: Options) -> int:
     """Record, and say why the slowest requests were slow."""
     disks = top.chosen(system, options.disks)
+    if options.pid is not None and system.contained():
+        raise RequestError(
+            "process numbers in a container are not those of the kernel's events: "
+            "give `explain --pid` outside of it"
+        )
     recording = Recording()
     matcher = Matcher(
         top.parts(disks),

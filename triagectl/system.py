@@ -7,6 +7,9 @@ from pathlib import Path
 
 from triagectl.errors import RequestError
 
+#: The kernel's first namespace of process numbers has this inode on every machine.
+_FIRST_PIDS = "pid:[4026531836]"
+
 
 @dataclass(frozen=True)
 class System:
@@ -29,6 +32,13 @@ class System:
             if len(words) > 2 and words[2] == kind:
                 return self.path(words[1].encode().decode("unicode_escape"))
         return None
+
+    def contained(self) -> bool:
+        """Return whether processes have other numbers here than in the kernel's trace events."""
+        try:
+            return str(self.path("proc/self/ns/pid").readlink()) != _FIRST_PIDS
+        except OSError:
+            return False
 
     def debugfs(self) -> Path | None:
         """Return the folder of debugfs, if it is mounted and may be looked into."""

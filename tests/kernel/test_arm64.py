@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Another architecture: triage is built for Debian's arm64 kernel, and checked in a guest."""
 
+import lzma
 import re
 import shutil
 import subprocess
@@ -11,23 +12,28 @@ from triagelab.base import cache, sources, tools
 from triagelab.base.errors import LabError
 from triagelab.check.verify import CHECKS
 from triagelab.provision import guest, kernels
-from triagelab.provision.packages import Apt, unpack
+from triagelab.provision.packages import Apt, unpack, with_libraries
 
 GCC = tools.Tool("aarch64-linux-gnu-gcc-12", "gcc-12-aarch64-linux-gnu libc6-dev-arm64-cross")
 STRIP = tools.Tool("aarch64-linux-gnu-strip", "binutils-aarch64-linux-gnu")
+READELF = tools.Tool("readelf", "binutils")
 QEMU = tools.Tool("qemu-system-aarch64", "qemu-system-arm")
-#: Checks that need no fio: the guest has none.
 QUICK = (
     "01-exactly-once",
     "02-class-order",
     "05-aging-bound",
     "07-counts",
+    "09-unloaded-under-load",
     "10-merging",
     "13-tunables",
+    "14-merged-under-load",
+    "15-data",
     "25-no-pause",
     "34-gathers",
 )
-MODULES = ("triage", "gatedisk")
+MODULES = ("triage", "gatedisk", "modeldisk")
+#: The kernel's own modules that the checks load, each with what it needs.
+LOADED = {"null_blk": ("configfs",), "configfs": ()}
 
 INIT = f"""\
 #!/bin/busybox sh
@@ -83,6 +89,36 @@ def fetched() -> Path:
     return cache.fetched(f"kernels-arm64/{kernels.DEFAULT_SERIES}", fetch)
 
 
+def fio() -> Path:
+    """Return a folder with Debian's fio for arm64, and all libraries that it needs."""
+
+    def fetch(folder: Path) -> None:
+        tools.tell("fetching the distribution's fio for arm64")
+        other = Apt(folder / "apt", architecture="arm64")
+        here = folder / "apt/packages"
+        here.mkdir()
+        other.run("apt-get", "download", *with_libraries(other, ["fio"]), cwd=here)
+        unpack(here, folder)
+        shutil.rmtree(folder / "apt")
+
+    return cache.fetched("packages/fio-arm64", fetch)
+
+
+def needed(program: Path, folder: Path) -> dict[str, Path]:
+    """Return the files that a program needs, by their names: its libraries and the loader."""
+    found: dict[str, Path] = {}
+    left = [program]
+    while left:
+        command = [tools.path(READELF), "-dl", str(left.pop())]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        names = re.findall(r"Shared library: \[(.+)\]|program interpreter: /lib/(.+)\]", said)
+        for name in map("".join, names):
+            if name not in found:
+                found[name] = next(folder.glob(f"**/{name}")).resolve()
+                left.append(found[name])
+    return found
+
+
 def built(kernel: Path, folder: Path) -> list[Path]:
     """Build modules for the kernel, with all warnings as errors."""
     (headers,) = kernel.glob("usr/src/linux-headers-*-arm64")
@@ -97,7 +133,7 @@ def built(kernel: Path, folder: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the guest said."""
-    tools.require([*tools.RUN, *tools.BUILD, GCC, STRIP, QEMU])
+    tools.require([*tools.RUN, *tools.BUILD, GCC, STRIP, READELF, QEMU])
     folder = tmp_path_factory.mktemp("arm64")
     kernel = fetched()
     (image,) = kernel.glob("boot/vmlinuz-*")
@@ -112,7 +148,17 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
     for module in built(kernel, folder / "built"):
         guest.install(module, modules / "extra" / module.name)
         index += f"extra/{module.name}:\n"
+    for name, needs in LOADED.items():
+        (packed,) = kernel.glob(f"lib/modules/*/kernel/**/{name}.ko.xz")
+        unpacked = modules / "kernel" / f"{name}.ko"
+        unpacked.parent.mkdir(exist_ok=True)
+        unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
+        index += f"kernel/{name}.ko: {' '.join(f'kernel/{need}.ko' for need in needs)}\n"
     guest.install(index, modules / "modules.dep")
+    program = fio() / "usr/bin/fio"
+    guest.install(program, stage / "bin/fio")
+    for name, library in needed(program, fio()).items():
+        guest.install(library, stage / "lib" / name)
     for name in ("lib", *QUICK):
         guest.install(CHECKS / f"{name}.sh", stage / "job" / f"{name}.sh")
     submit = stage / "job/tools/submit"

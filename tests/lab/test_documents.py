@@ -324,6 +324,30 @@ def test_rows_that_a_command_prints_become_a_result_file(made: figures.Figures) 
     assert "commit abc1)" in text and "not measured again" not in text
 
 
+def test_a_matrix_becomes_rows_a_kernel_each(tmp_path: Path) -> None:
+    def build(result: str) -> dict[str, Any]:
+        return {"result": result, "said": "", "processor_s": 20.4}
+
+    names = (("01", "pass"), ("02", "pass"), ("03", "skip"), ("04", "fail"), ("04", "fail"))
+    checks = [{"check": name, "result": result} for name, result in names]
+    passed = {"gcc": build("pass"), "clang": build("pass")}
+    failed = {"gcc": build("fail"), "clang": build("pass")}
+    verified = {"checks": checks, "processor_s": 300.0}
+    record = [
+        {"kernel": "6.1", "builds": passed, "checks": verified},
+        {"kernel": "7.3", "builds": passed, "checks": {**verified, "checks": checks[:3]}},
+        {"kernel": "9.0", "builds": failed, "checks": None},
+    ]
+    (tmp_path / "matrix.json").write_text(json.dumps({"kernels": record}))
+    rows = figures.kernels(tmp_path / "matrix.json")
+    good = "no warning, 20 s"
+    assert [[cell.replace("\u00a0", " ") for cell in row] for row in rows] == [
+        ["6.1", good, good, "2", "1", "2: `04`", "300 s"],
+        ["7.3", good, good, "2", "1", "0", "300 s"],
+        ["9.0", "failed, 20 s", good, "0", "0", "0", "not run"],
+    ]
+
+
 def test_a_command_that_prints_no_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("a:\n\t@echo 'a | b'\n")
     with pytest.raises(figures.FigureError):

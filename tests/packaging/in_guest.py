@@ -1,86 +1,187 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Install, upgrade and remove the Debian package on a system that boots: systemd, udev, DKMS.
+"""A user's way with the Debian package, in a stock Debian that boots: systemd, udev, DKMS, tuned.
 
     python -m tests.packaging.in_guest FOLDER        (make packages-in-guest)
 
-FOLDER gets a Debian of this computer's release (debootstrap), which QEMU boots three times with a
-SCSI and an NVMe disk: with the package, with a newer one, which is then removed, and without any.
-Root only. Exit status 1, and what differs, where a disk has another scheduler than it should have.
-No part of `make test`: it fetches a system and takes many minutes.
+FOLDER gets a Debian of this computer's release (debootstrap) as a disk, which QEMU boots four times
+beside two SCSI disks and an NVMe disk. All work is done in the guest, with no network:
+
+1. The package is installed, udev's rule chooses triage, and a second kernel is installed, for
+   which DKMS builds the module by itself.
+2. The second kernel has triage. `triagectl status` is asked about each prepared case. The package
+   is upgraded.
+3. The newer version is there. The package is removed.
+4. All is as before.
+
+Root only. Exit status 1, and what differs, where a boot reports anything else. It fetches a system
+and takes long: no part of `make test`.
 """
 
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 from triagelab.base import tools
+from triagelab.provision import kernels
+from triagelab.provision.packages import Apt
 
-from tests.packaging.system import make, of_next_version
+from tests.packaging.system import PACKAGING, make, of_next_version
 
 #: The packages of a user's system, beside Triage's.
 PACKAGES = (
-    "systemd-sysv,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
-    "dkms,pahole,python3-minimal,python3,make"
+    "systemd-sysv,libpam-systemd,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
+    "dkms,pahole,python3-minimal,python3,make,apparmor,tuned"
 )
 _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
-#: The longest time of one boot, on a busy computer.
-LIMIT_S = 1500
+#: The longest time of one boot on a busy computer. Without KVM the guest compiles ten times slower.
+LIMIT_S = 3600
 
-#: The only difference from a stock system: a service reports its findings to a serial port.
+#: On a busy computer the kernel doubts the emulated timer, and panics. A panic ends QEMU.
+OPTIONS = "quiet no_timer_check panic=-1"
+
+#: Two differences from a stock system. A service reports its findings to a serial port, and an
+#: initramfs has only the modules that the machine needs: all of them take an emulated one long.
+INITRAMFS = "MODULES=dep\n"
 UNIT = """\
 [Unit]
 Description=Tell what this boot is like
-After=multi-user.target systemd-udev-settle.service
+After=multi-user.target systemd-udev-settle.service triagectl-record.service
 SuccessAction=poweroff
 FailureAction=poweroff
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh /root/look
+ExecStartPre=/sbin/modprobe qemu_fw_cfg
+ExecStart=/bin/sh /sys/firmware/qemu_fw_cfg/by_name/opt/look/raw
 StandardOutput=tty
-StandardError=tty
 TTYPath=/dev/ttyS1
 
 [Install]
 WantedBy=multi-user.target
 """
 
-STATE = r"""
+#: What each script begins with. It reports on the serial port, and in the journal what went wrong.
+TOOLS = r"""
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root
 state() {
-	for disk in sda nvme0n1 vda; do
-		sed "s/.*\[//; s/\].*//; s/^/$1 $disk /" /sys/block/$disk/queue/scheduler
+	line="$1:"
+	for disk in sda sdb nvme0n1 vda; do
+		line="$line $disk=$(sed 's/.*\[//; s/\].*//' /sys/block/$disk/queue/scheduler)"
 	done
-	echo "$1 module $(cat /sys/module/triage_iosched/version 2> /dev/null || echo none)"
+	echo "$line module=$(cat /sys/module/triage_iosched/version 2> /dev/null || echo none)"
+}
+# The kernel says that the module is not its own; of anything else nothing should be said.
+log() {
+	journalctl -b -p warning --no-pager |
+		grep -i 'triage\|BUG:\|WARNING:\|apparmor="DENIED"' | grep -v taint | sed "s/^/$1: log: /"
+}
+trigger() {
+	udevadm trigger --settle --subsystem-match=block --action=change
+}
+apt() {
+	apt-get install -y -q --no-install-recommends "$@" < /dev/null > /root/apt.log 2>&1 ||
+		sed 's/^/apt: /' /root/apt.log
 }
 udevadm settle
+echo "kernel $(uname -r)"
+"""
+
+INSTALL = r"""
+state stock
+apt /packages/older/*.deb
+state installed
+cp /packages/rules/* /etc/udev/rules.d
+udevadm control --reload
+trigger
+state chosen
+echo "chosen: factor $(cat /sys/block/sda/queue/iosched/latency_factor)"
+dd if=/dev/sda of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null && echo "chosen: read"
+apt /packages/kernel/*.deb
+for modules in /lib/modules/*; do
+	kernel=${modules##*/}
+	echo "built: $kernel $(modinfo -k "$kernel" -F version triage-iosched)"
+done
+state kernel
+log installed
+"""
+
+#: Each case is prepared with the programs that it names, not with their files.
+STATUS = r"""
+by() {
+	triagectl status "$2" --json > /root/status
+	python3 -c '
+import json, re
+(disk,) = json.load(open("/root/status"))["disks"]
+found = disk["set_by"]
+print(disk["disk"], disk["scheduler"], "by", found["by"] + ":", found["text"])
+print("changed", re.sub("at [0-9: -]+ it", "at the boot it", found["changed"]))
+' | sed "s/^/$1: /"
+}
+profile() {
+	tuned-adm profile "$1" || echo "tuned-adm failed"
+}
+echo "record: $(systemctl show -P Result -P ExecMainStatus triagectl-record | tr '\n' ' ')"
+echo "apparmor: $(cat /sys/module/apparmor/parameters/enabled)" \
+	"$([ "$(aa-status --enforced)" -gt 0 ] && echo enforced)"
+by kernel sdb
+by udev sda
+mkdir -p /etc/tuned/mine
+printf '[main]\ninclude=balanced\n[disk]\ndevices=sdb\nelevator=kyber\n' \
+	> /etc/tuned/mine/tuned.conf
+profile mine
+by tuned sdb
+profile triage
+by profile sdb
+systemctl stop tuned
+by stopped sdb
+echo none > /sys/block/sdb/queue/scheduler
+by hand sdb
+echo mq-deadline > /sys/block/sdb/queue/scheduler
+log status
+dkms uninstall triage/$VERSION -k "$(uname -r)" > /dev/null
+for disk in sda nvme0n1; do echo none > /sys/block/$disk/queue/scheduler; done
+rmmod triage-iosched
+trigger
+by gone sda
+dkms install triage/$VERSION -k "$(uname -r)" > /dev/null 2>&1
+trigger
+state back
+"""
+
+UPGRADE = r"""
 state booted
-"""
-#: At the first boot: a tunable is set, an event changes nothing, and the disks are used.
-FIRST = (
-    STATE
-    + r"""
-echo "booted factor $(cat /sys/block/sda/queue/iosched/latency_factor)"
-dd if=/dev/sda of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null && echo booted read ok
-udevadm trigger --settle --subsystem-match=block --action=change
+echo "booted: factor $(cat /sys/block/sda/queue/iosched/latency_factor)"
+dd if=/dev/sda of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null && echo "booted: read"
+trigger
 state changed
-# The kernel says that the module is not its own; of anything else it should say nothing.
-journalctl -k -p warning --no-pager | grep -i 'triage\|BUG:\|WARNING:' | grep -v taint |
-	sed 's/^/log /'
+log booted
+%s
+apt /packages/newer/*.deb
+state upgraded
+echo "upgraded: $(modinfo -F version triage-iosched) $(triagectl --version)"
 """
-)
-#: At the second: the package goes.
-SECOND = (
-    STATE
-    + r"""
-dpkg -r triage-dkms > /dev/null 2>&1
+
+REMOVE = r"""
+state booted
+echo "booted: record $(systemctl show -P Result triagectl-record)"
+log booted
+apt-get remove -y -q triage-dkms < /dev/null > /dev/null 2>&1
 state removed
-find /lib/modules /usr/src /var/lib/dkms /usr/lib -name '*triage*' | sed 's/^/left /'
-udevadm trigger --settle --subsystem-match=block --action=change
+find /lib/modules /usr/src /var/lib/dkms /usr/lib /usr/bin -name '*triage*' | sed 's/^/left: /'
+trigger
 state changed
+log removed
 """
-)
+
+AGAIN = r"""
+state again
+log again
+"""
+
 RULES = {
     "59-triage.rules": 'SUBSYSTEM=="block", KERNEL=="sda|nvme0n1", ENV{TRIAGE}="1"\n',
     "61-triage-tunables.rules": 'SUBSYSTEM=="block", KERNEL=="sda", ENV{DEVTYPE}=="disk", '
@@ -124,83 +225,149 @@ def system(folder: Path) -> Path:
     return root
 
 
-def install(root: Path, package: Path) -> None:
-    """Install a package in the folder, where DKMS builds the module as for a user."""
-    shutil.copyfile(package, root / "package.deb")
-    inside = "mount -t proc proc /proc && dpkg -i /package.deb"
-    call(*_APART, "chroot", root, "sh", "-c", inside)
-    (root / "package.deb").unlink()
+def another_kernel(folder: Path) -> str:
+    """Fetch the packages of the lab's kernel, with its headers; return its release."""
+    release = kernels.find(kernels.DEFAULT_SERIES).release
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as state:
+        apt = Apt(Path(state))
+        headers = f"linux-headers-{release}"
+        depends = apt.run("apt-cache", "depends", headers)
+        parts = re.findall(r"^  Depends: (linux-(?:headers|kbuild)-\S+)$", depends, re.M)
+        wanted = (f"linux-image-{release}", headers, *parts)
+        apt.run("apt-get", "download", *wanted, cwd=folder)
+    return release
 
 
-def boot(root: Path, folder: Path, look: str | None) -> list[str]:
-    """Boot the system with a script, or again with the one on the disk; return its report."""
-    image = folder / "disk.img"
-    if look is not None:
-        (root / "root/look").write_text(look)
-        (root / "etc/systemd/system/look.service").write_text(UNIT)
-        wanted = root / "etc/systemd/system/multi-user.target.wants/look.service"
-        wanted.parent.mkdir(exist_ok=True)
-        wanted.unlink(missing_ok=True)
-        wanted.symlink_to("../look.service")
-        for name, text in RULES.items():
-            (root / "etc/udev/rules.d" / name).write_text(text)
-        image.unlink(missing_ok=True)
-        call("mke2fs", "-q", "-t", "ext4", "-d", root, image, "3G")
-    (kernel,) = (root / "boot").glob("vmlinuz-*")
-    (initrd,) = (root / "boot").glob("initrd.img-*")
-    for name in ("sda.img", "nvme.img"):
-        with (folder / name).open("wb") as file:
-            file.truncate(64 << 20)
-    told = folder / "told"
-    told.unlink(missing_ok=True)
-    qemu = [
-        *("qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-smp", "2", "-nodefaults"),
-        *("-display", "none", "-no-reboot"),
-        *("-kernel", kernel, "-initrd", initrd),
-        *("-append", "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no"),
-        *("-serial", f"file:{folder}/console.log", "-serial", f"file:{told}"),
-        *("-drive", f"file={image},format=raw,if=virtio"),
-        *("-device", "virtio-scsi-pci,num_queues=1", "-device", "scsi-hd,drive=s"),
-        *("-drive", f"file={folder}/sda.img,format=raw,if=none,id=s"),
-        *("-device", "nvme,drive=n,serial=1"),
-        *("-drive", f"file={folder}/nvme.img,format=raw,if=none,id=n"),
-    ]
-    try:
-        subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", "--", *map(str, qemu)],
-            stdin=subprocess.DEVNULL,
-            timeout=LIMIT_S,
-            check=True,
+class Guest:
+    """The system's disk, and the boots that it has had."""
+
+    def __init__(self, folder: Path, root: Path, image: Path) -> None:
+        """Make the disk from the system, the packages and the rules."""
+        self._folder, self._image = folder, image
+        self.good = True
+        if image.exists():
+            return
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            stage = Path(made) / "root"
+            call("cp", "--archive", "--link", root, stage)
+            (stage / "etc/initramfs-tools/conf.d/small").write_text(INITRAMFS)
+            units = stage / "etc/systemd/system"
+            (units / "look.service").write_text(UNIT)
+            (units / "multi-user.target.wants/look.service").symlink_to("../look.service")
+            shutil.copytree(folder / "packages", stage / "packages")
+            call("mke2fs", "-q", "-t", "ext4", "-d", stage, image, "5G")
+
+    def _of_boot(self, name: str) -> Path:
+        """Copy the newest file of a kind from the disk's /boot, as a boot loader does."""
+        listed = call("debugfs", "-R", "ls -p /boot", self._image)
+        found = re.findall(rf"/({re.escape(name)}-[^/]+)/", listed)
+        newest = max(found, key=kernels.version)
+        target = self._folder / name
+        call("debugfs", "-R", f"dump /boot/{newest} {target}", self._image)
+        return target
+
+    def boot(self, script: str) -> list[str]:
+        """Boot the newest kernel of the disk, with a script; return its report."""
+        look = self._folder / "look"
+        look.write_text(TOOLS + script)
+        told, console = self._folder / "told", self._folder / "console.log"
+        told.unlink(missing_ok=True)
+        blank = []
+        for name in ("a", "b", "n"):
+            with (self._folder / f"{name}.img").open("wb") as file:
+                file.truncate(64 << 20)
+            image = f"file={self._folder}/{name}.img,format=raw,if=none,id={name}"
+            blank += ["-drive", image]
+        qemu = [
+            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "1536", "-smp", "2"),
+            *("-nodefaults", "-display", "none", "-no-reboot"),
+            *("-kernel", self._of_boot("vmlinuz"), "-initrd", self._of_boot("initrd.img")),
+            *("-append", f"root=/dev/vda rw console=ttyS0 {OPTIONS} systemd.show_status=no"),
+            *("-serial", f"file:{console}", "-serial", f"file:{told}"),
+            *("-fw_cfg", f"name=opt/look,file={look}"),
+            *("-drive", f"file={self._image},format=raw,if=virtio,cache=unsafe", *blank),
+            *("-device", "virtio-scsi-pci,num_queues=1"),
+            *("-device", "scsi-hd,drive=a,lun=0", "-device", "scsi-hd,drive=b,lun=1"),
+            *("-device", "nvme,drive=n,serial=1"),
+        ]
+        try:
+            subprocess.run(
+                ["setpriv", "--pdeathsig", "KILL", "--", *map(str, qemu)],
+                stdin=subprocess.DEVNULL,
+                timeout=LIMIT_S,
+                check=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"error: a boot took more than {LIMIT_S} s: {console}") from None
+        return told.read_text().splitlines()
+
+    def expect(self, what: str, script: str, wanted: list[str]) -> None:
+        """Boot, and print whether the report is as expected; if not, print both."""
+        begin = time.monotonic()
+        told = self.boot(script)
+        took = f"{time.monotonic() - begin:.0f} s"
+        if told == wanted:
+            print(f"{what}: as it should be ({took})", flush=True)
+            return
+        self.good = False
+        print(
+            f"{what} ({took}):",
+            *(f"\n  wanted  {line}" for line in wanted if line not in told),
+            *(f"\n  told    {line}" for line in told if line not in wanted),
+            *(["\n  in another order"] if sorted(told) == sorted(wanted) else []),
+            flush=True,
         )
-    except subprocess.TimeoutExpired:
-        raise SystemExit(
-            f"error: a boot took more than {LIMIT_S} s: {folder}/console.log"
-        ) from None
-    return told.read_text().splitlines()
 
 
-def state(when: str, scsi: str, nvme: str, root: str, module: str) -> list[str]:
-    """Return the expected report of a boot."""
-    return [
-        *(
-            f"{when} {disk} {has}"
-            for disk, has in (("sda", scsi), ("nvme0n1", nvme), ("vda", root))
+def state(when: str, sda: str, nvme: str, module: str, sdb: str = "mq-deadline") -> str:
+    """Return the expected report of all disks."""
+    return f"{when}: sda={sda} sdb={sdb} nvme0n1={nvme} vda=none module={module}"
+
+
+def line_of(file: Path, text: str) -> int:
+    """Return the number of the only line with a text."""
+    (found,) = (n for n, line in enumerate(file.read_text().splitlines(), 1) if text in line)
+    return found
+
+
+def status(release: str, has: str) -> list[str]:
+    """Return the expected report of the prepared cases."""
+    line = line_of(PACKAGING / "60-triage.rules", 'ATTR{queue/scheduler}="triage"')
+    rule = f"udev, /usr/lib/udev/rules.d/60-triage.rules:{line}"
+    line = line_of(PACKAGING / "tuned/tuned.conf", "elevator=")
+    profile = f"/usr/lib/tuned/profiles/triage/tuned.conf:{line}"
+    hand = "a person, or a program that leaves no trace; the kernel's default would choose"
+    cases = {
+        "kernel": ("sdb mq-deadline by kernel: the kernel's default", "no sign of it"),
+        "udev": (f"sda triage by udev: {rule}", "no sign of it"),
+        "tuned": (
+            "sdb kyber by tuned: tuned, /etc/tuned/mine/tuned.conf:5",
+            "yes: at the boot it was mq-deadline",
         ),
-        f"{when} module {module}",
+        "profile": (
+            f"sdb triage by tuned: tuned, {profile}",
+            "yes: at the boot it was mq-deadline",
+        ),
+        "stopped": ("sdb mq-deadline by kernel: the kernel's default", "no sign of it"),
+        "hand": (f"sdb none by hand: {hand} mq-deadline", "yes: at the boot it was mq-deadline"),
+        "gone": (
+            f"sda none by module gone: {rule} asks for triage, which this kernel does not have: "
+            f"build it for {release}",
+            "yes: at the boot it was triage",
+        ),
+    }
+    return [
+        "record: success 0 ",
+        "apparmor: Y enforced",
+        *(
+            f"{case}: {line}"
+            for case, (by, changed) in cases.items()
+            for line in (by, f"changed {changed}")
+        ),
+        state("back", "triage", "triage", has),
     ]
-
-
-def expect(what: str, told: list[str], wanted: list[str]) -> bool:
-    """Print whether a boot's report is as expected; if not, print both."""
-    if told == wanted:
-        print(f"{what}: as it should be")
-        return True
-    print(
-        f"{what}:",
-        *(f"\n  wanted  {line}" for line in wanted),
-        *(f"\n  told    {line}" for line in told),
-    )
-    return False
 
 
 def version(package: Path) -> str:
@@ -212,40 +379,71 @@ def main(folder: Path) -> int:
     """Run the program; return its exit status."""
     tools.require([*tools.RUN, tools.MKE2FS, tools.Tool("debootstrap", "debootstrap")])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("source", "next", "this"):
+    for name in ("source", "next", "packages"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    make("deb", folder / "this")
-    (older,) = (folder / "this").glob("*.deb")
-    (newer,) = of_next_version("deb", folder).glob("*.deb")
     root = system(folder)
-    stock = ("mq-deadline", "none", "none")
-    chosen = ("triage", "triage", "none")
-    install(root, older)
-    has = version(older)
-    good = expect(
-        "installed",
-        boot(root, folder, FIRST),
+    first = kernels.version(next((root / "boot").glob("vmlinuz-*")).name)
+    (stock,) = (path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*"))
+    packages = folder / "packages"
+    make("deb", packages / "older")
+    of_next_version("deb", folder).rename(packages / "newer")
+    (older,), (newer,) = (list((packages / name).glob("*.deb")) for name in ("older", "newer"))
+    has, will = version(older), version(newer)
+    release = another_kernel(packages / "kernel")
+    if kernels.version(release) <= first:
+        raise SystemExit(f"error: {release} is no newer kernel than {stock}")
+    (packages / "rules").mkdir()
+    for name, text in RULES.items():
+        (packages / "rules" / name).write_text(text)
+    image = folder / "disk.img"
+    image.unlink(missing_ok=True)
+    guest = Guest(folder, root, image)
+    guest.expect(
+        "installed and chosen, then a new kernel",
+        INSTALL,
         [
-            *state("booted", *chosen, has),
-            "booted factor 300",
-            "booted read ok",
-            *state("changed", *chosen, has),
+            f"kernel {stock}",
+            state("stock", "mq-deadline", "none", "none"),
+            state("installed", "mq-deadline", "none", "none"),
+            state("chosen", "triage", "triage", has),
+            "chosen: factor 300",
+            "chosen: read",
+            f"built: {stock} {has}",
+            f"built: {release} {has}",
+            state("kernel", "triage", "triage", has),
         ],
     )
-    install(root, newer)
-    has = version(newer)
-    good &= expect(
-        "upgraded and removed",
-        boot(root, folder, SECOND),
+    guest.expect(
+        "the new kernel, status, and an upgrade",
+        f"VERSION={has}\n{UPGRADE % STATUS}",
         [
-            *state("booted", *chosen, has),
-            *state("removed", *stock, "none"),
-            *state("changed", *stock, "none"),
+            f"kernel {release}",
+            state("booted", "triage", "triage", has),
+            "booted: factor 300",
+            "booted: read",
+            state("changed", "triage", "triage", has),
+            *status(release, has),
+            state("upgraded", "triage", "triage", has),
+            f"upgraded: {will} triagectl {will}",
         ],
     )
-    again = boot(root, folder, None)
-    good &= expect("after another boot", again[:4], state("booted", *stock, "none"))
-    return 0 if good else 1
+    guest.expect(
+        "the newer version, and its removal",
+        REMOVE,
+        [
+            f"kernel {release}",
+            state("booted", "triage", "triage", will),
+            "booted: record success",
+            state("removed", "mq-deadline", "none", "none"),
+            state("changed", "mq-deadline", "none", "none"),
+        ],
+    )
+    guest.expect(
+        "after the removal",
+        AGAIN,
+        [f"kernel {release}", state("again", "mq-deadline", "none", "none")],
+    )
+    return 0 if guest.good else 1
 
 
 if __name__ == "__main__":

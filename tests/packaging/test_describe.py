@@ -22,6 +22,7 @@ def parser():
     show.add_argument("disks", nargs="*", metavar="DISK", help="a disk, 100 %% of them")
     show.add_argument("--into", metavar="FILE", help="write it there (default: %(default)s)")
     show.add_argument("--as", choices=["text", "json"], help=".a dot comes first")
+    show.add_argument("--for", metavar="TIME", help="as long, as 10s")
     show.add_argument("--secret", help=argparse.SUPPRESS)
     commands.add_parser("hidden")
     return made
@@ -63,8 +64,9 @@ def complete(folder: Path, *words: str) -> list[str]:
 def test_bash_completes_commands_options_and_values(folder: Path) -> None:
     assert complete(folder, "s") == ["show"]
     assert "hidden" not in complete(folder, "")
-    assert complete(folder, "show", "--") == ["--help", "--into", "--as"]
+    assert complete(folder, "show", "--") == ["--help", "--into", "--as", "--for"]
     assert complete(folder, "show", "--as", "j") == ["json"]
+    assert complete(folder, "show", "--for", "1") == ["10s", "10m", "1h"]
     assert complete(folder, "show", "--into", "compl") == ["completion"]
     disks = sorted(path.name for path in Path("/sys/block").iterdir())
     assert sorted(complete(folder, "show", "")) == disks

@@ -21,6 +21,7 @@ def test_builds_for_the_oldest_and_the_newest_kernels_and_verifies(tmp_path: Pat
         assert row["kernel"].startswith(row["series"])
         assert {build["result"] for build in row["builds"].values()} == {"pass"}
         assert [check["result"] for check in row["checks"]["checks"]] == ["pass"]
+        assert all(part["processor_s"] > 1 for part in [*row["builds"].values(), row["checks"]])
 
 
 def test_an_unknown_scheduler_is_refused_before_anything_is_fetched() -> None:

@@ -53,7 +53,7 @@ def test_every_option_has_a_help_text() -> None:
         "top sdz",
         "explain sdz",
         "try sda --for 3s --scheduler bfq",
-        "try sda --for 10 --scheduler bfq",
+        "try sda --for 2d --scheduler bfq",
         "try sda --set fifo_batch",
         "try sda",
         "status --pid 0",
@@ -72,6 +72,19 @@ def test_a_request_without_sense_ends_with_2(
         status = int(str(ended.code))
     assert status == 2
     assert capsys.readouterr().err.strip()
+
+
+def test_explain_takes_no_number_of_a_container(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.disk()
+    link = machine.root / "proc/self/ns/pid"
+    link.parent.mkdir(parents=True)
+    for inode, told in (("4026531836", "tracefs"), ("4026532215", "outside of it")):
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"pid:[{inode}]")
+        assert command.main(["explain", "sda", "--pid", "1"], machine.system) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_without_tracefs_it_says_what_to_do(

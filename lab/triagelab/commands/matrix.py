@@ -2,6 +2,7 @@
 """`matrix`: build our modules for several kernels, and verify a scheduler on each."""
 
 import argparse
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -56,17 +57,20 @@ def _matrix(given: argparse.Namespace) -> int:
                 rows.append(
                     _row(name, given.scheduler, chosen, out / name.replace("/", "_"), given)
                 )
+                # A kernel takes minutes to an hour: keep each.
+                failed = any(row["result"] == "fail" for row in rows)
+                record = {
+                    "schema": 1,
+                    "scheduler": given.scheduler,
+                    "result": "fail" if failed else "pass",
+                    "kernels": rows,
+                }
+                files.write_json(out / "matrix.json", record)
         except execute.StoppedError:
-            telling.error.print(f"triage: interrupted; logs of what was done are in {out}")
+            telling.error.print(
+                f"triage: interrupted; {out} has logs, and matrix.json the kernels that were done"
+            )
             return telling.INTERRUPTED
-        failed = any(row["result"] == "fail" for row in rows)
-        record = {
-            "schema": 1,
-            "scheduler": given.scheduler,
-            "result": "fail" if failed else "pass",
-            "kernels": rows,
-        }
-        files.write_json(out / "matrix.json", record)
     if given.json:
         sys.stdout.write((out / "matrix.json").read_text())
     else:
@@ -85,20 +89,33 @@ def _row(
     kernel = kernels.find(name)
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
+        begin = _processor_s()
         try:
             modules.warnings(kernel, clang=compiler == "clang")
             said = ""
         except LabError as error:
             said = str(error)
-        row["builds"][compiler] = {"result": "fail" if said else "pass", "said": said}
+        row["builds"][compiler] = {
+            "result": "fail" if said else "pass",
+            "said": said,
+            "processor_s": round(_processor_s() - begin, 1),
+        }
         if not given.json:
             telling.output.print(f"{kernel.release}: {compiler} {'FAILED' if said else 'passed'}")
     if row["builds"]["gcc"]["result"] == "pass":
         guests = verify.guests(kernel, scheduler, built_for(kernel), chosen, folder)
+        begin = _processor_s()
         row["checks"] = record_of(scheduler, kernel, guests, quiet=given.json)
+        row["checks"]["processor_s"] = round(_processor_s() - begin, 1)
     results = [build["result"] for build in row["builds"].values()]
     results.append(row["checks"]["result"] if row["checks"] else "fail")
     return row | {"result": "fail" if "fail" in results else "pass"}
+
+
+def _processor_s() -> float:
+    """Return the processor time of all programs that have ended; other work does not change it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tell(rows: list[dict[str, Any]]) -> None:

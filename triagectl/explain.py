@@ -52,7 +52,7 @@ class Recording:
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Keep a request that is done."""
+        """Record a completed request."""
         self.requests[request.dev].append(request)
         self.count += 1
 

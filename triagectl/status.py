@@ -25,7 +25,7 @@ class Options:
 
 
 def run(system: System, options: Options) -> int:
-    """Show it."""
+    """Print the state of each disk; with --record write the schedulers down."""
     if options.record:
         found = setby.record(system)
         print(json.dumps(found) if options.json else f"wrote down {len(found)} schedulers")

@@ -34,7 +34,7 @@ class Account:
     behind: Counter[int] = field(default_factory=Counter)
 
     def add(self, request: Request) -> None:
-        """Count a request that is done."""
+        """Count a completed request."""
         self.requests += 1
         self.bytes += request.bytes
         self.served_ns += request.served

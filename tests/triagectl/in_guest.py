@@ -129,7 +129,7 @@ def figures() -> None:
 
 
 def causes() -> None:
-    """Prepare each cause, and ask `explain`."""
+    """Create each cause in turn, and keep what `triagectl explain` says."""
     for case, (scheduler, settings, victim, others) in CASES.items():
         (QUEUE / "scheduler").write_text(scheduler)
         for setting in settings.split():

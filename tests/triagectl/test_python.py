@@ -82,7 +82,7 @@ def test_documents_and_tools_name_it() -> None:
 
 def python(*versions: str) -> Path:
     for version in versions:
-        # In PATH pyenv has a script of each name, which may refuse to run.
+        # pyenv puts a script of each name into PATH, which may refuse to run.
         installed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
         found = shutil.which(f"python{version}")
         if installed or (found and "/shims/" not in found):

@@ -4,7 +4,8 @@
 #         request that the device gave back has not returned yet: the request may be done
 #         by then, and is all that the task has to keep the scheduler.
 # Needs: gatedisk; a scheduler that is a module
-# Machine: sim 4
+# Machine: sim 4, since 6.12
+# Machine: vm 4
 . "${0%/*}/lib.sh"
 
 use_gatedisk depth=1

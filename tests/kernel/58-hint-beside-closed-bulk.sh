@@ -4,7 +4,7 @@
 #         where processes that ask for little have had theirs, and HIGH asks on another
 #         hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
-# Machine: sim 4
+# Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
 MOST_MS=50	# bulk that the device has no room for is let in after 100 ms

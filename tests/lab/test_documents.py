@@ -230,7 +230,8 @@ def refused(command: str) -> str:
         if words[0] == "run" and not PLACEHOLDERS & set(words):
             vary = request.values_to_vary(given.vary)
             chosen = experiments.find(given.experiment, vary, quick=given.quick)
-            request.schedulers_of(given.schedulers, (), {})
+            extra = {path.name.removesuffix("-iosched.ko"): path for path in given.module or []}
+            request.schedulers_of(given.schedulers, (), extra)
             for device in filter(None, [given.device, chosen.device]):
                 assert "/" in device or devices.describe(device)
     except (SystemExit, LabError) as error:

@@ -1083,14 +1083,19 @@ static void check_audit(void)
 	poll_file(path);
 }
 
-/* Return whether all disturbances have ended: one may wait for a request. */
-static bool disturbances_end(uint64_t until_ns)
+/*
+ * Return whether the disturbances have ended: those of tunables, or all others. One may wait
+ * for a request.
+ */
+static bool disturbances_end(bool of_tunables, uint64_t until_ns)
 {
 	uint32_t i;
 
 	for (i = 0; i < nr_disturbances; i++) {
 		struct timespec until = { until_ns / 1000000000, until_ns % 1000000000 };
 
+		if ((disturbances[i].act == act_tunables) != of_tunables)
+			continue;
 		if (pthread_clockjoin_np(disturbances[i].thread, NULL, CLOCK_MONOTONIC, &until)) {
 			wrong("%s does not end", disturbances[i].kind);
 			return false;
@@ -1126,11 +1131,14 @@ int main(int argc, char **argv)
 	left = await(left, now_ns() + time_ms * 1000000ull * slow);
 	atomic_store(&shared->stop, true);
 	if (!atomic_load(&shared->failed) &&
-	    disturbances_end(now_ns() + CALM_MS * 1000000ull * slow)) {
+	    disturbances_end(true, now_ns() + CALM_MS * 1000000ull * slow)) {
 		if (left)
 			keep_last();
-		/* Remove all limits. */
+		/* Remove all limits: passthrough may wait for a tag that a held request has. */
 		restore_tunables();
+	}
+	if (!atomic_load(&shared->failed) &&
+	    disturbances_end(false, now_ns() + CALM_MS * 1000000ull * slow)) {
 		left = await(left, now_ns() + CALM_MS * 1000000ull * slow);
 		if (left && !atomic_load(&shared->failed))
 			wrong("%u processes do not end", left);

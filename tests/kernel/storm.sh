@@ -13,9 +13,10 @@ BLOCK_LAYER="blk_mq_submit_bio blk_mq_run_hw_queue __blk_mq_sched_dispatch_reque
 	sbitmap_queue_clear elevator_switch blk_mq_delay_run_hw_queue"
 
 # functions NAME: those of a module, or of a scheduler that is built in.
+# Not the exit function: the kernel decodes a probed function, and may read beyond that one's page.
 functions() {
 	awk -v module="[$(echo "$1" | tr - _)]" '
-		tolower($2) == "t" && $4 == module && $3 !~ /[.]|^(__pfx|init_module|cleanup_module)/ {
+		tolower($2) == "t" && $4 == module && $3 !~ /[.]|^(__pfx|init_module|cleanup_module)|_exit$/ {
 			print $3
 		}
 	' /proc/kallsyms

@@ -8,8 +8,6 @@ mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutan
 site = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-docs.txt")
 cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
-# More options of the demo's command, as in DEMO='--repeats 3'.
-DEMO ?=
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
 	kernel-patch packages-in-guest release mutants figures docs lock work clean
@@ -18,7 +16,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
 demo: ## the main experiment: a database beside a backup, table and report
-	./triage run mixed-priority $(DEMO)
+	./triage run mixed-priority
 
 test: ## every test, fast ones first; the ten slowest are told at the end
 	PYTHONPATH=lab $(developer) -m pytest --durations=10 \

@@ -12,7 +12,6 @@ MOST=103		# sleeps for 100 reads: one each, and what lies across the second
 
 use_modeldisk memory_backed=0 hw_queues=1
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
-[ -e /proc/self/io ] || skip "the kernel counts no task's reads"
 [ $((PROCESSES * DEPTH)) -gt "$(cat /sys/block/$DEV/queue/nr_requests)" ] ||
 	fail "there are enough tags for everybody"
 

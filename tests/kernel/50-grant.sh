@@ -33,7 +33,6 @@ same=$rate
 rate 4
 DEV=
 echo "measured: bulk at $rate requests a second by a queue of its own, $same by the reader's"
-only_measured_if_slow
 [ "$same" -ge $FEWEST ] || fail "bulk has only $same requests a second by the reader's queue"
 [ $((rate * 100)) -ge $((same * LEAST)) ] ||
 	fail "bulk of another queue has less: $rate requests a second, $same by the reader's"

@@ -22,6 +22,5 @@ fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 part=$(awk -F ';' '{ sum += $7 } NR == 1 { deep = $7 } END { printf "%d", 10000 * deep / sum }' \
 	"$TEST_TMP/report")
 echo "measured: of 10000 parts of the data it has $part, $DUE are due"
-only_measured_if_slow
 [ "$part" -ge $((DUE * LEAST / 100)) ] ||
 	fail "the process of depth 32 has too little: of 10000 parts $part, $DUE are due"

@@ -53,7 +53,6 @@ unprotected=$(reads none 0)
 without=$(reads "$SCHEDULER" 0)
 with=$(reads "$SCHEDULER" 1)
 echo "measured: $with reads a second, $without without the highest class, $unprotected without a scheduler"
-only_measured_if_slow
 [ "$without" -ge $((unprotected * 2)) ] ||
 	fail "$without reads a second beside bulk, $unprotected without a scheduler"
 [ $((with * 100)) -ge $((without * LEAST)) ] ||

@@ -40,12 +40,6 @@ fail() {
 	exit 1
 }
 
-# only_measured_if_slow: the rest of a test judges a rate or a share of the device. On a debug
-# kernel these are the CPU's: it takes longer for a request than the device. The load was run.
-only_measured_if_slow() {
-	[ $SLOW = 1 ] || skip "the load was run; a debug kernel's CPU is too slow to judge it"
-}
-
 # expect WHAT WANTED FOUND
 expect() {
 	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"

@@ -65,7 +65,7 @@ def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(
         return folder / "state"
 
     async def boots() -> list[tuple[bytes, bytes]]:
-        every = [machine.run(job, tmp_path / str(n)) for n in range(4)]
+        every = [machine.run(job, tmp_path / str(n)) for n in range(6)]
         outs = [outcome.folder for outcome in await asyncio.gather(*every)]
         return [((out / "dmesg.log").read_bytes(), (out / "all").read_bytes()) for out in outs]
 

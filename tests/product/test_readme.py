@@ -38,16 +38,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: The demo takes a sixth of the time of all tests. Its first three repeats show the same figures,
-#: with wider intervals; `lab/figures.py measure demo` runs all five.
-SHORTER = {"make demo": "make demo DEMO='--repeats 3'"}
-
-
 @pytest.mark.parametrize("command", commands("sh"))
 def test_command(command: str, copy: Path) -> None:
     if command == "make test":
         pytest.skip("'make test' is what runs this")
-    command = SHORTER.get(command, command)
     begin = time.monotonic()
     done = subprocess.run(
         ["sh", "-c", command],

@@ -109,8 +109,8 @@ class Qemu:
     def poisoning(self) -> "Qemu":
         """Return this machine with a kernel that overwrites memory as it is freed.
 
-        Whoever goes on using it finds pointers that lead nowhere and flags that are set. The debug
-        kernel knows the place too, but for each access it spends several.
+        Code that goes on using it finds pointers that lead nowhere, and flags that are set. The
+        debug kernel finds the place too, and is several times as slow.
         """
         return replace(self, arguments=(*self.arguments, "slub_debug=P", "page_poison=1"))
 

@@ -3,7 +3,7 @@
 # Guards: a scheduler that keeps the last tags free from a greedy process does so if
 #         hardware queues share all tags, and after nr_requests grew: it keeps the same
 #         part free, and a greedy process can have the same part.
-# Needs: null_blk
+# Needs: null_blk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
 
@@ -11,9 +11,23 @@
 use_null_disk submit_queues=1 shared_tag_bitmap=1 irqmode=2 completion_nsec=50000000 \
 	hw_queue_depth=16
 
-# The greatest number of tags of a process that asks for more than there are.
+# taken: the number of tags in use.
+taken() {
+	awk -F = '$1 == "busy" { print $2 }' /sys/kernel/debug/block/$DEV/hctx0/sched_tags
+}
+
+some_taken() {
+	[ "$(taken)" -gt 0 ]
+}
+
+# The greatest number of tags in use beside a process that asks for more than there are. A reader
+# of the highest class waits meanwhile: a scheduler may keep more free while somebody waits.
 most_taken() {
 	room=$(cat /sys/block/$DEV/queue/nr_requests)
+	fio --minimal --filename=/dev/$DEV --direct=1 --rw=randread --bs=4k --norandommap \
+		--time_based --runtime=600 --prioclass=1 --name=reader > /dev/null 2>&1 &
+	reader=$!
+	wait_until 10 "a reader reads" some_taken
 	for n in $(seq $((room * 2))); do
 		echo "read $((n * 1000)) 4096 be 4"
 	done > "$TEST_TMP/asked"
@@ -25,12 +39,13 @@ most_taken() {
 	} >> "$TEST_TMP/greedy.done" 2>&1 &
 	most=0
 	until grep -q '^submitted' "$TEST_TMP/greedy.done"; do
-		taken=$(awk -F = '$1 == "busy" { print $2 }' \
-			/sys/kernel/debug/block/$DEV/hctx0/sched_tags)
-		[ "${taken:-0}" -le $most ] || most=$taken
+		now=$(taken)
+		[ "$now" -le $most ] || most=$now
 		sleep 0.01
 	done
 	wait_requests
+	kill $reader
+	wait $reader || :
 }
 
 most_taken

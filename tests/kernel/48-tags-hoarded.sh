@@ -10,7 +10,7 @@ PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
 MOST=103		# sleeps for 100 reads: one each, and what lies across the second
 
-use_modeldisk memory_backed=0 hw_queues=1
+use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
 [ $((PROCESSES * DEPTH)) -gt "$(cat /sys/block/$DEV/queue/nr_requests)" ] ||
 	fail "there are enough tags for everybody"
@@ -23,10 +23,11 @@ run() {
 		--time_based --norandommap --name="$_name" "$@" > /dev/null 2>&1
 }
 
-# seen: how often the reader has slept so far, and how many reads it has begun.
+# seen: how often the reader has slept so far, and how many of its reads were dispatched: nobody
+# else is of the highest class.
 seen() {
 	echo "$(awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$reader/status")" \
-		"$(awk '/^syscr/ { print $2 }' "/proc/$reader/io")"
+		"$(cut -d ' ' -f 1 /sys/kernel/debug/block/$DEV/sched/dispatched)"
 }
 
 run hoarder --bs=64k --prioclass=3 --ioengine=io_uring --iodepth=$DEPTH --numjobs=$PROCESSES \

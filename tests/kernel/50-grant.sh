@@ -6,20 +6,21 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-BUDGET_US=60	# just less than one request: bulk needs a grant each time
 LEAST=85	# per cent
-FEWEST=1000	# requests a second: the reader's are 12 thousand, and each makes way
+# Requests a second: the reader's are 12 thousand, and each makes way.
+FEWEST=$((1000 / FLASH_SLOWER))
 
 # rate QUEUES: bulk's requests a second beside a reader on another CPU.
 rate() {
-	use_modeldisk memory_backed=0 hw_queues="$1"
+	use_flash hw_queues="$1"
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	echo $BUDGET_US > "$(tunable budget_fixed)"
+	# Just less than one request: bulk needs a grant each time.
+	echo $(($(cost_of_read 64) * 9 / 10000)) > "$(tunable budget_fixed)"
 	# Nothing else lets bulk go.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
-		--rw=randread --time_based --runtime=500ms --ramp_time=200ms --norandommap \
+		--rw=randread --time_based --runtime=$((500 * SLOW))ms --ramp_time=200ms --norandommap \
 		--name=reader --bs=4k --prioclass=1 --ioengine=psync --cpus_allowed=0 \
 		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 ||
 		fail "fio: $(cat "$TEST_TMP/report")"

@@ -9,13 +9,13 @@ FORKED=32
 DUE=$((10000 / (FORKED + 1)))
 LEAST=80	# per cent of a share in equal parts
 
-use_modeldisk memory_backed=0 hw_queues=1
+use_flash
 choose_scheduler "$SCHEDULER"
 [ -e "$(tunable quantum)" ] || skip "$SCHEDULER does not share by turns"
 
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 	--rw=randread --bs=64k --ioengine=io_uring --norandommap --group_reporting \
-	--time_based --runtime=2 \
+	--time_based --runtime=$((2 * SLOW)) \
 	--name=deep --iodepth=32 \
 	--name=forked --new_group --iodepth=2 --numjobs=$FORKED ||
 	fail "fio: $(cat "$TEST_TMP/report")"

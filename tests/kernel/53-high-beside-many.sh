@@ -10,13 +10,14 @@ OTHERS=16
 MOST=400	# per cent of what a slow request (P99) takes with nothing beside it
 LEAST=60	# per cent of the data that the others have without a scheduler
 
-use_modeldisk memory_backed=0 hw_queues=1
+use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
 # load SCHEDULER OTHERS: the P99 of the reader, in us, and the others' MB a second.
 load() {
 	choose_scheduler none
 	choose_scheduler "$1"
+	[ "$1" = none ] || cost_of_read 128 > "$TEST_TMP/cost"
 	cat > "$TEST_TMP/jobs" <<-END
 		[global]
 		filename=/dev/$DEV
@@ -24,9 +25,9 @@ load() {
 		ioengine=psync
 		rw=randread
 		norandommap
-		ramp_time=1
+		ramp_time=$FLASH_SLOWER
 		time_based
-		runtime=2
+		runtime=$((2 * SLOW))
 		[reader]
 		bs=4k
 		prioclass=1

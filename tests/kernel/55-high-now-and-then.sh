@@ -8,7 +8,7 @@
 
 LEAST=75	# per cent of the reads that it has where the highest class asks for nothing
 
-use_modeldisk memory_backed=0 hw_queues=1
+use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
 # reads SCHEDULER HIGH: reads a second of the process without a priority; HIGH=1: beside the
@@ -24,7 +24,7 @@ reads() {
 		norandommap
 		ramp_time=1
 		time_based
-		runtime=2
+		runtime=$((2 * SLOW))
 		[reader]
 		bs=4k
 		ioengine=psync

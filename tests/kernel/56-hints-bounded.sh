@@ -56,8 +56,8 @@ bounded() {
 }
 
 # One request at a time, so that each one that goes ahead is in the way.
-use_null_disk irqmode=2 completion_nsec=150000 hw_queue_depth=1 submit_queues=1
-SECONDS_EACH=2
+use_null_disk irqmode=2 completion_nsec=$((150000 * FLASH_SLOWER)) hw_queue_depth=1 submit_queues=1
+SECONDS_EACH=$((2 * SLOW))
 DEPTH=16
 bounded flash
 choose_scheduler none

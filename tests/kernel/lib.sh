@@ -13,7 +13,13 @@ MODELDISK=/sys/kernel/config/modeldisk/md0
 
 # A debug kernel makes everything slower: there, loads and waits are longer.
 SLOW=1
-[ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || SLOW=3
+# Such a kernel executes 10 to 20 times as many instructions for a request. Where a check judges
+# what a device gives to whom, the device must be the limit, not the CPU: use_flash().
+FLASH_SLOWER=1
+[ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || {
+	SLOW=3
+	FLASH_SLOWER=16
+}
 
 # A busy computer lets few of the guest's CPUs run at once. Then KCSAN's delays are too short for
 # another CPU to come by: make them longer.
@@ -221,9 +227,37 @@ use_modeldisk() {
 	for _pair in profile="${PROFILE:-flash}" size=64 memory_backed=1 hw_queues="$(nproc)" "$@"; do
 		echo "${_pair#*=}" > "$MODELDISK/${_pair%%=*}" || fail "$_pair refused"
 	done
+	for _file in "$MODELDISK"/*_ns; do
+		[ "${SLOWER:-1}" = 1 ] || _multiply "$_file" "$SLOWER" 1
+	done
+	for _file in "$MODELDISK"/*_mbps; do
+		[ "${SLOWER:-1}" = 1 ] || _multiply "$_file" 1 "$SLOWER"
+	done
 	echo 1 > $MODELDISK/power || fail "modeldisk does not start"
 	wait_until 5 "/dev/$DEV exists" [ -b /dev/$DEV ]
 	choose_scheduler "$SCHEDULER"
+}
+
+# _multiply FILE BY DIVISOR: change a setting. 0 means that the model does without it.
+_multiply() {
+	_value=$(cat "$1")
+	[ "$_value" = 0 ] || echo $((_value * $2 / $3)) > "$1" || fail "$1 refuses $2 / $3"
+}
+
+# use_flash SETTING=VALUE...: modelled flash whose times and rates are FLASH_SLOWER times as slow.
+# What a check says in times and rates of the device, it multiplies or divides by that too.
+use_flash() {
+	SLOWER=$FLASH_SLOWER use_modeldisk memory_backed=0 hw_queues=1 "$@"
+}
+
+# cost_of_read KIB: in ns, by the scheduler's own account, which a load has taught it: it begins with
+# the cost of another device.
+cost_of_read() {
+	fio --minimal --output="$TEST_TMP/learnt" --filename=/dev/$DEV --direct=1 --rw=randread \
+		--norandommap --time_based --runtime=1 --name=bulk --bs="$1k" --ioengine=io_uring \
+		--iodepth=32 || fail "fio: $(cat "$TEST_TMP/learnt")"
+	awk -v kib="$1" '$1 == "read" { print $2 + kib * $3 }' \
+		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
 # use_null_disk PARAMETER...: null_blk that keeps no data, set by its module's parameters,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs on the workers of a Dask cluster, which may be other computers.
 
-The lab ships all inputs of a run to the workers as bytes, each file once: the kernel, the
+The lab sends all inputs of a run to the workers as bytes, each file once: the kernel, the
 guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. A worker needs this package and QEMU, both of the same version as here. A run's results come
-back as bytes too. If a worker dies, another one gets its run; only complete results are written
-down.
+hash. A worker needs this package and QEMU, both of the same version as here. It returns a run's
+results as bytes too. If a worker dies, another one gets its run. The lab writes down only
+complete results.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _GO_ON = "finished runs are kept, --resume goes on"
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was shipped."""
+    """A file that the lab sends to the workers, which keep it in their cache by its hash."""
 
     digest: str
     name: str
@@ -52,11 +52,12 @@ class _File:
 
 @dataclass(frozen=True)
 class _Order:
-    """A run for a worker, without the paths of this computer.
+    """A run for a worker. Its files are sent, because the worker lacks this computer's paths.
 
-    determines   the machine's part of the run's name
-    environment  QEMU's variables: the value, or the file that was shipped
-    files        path under /job -> the text, or the file that was shipped
+    determines   `determines` of the machine here; the worker's machine must be the same
+    base         the folder of the guest's base
+    environment  QEMU's variable -> its value, or the file that was sent
+    files        path under /job -> the text, or the file that was sent
     """
 
     run: Run
@@ -70,9 +71,11 @@ class _Order:
 
 @dataclass(frozen=True)
 class _Back:
-    """A run's result from a worker, with the path and the content of its folder there.
+    """A run's result from a worker.
 
-    unable  the error that kept the guest from booting, if any
+    unable   the class of the error if the guest did not boot; `reason` is its message
+    folder   the path of the run's folder on the worker
+    content  an archive of that folder
     """
 
     reason: str | None
@@ -89,7 +92,7 @@ class _Shipment(WorkerPlugin):
         self.parcels = parcels
 
     def setup(self, worker: object) -> None:
-        """Unpack files that the worker's cache folder lacks."""
+        """Unpack the files that the worker's cache folder lacks."""
         for digest, content in self.parcels.items():
             cache.made(_entry(digest), functools.partial(_unpack, content))
 
@@ -149,7 +152,7 @@ async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterato
 
 
 def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
-    """Put a result into the folder where a run on this computer would have left it."""
+    """Unpack a result into `folder`, as if the run had been on this computer."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _unpack(back.content, folder)
@@ -163,7 +166,7 @@ def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
 
 
 def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
-    """Return the order for a run, and add its files to `parcels` by their hashes."""
+    """Return the order for a run; put an archive of each of its files in `parcels` by hash."""
 
     def ship(path: Path) -> _File:
         digest, content = _packed(path)
@@ -191,7 +194,7 @@ def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
 
 @functools.cache
 def _packed(path: Path) -> tuple[str, bytes]:
-    """Return an archive of a file or folder, and a hash of names, contents and modes only."""
+    """Return a hash and an archive of a file or folder: only names, contents and modes count."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         return member.replace(mtime=0, uid=0, gid=0, uname="", gname="")
@@ -222,7 +225,7 @@ def _unshipped(contents: Mapping[str, str | _File]) -> dict[str, str | Path]:
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """The names of what differs, as of a library."""
+    """Name what differs between two machines' `determines`: QEMU's versions, or files' names."""
     if here["qemu"] != there["qemu"]:
         return f"{here['qemu']} and {there['qemu']}"
     words = set[str]().union(*({*here[part]} ^ {*there[part]} for part in ("files", "command")))
@@ -230,7 +233,7 @@ def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
 
 
 def _attempt(order: _Order) -> _Back:
-    """Carry out a run on a worker."""
+    """Carry out a run; this function runs on the worker."""
     tools.require([tools.QEMU, tools.CPIO])
     machine = order.run.machine
     assert isinstance(machine, Qemu)

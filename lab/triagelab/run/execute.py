@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Execution of a plan: runs side by side, each with a folder that records how it ended.
+"""Execution of a plan: runs go on side by side, and each has a folder that records its end.
 
-A finished run is written down at once. Whatever ends the experiment, finished runs are
-kept, and resuming repeats none of them.
+The lab writes down a finished run at once. Whatever ends the experiment, finished runs are
+kept, and --resume repeats none of them.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ class Result:
     boot_s: float | None
 
 
-#: A run and its folder.
+#: A run and its folder in the run directory.
 Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
-#: Prepares a place for the given runs, and yields the function that carries one out there.
+#: Prepares this computer or a cluster for the given runs; yields a function that carries out one.
 Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
 
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """Carry out runs on this computer, as many at once as do not disturb each other's figures."""
+    """Carry out runs on this computer: as many at once as their machines allow (`at_once`)."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
@@ -57,10 +57,10 @@ async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
 def execute(
     tasks: Sequence[Task], executor: Executor, finished: Callable[[Result], None]
 ) -> list[Result]:
-    """Carry out `tasks`, and call `finished` with each result.
+    """Carry out `tasks`, call `finished` with each result, and return all results.
 
-    Raise StoppedError on a request to stop, FullError if the disk is full, and BootError if the
-    kernel has never booted. A kernel that has booted before makes it an ordinary failure.
+    Raise StoppedError on a request to stop, FullError if the disk is full, and BootError if a
+    kernel does not boot before any run has come back. Later, this is an ordinary failure.
     """
 
     async def everything() -> list[Result]:
@@ -89,8 +89,8 @@ def execute(
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
 
-    A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So an error
-    after a request to stop follows from it, but not a full disk.
+    A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So any error
+    after a request to stop is taken for its consequence, except a full disk.
     """
     asked = False
 
@@ -101,7 +101,7 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         stopping = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets it to be ignored
             stopping.append(signal.SIGHUP)
-        # loop.add_signal_handler would forget the earlier handlers.
+        # Not loop.add_signal_handler: the earlier handlers could not be restored then.
 
         def stop(*_: object) -> None:
             nonlocal asked
@@ -128,12 +128,15 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def carry_out(run: Run, folder: Path) -> Result:
-    """Measure; `folder` then holds the results and run.json."""
+    """Carry out a run; `folder` then holds its results and run.json."""
     return write_down(run, folder, *await attempt(run, folder))
 
 
 async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
-    """Measure; return the reason of a failure or None, and the seconds until fio started."""
+    """Carry out a run without writing run.json.
+
+    Return the reason if it failed or None, and the seconds until fio started. Raise BootError.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -146,7 +149,7 @@ async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
 
 
 def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
-    """Write run.json. It is written last: its presence shows that the results are complete."""
+    """Write run.json into a run's folder, as its last file, and return the run's result."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
     files.write_json(folder / "run.json", _about(run) | ended)
@@ -154,7 +157,7 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 
 
 def take_over(was: Path, run: Run, folder: Path) -> None:
-    """Turn the folder `was` into that of `run`: the same run with another name or more points."""
+    """Make the folder `was` that of `run`: the same run with another name or more points."""
     record = was / "run.json"
     if record.exists():
         files.write_json(record, records.read_json(record) | _about(run))
@@ -178,7 +181,7 @@ def _about(run: Run) -> dict[str, Any]:
 
 
 def _complaint(outcome: Outcome, folder: Path) -> str | None:
-    """Return the reason why a run that came back is no success; None if it is one."""
+    """Return the reason why a job that ended has failed; None if it has succeeded."""
     if outcome.status == 0:
         return None
     told = outcome.folder / "reason"

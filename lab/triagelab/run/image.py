@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The file system of an application, made once by a guest, for the start of a device."""
+"""The file system of an application: the first content of the device that it runs on."""
 
 import asyncio
 import hashlib
@@ -24,9 +24,9 @@ _MAKE_MEMORY_MB = 1536
 
 
 def of(application: Application, kernel: Kernel) -> Path:
-    """Return the application's file system for the start of the device; it is made once.
+    """Return the file with the application's file system; make it if the cache lacks it.
 
-    A guest of `sim` makes it, so it is the same on every computer.
+    A guest on the machine `sim` makes it, so it is the same on every computer.
     """
     tools.require([tools.MKE2FS])
     unpacked = packages.fetched(application.name, application.packages)
@@ -60,7 +60,10 @@ def of(application: Application, kernel: Kernel) -> Path:
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every file of the application's root and its name there, with libraries and mke2fs."""
+    """Yield each file of the application's root: its path there and its path here.
+
+    The root has the application's files, busybox, mke2fs, and the libraries that they need.
+    """
     wanted = [unpacked / name for name in application.files]
     for given in application.files:
         if not (unpacked / given).exists():

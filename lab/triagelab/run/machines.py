@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines that run a job and give its files back.
+"""The machines that run a job in QEMU and return its files.
 
-sim  QEMU with instruction counting: one instruction is one nanosecond of virtual time,
-     idle time is skipped, and nothing of the computer gets in, so a run can be
-     repeated to the last digit.
-vm   QEMU in real time, with KVM where a kernel really boots under it.
+sim  QEMU with instruction counting. An instruction takes one nanosecond of virtual time,
+     and idle time is skipped. The computer has no influence, so a run can be repeated to
+     the last digit.
+vm   QEMU in real time. It uses KVM if a kernel really boots under it.
 """
 
 import asyncio
@@ -42,18 +42,19 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-#: A kernel that dies under KVM may keep a core busy. One that boots takes a second or two of the
-#: processor's time, however long a busy computer makes it wait for that.
+#: Limits of a test boot under KVM, in real time and in CPU time. A kernel that dies under KVM may
+#: keep a core busy. A boot takes one or two seconds of CPU time, and longer on a busy computer.
 _KVM_PROBE_S = 120.0
 _KVM_PROBE_CPU_S = 10
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
-#: The kernel tests its own ciphers, 0.8 virtual seconds of a boot.
+#: The kernel must not test its ciphers: the tests take 0.8 virtual seconds of a boot.
 _UNTESTED = "cryptomgr.notests"
-#: QEMU 7.2 computes the flags after `cmpxchg16b` from values of an earlier instruction. An
-#: interrupt saves them, and the CPU may be unable to return to them: the guest ends in a
-#: double fault. With one CPU this was not seen, and other instructions would move figures.
+#: Hides the instruction `cmpxchg16b`. QEMU 7.2 computes the flags after it from values of an
+#: earlier instruction. An interrupt saves these flags; if the CPU cannot restore them, the guest
+#: ends in a double fault. This was not seen with one CPU, which keeps the instruction, because
+#: other instructions would change its figures.
 _NO_CMPXCHG16B = ",-cx16"
 #: QEMU's accelerator in which the virtual CPUs run side by side.
 _CPUS_IN_THREADS = "tcg,thread=multi"
@@ -66,12 +67,13 @@ _JOB = "job.cpio"
 class Qemu:
     """A machine that boots a kernel.
 
-    base         what it boots into
+    base         the kernel, and the archive that it unpacks as its root
     qemu         QEMU's options for accelerator, clock and CPUs
-    arguments    kernel arguments that go with them
-    environment  QEMU's environment variables, and it has no others; a path is of a file it uses
+    arguments    the kernel arguments for this machine
+    environment  all of QEMU's environment variables; a value that is a Path names a file
+    at_once      the number of runs that may go on side by side
     boots_once   jobs go on from the saved state of a machine that has booted
-    cpu_s        seconds of the processor's time after which it is ended
+    cpu_s        seconds of CPU time after which the host's kernel ends QEMU
     """
 
     name: str
@@ -87,16 +89,16 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Return whether CPUs run at the same time, and so wait for each other."""
+        """Return whether its CPUs run at the same time, so that one may wait for another."""
         return self.in_real_time and self.cpus > 1
 
     @property
     def in_real_time(self) -> bool:
-        """Return whether the figures depend on the computer's own speed."""
+        """Return whether the figures depend on the speed of this computer."""
         return "-icount" not in self.qemu
 
     def booting_once(self) -> "Qemu":
-        """Return this machine with one boot for all its jobs; under KVM as it is."""
+        """Return this machine with one boot for all its jobs; unchanged if it uses KVM."""
         if self.boots_once or "kvm" in self.qemu:
             return self
         return replace(
@@ -107,19 +109,19 @@ class Qemu:
         )
 
     def poisoning(self) -> "Qemu":
-        """Return this machine with a kernel that overwrites memory as it is freed.
+        """Return this machine with a kernel that overwrites memory when it is freed.
 
-        Code that goes on using it finds pointers that lead nowhere, and flags that are set. The
-        debug kernel finds the place too, and is several times as slow.
+        Code that still uses freed memory then finds invalid pointers, and flags that are set.
+        The debug kernel also finds the place of such a use, but is several times as slow.
         """
         return replace(self, arguments=(*self.arguments, "slub_debug=P", "page_poison=1"))
 
     @cached_property
     def determines(self) -> Mapping[str, Any]:
-        """Everything about the machine that determines a job's figures, except the job's memory.
+        """Return everything about the machine that determines a job's figures.
 
-        QEMU's command as it is run, with the content of each file in place of its path, and
-        the files that QEMU opens without being told.
+        This includes QEMU's command, with a hash of each file in place of its path, and the
+        files that QEMU opens by itself. It does not include the memory of a job.
         """
         contents = {
             self.base.kernel.elf_or_image: f"kernel {self.base.kernel.sha256}",
@@ -140,7 +142,7 @@ class Qemu:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Boot with `job`; its output comes back in `folder`/out.
+        """Boot the machine, run `job` in it, and unpack the job's output in `folder`/out.
 
         `folder`/console.log is the guest's console. QEMU has ended when this call returns or
         raises. Raises BootError if the job was never started, GuestError if it did not end.
@@ -150,8 +152,8 @@ class Qemu:
         except FullError:
             raise
         except BootError:
-            # In real time without KVM a kernel may die while it patches its own code, which
-            # QEMU's other CPUs are running: "Oops: int3" was seen, in one boot of hundreds.
+            # In real time without KVM, a kernel may die while it patches code that other CPUs
+            # run. An "Oops: int3" was seen in one boot of hundreds. So boot once more.
             if _CPUS_IN_THREADS not in self.qemu:
                 raise
             return await self._boot(job, folder)
@@ -188,9 +190,10 @@ class Qemu:
         return await cache.made_meanwhile(f"booted/{key}", make) / "state"
 
     async def save(self, job: Job, folder: Path, state: Path) -> None:
-        """Boot, and write to `state` how the machine waits for `job`, or any with its memory.
+        """Boot until the guest waits for a job, and save the machine in the file `state`.
 
-        `folder`/console.log is the guest's console. Raises BootError if it does not come to that.
+        Any job with the memory of `job` can go on from there. `folder`/console.log is the
+        guest's console. Raises BootError if the guest does not come to wait for a job.
         """
         try:
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, None))
@@ -202,27 +205,28 @@ class Qemu:
 
 
 def computer() -> list[str | int]:
-    """This computer and its kernel, which determine the figures of a machine in real time."""
+    """Return the kernel and processor of this computer: figures in real time depend on them."""
     system = os.uname()
     return [system.release, system.version, processor(), os.cpu_count() or 1]
 
 
 def processor() -> str:
-    """The name of this computer's processor."""
+    """Return the name of this computer's processor."""
     found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found[1] if found else os.uname().machine
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool = False) -> Qemu:
-    """Make the machine called `name`; `vm` finds out whether KVM really works.
+    """Return the machine called `name`; for `vm`, find out whether KVM really works.
 
-    `sim` boots once for all jobs. With `boots_once` another one does too, if it can: for verdicts,
-    not for figures in real time, whose intervals are to include what differs from boot to boot.
+    `sim` boots once for all jobs. With `boots_once`, so does `vm` without KVM. Use this for
+    checks that pass or fail, not for figures in real time: the intervals of such figures must
+    include the differences between boots.
     """
     guests = {of: kind.make for of, kind in KINDS.items() if kind.make}
     if name not in guests:
@@ -233,7 +237,7 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
-    # Each of these is needed: without one of them figures move by 5 to 20 %.
+    # Each of these options is needed: without one of them, figures change by 5 to 20 %.
     qemu = (
         # lockstep.c knows QEMU's threads by their names.
         "-name", "triage,debug-threads=on",
@@ -254,7 +258,8 @@ def _sim(base: guest.Base, wanted: int | None) -> Qemu:
         _UNTESTED,
     ]
     if cpus == 1:
-        # Calibrating the local timer spins for 100 virtual ms, 3 s of ours; one CPU has the HPET.
+        # To calibrate the local timer, the kernel spins for 100 virtual ms, which takes QEMU 3 s.
+        # A single CPU can use the HPET instead.
         arguments.append("nolapic_timer")
     description = "QEMU, instruction counting"
     return Qemu(
@@ -271,7 +276,7 @@ def _sim(base: guest.Base, wanted: int | None) -> Qemu:
 
 
 def lockstep() -> dict[str, Path]:
-    """The environment variable that makes QEMU's main loop wait for its virtual CPU."""
+    """Return the environment variable that makes QEMU's main loop wait for its virtual CPUs."""
     return {"LD_PRELOAD": programs.shared(_LOCKSTEP)}
 
 
@@ -284,22 +289,24 @@ def _vm(base: guest.Base, wanted: int | None) -> Qemu:
         qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{_NO_CMPXCHG16B}")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
-    # On a busy computer ticks come late, and a kernel that counts them refuses to boot.
+    # At boot, the kernel counts timer ticks. On a busy computer they come late, and the kernel
+    # would refuse to boot.
     arguments = ("mitigations=off", _UNTESTED, "no_timer_check")
     return Qemu("vm", base, cpus, qemu, arguments, {}, 1, description)
 
 
 def _smp(cpus: int) -> str:
-    """QEMU's option for CPUs, each in its own package: the MP table lists no others, and the debug
-    kernel, without ACPI, relies on it.
+    """Return QEMU's option for the CPUs, each in a package of its own.
+
+    The debug kernel has no ACPI and reads the MP table, which lists one CPU of each package.
     """
     return f"{cpus},sockets={cpus}"
 
 
 def _kvm(base: guest.Base) -> tuple[bool, str]:
-    """Return whether the base's kernel boots under KVM here, and why not; remember the verdict.
+    """Return whether the base's kernel boots under KVM here, and a reason; cache the result.
 
-    There are computers where /dev/kvm opens and creates a machine, and a kernel dies in it.
+    On some computers /dev/kvm opens and creates a machine, but a kernel dies in it.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "/dev/kvm is missing or may not be opened"
@@ -336,16 +343,17 @@ def _command(
     archive: Path | None,
     named: Callable[[Path], str] = str,
 ) -> list[str]:
-    """QEMU's command for a job in `archive`, or for none; its output goes to `folder`.
+    """Return QEMU's command. It writes console and results to `folder`.
 
-    named  the name for a file that every run of the machine uses
+    archive  the job, if there is one
+    named    returns the name for a file that all runs of the machine use
     """
     kernel = machine.base.kernel
     environment = {
         name: named(value) if isinstance(value, Path) else value
         for name, value in machine.environment.items()
     }
-    # panic=-1 restarts at once, which -no-reboot turns into the end of QEMU.
+    # After a panic, panic=-1 restarts at once, and with -no-reboot QEMU ends instead.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
     command = [
         # This computer's environment has no influence.
@@ -356,7 +364,7 @@ def _command(
         "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
         "-serial", "chardev:console",
         "-chardev", f"file,id=results,path={_escaped(folder / 'results.tar')}",
-        # Requests are served by the CPU that makes them, not whenever a thread of QEMU's can.
+        # The CPU that makes a request serves it, not a thread of QEMU's at a random time.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
         "-kernel", named(kernel.elf_or_image), "-initrd", named(machine.base.archive),
@@ -375,10 +383,11 @@ def _escaped(path: Path) -> str:
 async def _run(
     command: list[str], state: Path | None, console: Path, job: Job
 ) -> tuple[float | None, str]:
-    """Run QEMU to its end or the job's time limit; a kernel has a shorter one to boot in.
+    """Run QEMU until the job is done, QEMU ends, or a time limit passes.
 
-    Continue from `state`, if there is one. Returns the seconds to fio's start (None if it
-    never did) and what QEMU complained of.
+    Until the job is started, the limit is job.boot_limit_s if this is shorter. QEMU continues
+    from `state`, if there is one. Return the seconds until fio started (None if it did not),
+    and QEMU's error messages or the limit that passed.
     """
     begin = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -396,7 +405,7 @@ async def _run(
             elapsed = time.monotonic() - begin
             said = console_text(console)
             if DONE in said:
-                break  # all it had to send is here; it need not shut down
+                break  # the results are here, so the guest need not shut down
             if started is None and FIO_STARTS in said:
                 started = elapsed
             ready = READY in said
@@ -426,7 +435,7 @@ async def _talk(process: Process, state: Path | None) -> bytes:
 
 
 def _unpack(results: Path, out: Path) -> int | None:
-    """Unpack what the guest sent; None if the archive is incomplete."""
+    """Unpack the guest's results and return the job's exit status; None if they are incomplete."""
     if not results.exists() or not results.stat().st_size:
         return None
     out.mkdir()
@@ -435,7 +444,7 @@ def _unpack(results: Path, out: Path) -> int | None:
         return None
     status = out / "exit-status"
     text = status.read_text().strip() if status.exists() else ""
-    return int(text) if text else None  # empty where the guest had no memory left for it
+    return int(text) if text else None  # empty if the guest had no memory left to write it
 
 
 def _died(console: Path, complaint: str) -> GuestError:
@@ -458,11 +467,11 @@ def _died(console: Path, complaint: str) -> GuestError:
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties of a machine that decide how the lab plans, runs and reads its runs.
+    """The properties of a machine by which the lab plans and executes runs and reads results.
 
-    in_virtual_time  the computer's speed is in no figure, so runs may go side by side, on other
-                     computers too, and a nanosecond is an instruction
-    make             makes the guest with so many CPUs; None: it is this computer, on its own disk
+    in_virtual_time  figures do not depend on the computer's speed, so runs may go on side by
+                     side and on other computers; an instruction takes a nanosecond
+    make             makes the guest with this number of CPUs; None for `host`, this computer
     """
 
     in_virtual_time: bool

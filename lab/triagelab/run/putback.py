@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Restoring a disk's settings, however the run ended.
 
-The lab records the settings before it changes anything. A killed run cannot restore them,
-so the next run does, from that record, and retries what failed. The records are in one
-folder for all runs on this computer, whatever the cache folder, and do not survive a reboot:
-neither do the settings.
+The lab records the settings before it changes anything. If a run is killed, or cannot restore
+a setting, the next run restores it from that record. The records are in one folder for all
+runs on this computer, whatever the cache folder. A reboot loses the records and the settings.
 """
 
 import contextlib
@@ -27,10 +26,10 @@ _MODULES = Path("/sys/module")
 class Before:
     """A disk's settings before the experiment.
 
-    boot       the boot during which the settings are valid
+    boot       the id of the boot in which they were recorded
     sequence   the kernel's number of this disk; another disk of the same name has another number
-    settings   file in the queue folder -> value, for all that can be written
-    modules    the kernel modules that we have loaded since
+    settings   file in the queue folder -> value, for each file that can be written
+    modules    kernel modules that the lab has loaded since, or has tried to
     """
 
     disk: str
@@ -48,11 +47,11 @@ class Before:
 
 @contextlib.contextmanager
 def noted(disk: Disk) -> Iterator[Before]:
-    """Record the disk's settings, and hold a lock that shows that we are alive.
+    """Record the disk's settings, and hold a lock that shows that this run is alive.
 
-    A setting that an earlier run could not restore keeps that run's recorded value.
+    If an earlier run could not restore the disk, its record is kept and yielded.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not hold locks
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # no other user may hold a lock
     record = _record(disk.name, disk.about("diskseq"))
     with files.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -61,7 +60,7 @@ def noted(disk: Disk) -> Iterator[Before]:
 
 
 def note_module(before: Before, name: str) -> None:
-    """Record that kernel module `name` is about to be loaded, unless it is loaded already."""
+    """Record that the lab will load kernel module `name`, unless it is loaded already."""
     if not (_MODULES / name).exists() and name not in before.modules:
         before.modules.append(name)
         _write_down(before)
@@ -74,15 +73,18 @@ def put_back(before: Before) -> None:
         _write(queue / "scheduler", before.scheduler)
     for name, value in before.settings.items():
         if name == _WBT and _read(queue / name) != value:
-            _write(queue / name, "-1")  # the kernel's own choice, which it may change by itself
+            _write(queue / name, "-1")  # the kernel chooses, and may change its choice
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # twice: on a write, 6.12 tells the scheduler the old number
+            if name == "nr_requests":  # twice: 6.12 tells the scheduler the number before
                 _write(queue / name, value)
 
 
 def finish(before: Before) -> list[str]:
-    """Restore everything; return what could not be restored. If nothing, delete the record."""
+    """Restore the disk, and remove the modules that the lab loaded.
+
+    Return a message for each failure. If there is none, delete the record.
+    """
     is_there = _is_there(before)
     if is_there:
         put_back(before)
@@ -93,18 +95,21 @@ def finish(before: Before) -> list[str]:
 
 
 def recover() -> list[str]:
-    """Restore what earlier runs left changed; return a sentence on each, failures included."""
+    """Restore the disks that earlier runs left changed, and remove the modules they loaded.
+
+    Return a message for each disk that was left changed during this boot, and for each failure.
+    """
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
         with files.locked_if_free(_lock(path)) as ours:
-            if ours and path.exists():  # else that run is still going on
+            if ours and path.exists():  # else that run still goes on
                 told += _recovered(_recorded(path))
     return told
 
 
 def _recovered(before: Before) -> Iterator[str]:
     if before.boot != _boot():
-        before.record.unlink()  # a record of an earlier boot: all its changes are gone
+        before.record.unlink()  # the reboot has undone all changes
         return
     how = "it is put back as it was before" if _is_there(before) else "that disk is gone"
     yield f"a run has left {Disk(before.disk).path} changed; {how}"
@@ -118,12 +123,15 @@ def _as_it_is(disk: Disk) -> Before:
 
 
 def _is_there(before: Before) -> bool:
-    """Return True if the disk is still the same one."""
+    """Return True if the disk of this name is still the recorded one."""
     return Disk(before.disk).about("diskseq") == before.sequence
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
-    """Yield settings that can be read and written, the scheduler's own last: others alter them."""
+    """Yield file and value of each setting that can be read and written.
+
+    The scheduler's own settings come last, because the others may change them.
+    """
     for path in [*sorted(disk.queue.glob("*")), *sorted(disk.queue.glob("iosched/*"))]:
         if path.is_file() and path.name != "scheduler" and path.stat().st_mode & 0o200:
             value = _read(path)
@@ -132,7 +140,7 @@ def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
 
 
 def _different(before: Before) -> Iterator[str]:
-    """Yield the settings that differ from the record."""
+    """Yield a message for each setting that differs from the record."""
     disk = Disk(before.disk)
     now = {"scheduler": disk.scheduler} | dict(_settings(disk))
     for name, value in {"scheduler": before.scheduler, **before.settings}.items():
@@ -159,7 +167,7 @@ def _recorded(record: Path) -> Before:
 
 
 def _record(disk: str, sequence: str) -> Path:
-    """Return the record's path, with the sequence: a removed disk may have left modules."""
+    """Return the record's path. It has the sequence, so each disk of this name has its own."""
     return RECORDS / f"{disk}-{sequence}.json"
 
 
@@ -179,7 +187,7 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, value: str) -> None:
-    """Write a setting; `_different` finds a setting that refused its value."""
+    """Write a setting, and ignore errors: _different() finds the settings that did not change."""
     try:
         path.write_text(value)
     except OSError:

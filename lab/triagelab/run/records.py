@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The records in a run directory: environment.json of all runs, run.json of each."""
+"""The records in a run directory: environment.json about all runs, run.json about each run."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ _ALWAYS = (
 
 
 def read_environment(out: Path) -> Record:
-    """Read the environment of a run directory; raise RequestError if `out` is none."""
+    """Read environment.json of a run directory; raise RequestError if there is none in `out`."""
     path = out / "environment.json"
     if not path.is_file():
         raise RequestError(f"{out} holds no results: there is no {path.name} in it.")
@@ -28,7 +28,7 @@ def read_environment(out: Path) -> Record:
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
-    """Yield the folder and the run.json of each run, finished or failed."""
+    """Return the folder and the content of run.json of each run, finished or failed."""
     return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
 
 
@@ -43,13 +43,13 @@ def point_order(point: Record) -> list[tuple[str, bool, Any]]:
 
 
 def parts(environment: Record) -> Record:
-    """Return the parts of the device that report their busy time; may be empty."""
+    """Return the parts of the device that report their busy time, by name; may be empty."""
     found: Record = environment["device"].get("parts") or {}
     return found
 
 
 def read_json(path: Path) -> Record:
-    """Read a JSON object from a file; raise LabError with the file's name."""
+    """Read a JSON object from a file; raise LabError if the file holds none."""
     try:
         text = path.read_text()
         # fio writes notes and warnings before the object.
@@ -68,7 +68,7 @@ _RECORDS = ("environment.json", "study.json")
 
 
 def unusable(path: Path, reason: object) -> LabError:
-    """The error for a file of a run directory that cannot be used."""
+    """Return the error for a file of a run directory that cannot be used, with advice."""
     if path.name in _RECORDS:
         advice = "Delete that file alone and repeat the command that made it with --resume"
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run directories: their owner, the planned runs, and the remaining runs."""
+"""Run directories: locking one, planning its runs, and finding the runs that remain."""
 
 import contextlib
 import shutil
@@ -25,7 +25,7 @@ class Planned:
     """The contents planned for a run directory.
 
     environment  the content of environment.json
-    earlier      the runs of an earlier, smaller plan for the same directory
+    earlier      the runs of the smaller plan that the directory was made with, if any
     """
 
     out: Path
@@ -36,7 +36,7 @@ class Planned:
 
 @contextlib.contextmanager
 def owned(out: Path) -> Iterator[None]:
-    """Make `out`, and keep others from writing there."""
+    """Make the folder `out`, and lock it, so that no other process of the lab writes there."""
     with cache.handed_over(out):
         out.mkdir(parents=True, exist_ok=True)
         with files.exclusive(
@@ -49,7 +49,11 @@ def owned(out: Path) -> Iterator[None]:
 
 
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
-    """Return `out`, or a new path called `name`; a folder in use is an error unless resumed."""
+    """Return `out`, or if it is None, a new path with `name` and the time.
+
+    Raise RequestError if `out` is a file, or has files and `resume` is not True. None for
+    `resume` says that the command has no --resume.
+    """
     if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     if out.exists() and not out.is_dir():
@@ -108,7 +112,7 @@ def _environment(
 
 
 def _described(on: list[devices.Device]) -> dict[str, Any]:
-    """The device, as it is at the first point; of several the names and all their parts."""
+    """Describe the device at the first point; of several devices, the names and all parts."""
     first, names = on[0], list(dict.fromkeys(device.name for device in on))
     several = len(names) > 1
     parts = {name: asdict(part) for device in on for name, part in device.parts.items()}
@@ -122,7 +126,10 @@ def _described(on: list[devices.Device]) -> dict[str, Any]:
 
 
 def _not_interleaved(machine: str, taken_over: int) -> list[str]:
-    """Return a note for the reader: in real time, runs of an earlier plan saw another load."""
+    """Return a note if runs in real time were taken over from an earlier plan.
+
+    They were measured at another time than the others, perhaps under another load.
+    """
     if not taken_over or machines.kind(machine).in_virtual_time:
         return []
     return [
@@ -132,9 +139,9 @@ def _not_interleaved(machine: str, taken_over: int) -> list[str]:
 
 
 def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
-    """Plan all runs of an experiment for `out`; raise an error if it holds other runs.
+    """Plan all runs of an experiment for `out`; raise an error if `out` was made by another plan.
 
-    If `out` was planned for `part` of the runs, it may hold these. Write nothing.
+    `out` may have been made for `part`, a smaller plan of the experiment. Write nothing.
     """
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():
@@ -152,7 +159,7 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
 
 
 def begin(planned: Planned) -> None:
-    """Write the plan into `out`; runs that `out` holds already become runs of this plan."""
+    """Write environment.json; runs of the earlier plan become runs of this plan."""
     by_name = {run.id: run for run in planned.runs}
     by_content = {run.content: run for run in planned.runs}
     runs = planned.out / "runs"
@@ -172,9 +179,12 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write the device's settings in all runs, which only finished runs report."""
+    """Write the device's settings, which finished runs have reported, into environment.json.
+
+    If the runs have different devices, write nothing.
+    """
     if len({run.device.name for run in planned}) > 1:
-        return  # each run has them for its own device
+        return
     environment = records.read_environment(out)
     seen: dict[str, dict[str, None]] = {}
     for run in planned:
@@ -189,12 +199,12 @@ def conclude(planned: list[plan.Run], out: Path) -> None:
 
 
 def _by_size(value: str) -> tuple[int, str]:
-    """Numbers by what they are."""
+    """Return a key that sorts numbers by value, after all other texts."""
     return int(value) if value.isdecimal() else -1, value
 
 
 def require_space(out: Path) -> None:
-    """Raise an error if the disk is nearly full."""
+    """Raise an error if the disk of `out` is nearly full."""
     free = shutil.disk_usage(out).free
     if free < _LEAST_FREE_BYTES:
         raise LabError(
@@ -204,7 +214,7 @@ def require_space(out: Path) -> None:
 
 
 def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
-    """Raise an error if `out` was planned differently: one plan to a run directory."""
+    """Raise an error if `out` was made by another plan, with the names of what differs."""
     if then["runs"] == now["runs"]:
         return
     differ = [key for key in now if key not in _NOT_ASKED_FOR and then.get(key) != now[key]] or [

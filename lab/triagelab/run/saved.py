@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The state of a machine that has booted, to go on from: a boot is the same for every job.
+"""Saving a machine that has booted, so that every job can go on from there.
 
-QEMU writes such a state as it would for a machine that moves to another computer. The
-guest says when, by a write to the panic device, at which QEMU stops its machine in the
-middle of that very instruction (`hold` in provision/guest/init); so the state depends on the
-instructions executed until then, and on nothing of the computer.
+QEMU writes the state as if it moved the machine to another computer. The guest chooses the
+moment: it writes to QEMU's panic device (`hold` in provision/guest/init), and QEMU stops the
+machine in the middle of that instruction. So the state depends only on the instructions
+executed until then, and not on the computer.
 """
 
 import asyncio
@@ -18,32 +18,32 @@ from typing import Any
 
 from triagelab.base.errors import LabError
 
-#: QEMU's options for a machine that can be held.
+#: QEMU's options for a machine that a write to the panic device stops.
 OPTIONS = ("-device", "pvpanic", "-action", "panic=pause")
-#: A monitor on standard input and output; as one of many (mux), or it gets a thread of its own,
-#: which every timer of the machine wakes.
+#: A monitor on standard input and output. Without `mux`, QEMU gives the monitor a thread of its
+#: own, which every timer of the machine wakes.
 _MONITORED = ("-chardev", "stdio,id=monitor,mux=on", "-mon", "chardev=monitor,mode=control")
-#: QEMU starts stopped, and continues on a command, from the saved state or its first instruction.
+#: QEMU waits for the monitor's commands: before the first instruction, or to load a saved state.
 _WAITING = ("-S", *_MONITORED)
 INCOMING = ("-incoming", "defer", *_MONITORED)
 
 _PARAMETERS = {
     "max-bandwidth": 1 << 36,  # bytes a second: as fast as it can
-    # Else a timer in real time is to tell a network where the machine is now: while it is due
-    # and QEMU's main loop is kept out (lockstep.c), the virtual CPU stands still.
+    # Else QEMU sets a timer in real time to announce the machine on the network. While this timer
+    # is due and lockstep.c keeps QEMU's main loop waiting, the virtual CPU stands still.
     "announce-rounds": 0,
 }
 
 
-#: Everything that a state depends on, beside the machine's own command.
+#: Everything that a saved state depends on besides the machine's own command.
 DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 
 
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
-    """Boot QEMU's `command` until the guest holds, and write its state to `state`.
+    """Run QEMU's `command` until the guest stops it, and write its state to the file `state`.
 
-    Returns None, or what QEMU complained of if it ended before. Raises TimeoutError after
-    `limit_s`, LabError if the state cannot be written. QEMU has ended, whatever ends this.
+    Return None, or QEMU's error messages if QEMU ended before. Raise TimeoutError after
+    `limit_s`, LabError if the state cannot be written. In every case QEMU has ended then.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -73,14 +73,14 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
 
 
 async def go_on(process: Process, state: Path) -> None:
-    """Have QEMU, started with `INCOMING`, go on from `state`.
+    """Make QEMU, which was started with `INCOMING`, go on from `state`.
 
-    Raises EOFError if it ends, LabError if that is no state of this machine.
+    Raise EOFError if QEMU ends, LabError if QEMU cannot load the state.
     """
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        # Remove the whole folder: the cache would take one without the file for complete.
+        # The user must remove the whole folder: without the file, the cache would still use it.
         raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 
@@ -97,16 +97,16 @@ async def _monitor(process: Process) -> "_Monitor":
 
 
 async def _migrated(monitor: "_Monitor") -> bool:
-    """Await the state's end: whether it has been written, or read, whole."""
+    """Wait until the state is written or loaded; return whether this succeeded."""
     while (status := (await monitor.event("MIGRATION"))["status"]) not in ("completed", "failed"):
         pass
     return bool(status == "completed")
 
 
 class _Monitor:
-    """QEMU's machine protocol: a line of JSON for each command, answer and event.
+    """A client of QEMU's machine protocol: a line of JSON for each command, answer and event.
 
-    Raises EOFError when QEMU has ended.
+    Its methods raise EOFError when QEMU has ended.
     """
 
     def __init__(self, to: asyncio.StreamWriter, back: asyncio.StreamReader) -> None:
@@ -114,7 +114,7 @@ class _Monitor:
         self._events: list[dict[str, Any]] = []
 
     async def execute(self, command: str, **arguments: Any) -> None:
-        """Send a command and await its answer."""
+        """Send a command and wait for its answer; LabError if QEMU refuses the command."""
         message = {"execute": command, "arguments": arguments}
         with contextlib.suppress(ConnectionError):
             self._to.write(json.dumps(message).encode() + b"\n")
@@ -125,7 +125,7 @@ class _Monitor:
             raise LabError(f"QEMU refuses {command}: {answer['error']['desc']}")
 
     async def event(self, name: str) -> dict[str, Any]:
-        """Wait for an event and return its data; drop the events before it."""
+        """Wait for the next event of this name and return its data; drop other events."""
         while True:
             message = self._events.pop(0) if self._events else await self._next()
             if message.get("event") == name:

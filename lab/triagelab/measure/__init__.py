@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the files of runs to a table of samples, and from that to a summary."""
+"""Measurements: a table of samples from the files of all runs, and a summary of the table."""

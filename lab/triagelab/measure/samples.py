@@ -2,9 +2,10 @@
 """Build one tidy table from the results of all runs.
 
 A row holds one value of one metric. It belongs to a job, or to the whole run if job is
-null. It covers the whole run if time_s is null, else it is at this time since the job's
-start; times of whole-run metrics count from the first sign of I/O.  A job that starved has
-rows with no requests and no latency. A percentile that too few requests support has no row.
+null. If time_s is null, the value covers the whole run. Else it is the value at that time:
+of a job, since its start; of the whole run, since the first sample with I/O.  A job that
+starved (completed nothing) has rows with 0 requests, and none for latency. A percentile that
+too few requests support has no row.
 """
 
 import csv
@@ -42,10 +43,10 @@ SCHEMA = {
     "time_s": pl.Float64,
     "value": pl.Float64,
     "unit": pl.String,
-    "requests": pl.Int64,  # number behind the value; null if not counted
+    "requests": pl.Int64,  # that the value was computed from; null if not counted
 }
 
-# Columns of samples.csv; all but in_flight are running totals.
+# Columns of samples.csv; all but time_ns and in_flight are running totals.
 COUNTERS = (
     "time_ns",
     "idle_ns",
@@ -59,18 +60,18 @@ COUNTERS = (
     "queue_ms",
 )
 DIRECTIONS = ("read", "write", "trim")
-#: fio's name for its flushes, which move no data and which a job waits for all the same.
+#: fio's name for flushes: they move no data, but a job waits for them.
 SYNC = "sync"
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Row = dict[str, int]  # the counters at one moment
-#: Computes a utilisation from the counters at the begin and at the end of a time.
+#: Computes a utilisation from the counters at the begin and at the end of an interval.
 Share = Callable[[Row, Row], float]
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value, without the columns that all rows of its run share."""
+    """A row of the table, without the columns that are the same in all rows of its run."""
 
     job: str | None
     metric: str
@@ -87,7 +88,7 @@ def collect(out: Path) -> pl.DataFrame:
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    # A run that serves several points appears in the table at each of them.
+    # A run that stands for several points appears in the table at each of them.
     done = [
         (run | {"point": point}, values)
         for path, run in records.runs(out)
@@ -145,7 +146,7 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
 def _measured(
     job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
 ) -> Iterator[Value]:
-    """Yield metrics that enough requests support; throughput needs none."""
+    """Yield the `wanted` metrics that have a value, but no latency of too few requests."""
     for metric in wanted:
         value = metric.measure(of)
         if value is not None and (of.requests >= metric.needs or not metric.is_latency_of_job):
@@ -166,7 +167,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
             f"{', '.join(sections)}: take group_reporting out of the job file."
         )
     for name, parts in threads.items():
-        # A job that starved did run.
+        # A starved process completed nothing, but it has a runtime: this is no error.
         if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
             raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
     done = {name: _done_by(path, name, parts) for name, parts in threads.items()}
@@ -185,7 +186,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
 
 
 def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
-    """Add up the work of a job over its threads and directions."""
+    """Return the work of a job, added up over its threads and directions."""
     parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
     syncs = [thread[SYNC] for thread in threads if SYNC in thread]
     total = [part["lat_ns"] for part in (*parts, *syncs) if part.get("lat_ns", {}).get("N")]
@@ -212,7 +213,7 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
 
 
 def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
-    """Return a job's total latencies in ns, over all repeats: bins by point and scheduler."""
+    """Return a job's histograms of total latency in ns over all repeats, by point and scheduler."""
     application = read_environment(out).get("application")
     found: dict[tuple[str, str], Bins] = defaultdict(Counter)
     for path, run in records.runs(out):
@@ -238,9 +239,10 @@ def _completed_by(thread: Record) -> int:
 
 
 def _by_weight(thread: Record, read: Record) -> float:
-    """Return a process's bytes over its weight: 8 less its best-effort level (4 if not set).
+    """Return a process's bytes divided by its weight.
 
-    bfq, the kernel's own weighted scheduler, derives its weights in the same way.
+    The weight is 8 minus its best-effort level, which is 4 if not set. bfq, the kernel's own
+    weighted scheduler, derives its weights in the same way.
     """
     options = read.get("global options", {}) | thread.get("job options", {})
     done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
@@ -248,7 +250,7 @@ def _by_weight(thread: Record, read: Record) -> float:
 
 
 def _cpu_seconds(thread: Record) -> float:
-    """Return user and system time: fio reports percent of job_runtime, which is in ms."""
+    """Return user and system time; fio reports them in percent of job_runtime, in ms."""
     share = (thread["usr_cpu"] + thread["sys_cpu"]) / 100
     return float(share * thread["job_runtime"] / 1000)
 
@@ -265,7 +267,7 @@ def _merged_bins(parts: list[Record]) -> Bins:
 
 
 def _operations(path: Path, application: str) -> Iterator[Value]:
-    """Yield a job's metrics and its latency over time from lines `end in s,latency in µs`."""
+    """Yield the metrics of an application's operations, and their latency over time."""
     done = _done(path)
     latencies = [latency for _, latency in done]
     job = Done(
@@ -285,7 +287,7 @@ def _operations(path: Path, application: str) -> Iterator[Value]:
 
 
 def _done(path: Path) -> list[tuple[float, float]]:
-    """Read an application's operations: each one's end in s and latency in µs."""
+    """Read an application's operations: a line has the end in s, a comma, the latency in µs."""
     try:
         lines = [line.split(",") for line in path.read_text().split()]
         return [(float(end), float(latency)) for end, latency in lines]
@@ -301,10 +303,10 @@ def _bins(done: list[tuple[float, float]]) -> Bins:
 
 
 def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
-    """Yield metrics between the first and the last sample in which the device does I/O.
+    """Yield the whole-run metrics between the first and the last sample with I/O.
 
-    This window excludes fio's start and end.  A run too short for two such samples has none of
-    these metrics.
+    So they exclude fio's start and end.  A run without two such samples has none of these
+    metrics.
     """
     rows = _counters(folder / "samples.csv")
     active = [index for index in range(len(rows)) if _does_io(rows, index)]
@@ -333,7 +335,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, run["parts"])], whole)
     for before, after in itertools.pairwise(device_rows):
         if shares:
-            # The fullest part determines how full the device is.
+            # The device is as full as its fullest part.
             used = max(share(before, after) for share in shares.values())
             time_s = (after["time_ns"] - first["time_ns"]) / 1e9
             yield Value(None, "device_utilisation", used, None, time_s)
@@ -342,7 +344,11 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
 def _shares(
     folder: Path, rows: list[Row], busy: Record, capacity: float | None
 ) -> tuple[dict[str, Share], list[Row]]:
-    """Return each part's utilisation function by metric, and the rows that it applies to."""
+    """Return a utilisation function by metric, and the rows whose counters it reads.
+
+    There is one for each part of the device (device.csv has its counters), or one by the
+    device's capacity (samples.csv), or none if neither is known.
+    """
     shares: dict[str, Share] = {}
     if busy:
         start, end = rows[0]["time_ns"], rows[-1]["time_ns"]
@@ -354,7 +360,7 @@ def _shares(
 
 
 def _capacity_share(capacity_iops: float) -> Share:
-    """Return completed requests as a share of the device's capacity."""
+    """Return a function that computes completed requests as a share of the device's capacity."""
 
     def share(before: Row, after: Row) -> float:
         completed = _completed(after) - _completed(before)
@@ -364,10 +370,11 @@ def _capacity_share(capacity_iops: float) -> Share:
 
 
 def _part_share(part: Record) -> Share:
-    """Return the busy time of a part as a share of the time of all its places.
+    """Return a function that computes a part's busy time as a share of its places' time.
 
-    A device may book an operation at its end or at its start. Over an interval as short as
-    one operation, the share may exceed 1.
+    A part with several places can do as many operations at once. A device may count an
+    operation's time at its end or at its start, so the share may exceed 1 over an interval as
+    short as an operation.
     """
 
     def share(before: Row, after: Row) -> float:
@@ -379,7 +386,7 @@ def _part_share(part: Record) -> Share:
 
 
 def _between(path: Path, first: Row, last: Row) -> list[Row]:
-    """Return the rows from `first` to `last`; empty if the run has no such table."""
+    """Return the rows of a table from `first`'s time to `last`'s; none if there is no table."""
     if not path.exists():
         return []
     return [row for row in _csv(path)[1] if first["time_ns"] <= row["time_ns"] <= last["time_ns"]]
@@ -397,7 +404,7 @@ def _counters(path: Path) -> list[Row]:
 
 
 def _parts_counters(folder: Path, busy: Record) -> list[Row]:
-    """Read the device's counters of its parts."""
+    """Read device.csv: the device's own counters of its parts."""
     path = folder / "device.csv"
     columns, rows = _csv(path)
     wanted = {"time_ns"}
@@ -426,7 +433,10 @@ def _completed(row: Row) -> int:
 
 
 def _does_io(rows: list[Row], index: int) -> bool:
-    """Return True if I/O goes on at a sample: in flight, or completed before and after it."""
+    """Return True if I/O goes on at a sample.
+
+    That is: a request is in flight, or requests were completed just before and just after it.
+    """
     if rows[index]["in_flight"]:
         return True
     if not 0 < index < len(rows) - 1:
@@ -439,7 +449,7 @@ def _does_io(rows: list[Row], index: int) -> bool:
 
 
 def _logs(folder: Path, sections: list[str]) -> Iterator[Value]:
-    """Yield latency over time; a job that completed nothing left no log."""
+    """Yield latency over time from fio's logs; a job that completed nothing has no log."""
     for index, job in enumerate(sections):
         for metric, kind in LOGS.items():
             path = folder / f"{index}_{kind}.log"

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Means, intervals and verdicts over the repeats of an experiment.
 
-The unit of observation is a repeat, never a request: the requests of one run share
-their fate, and counting them would make every difference look certain.
+The unit of observation is a repeat, never a request. The requests of one run depend on
+each other: if they were counted one by one, every difference would look certain.
 
-An interval is Student's t on logarithms: noise of a computer multiplies, so latencies
-and rates are nearer to log-normal than to normal, and an interval of a ratio cannot
+An interval is Student's t on logarithms: the noise of a computer multiplies, so latencies
+and rates are nearer to log-normal than to normal, and the interval of a ratio cannot
 end below 0.  Two schedulers are compared by the logarithms of the ratios of paired
-repeats.  Values that can be 0 are compared by their differences.
+repeats.  If a value is 0, they are compared by differences.
 
-A verdict belongs to a family, all comparisons of one report: Holm's method (S. Holm,
-A Simple Sequentially Rejective Multiple Test Procedure, 1979) keeps the chance that
-any of them is false, where nothing differs, below 5 %, however they hang together.
-tests/lab/test_statistics.py measures both promises.
+All comparisons of one report are a family. Holm's method (S. Holm, A Simple Sequentially
+Rejective Multiple Test Procedure, 1979) keeps the chance that any verdict claims a difference
+where there is none below 5 %, however the comparisons depend on each other.
+tests/lab/test_statistics.py measures how often intervals miss and verdicts are false.
 """
 
 import math
@@ -25,12 +25,12 @@ from scipy import special
 
 Interval = tuple[float, float]
 
-#: The chance that an interval misses, or that a report has a false verdict.
+#: The chance that an interval misses the true value, or that a report has a false verdict.
 ALPHA = 0.05
 REPEATS_FOR_INTERVAL = 2  # one value says nothing about its spread
-#: A heuristic that fails now and then gives two clusters of values. With fewer repeats chance
-#: puts all of one scheduler's into one cluster and all of another's into the other:
-#: test_two_clusters_need_five_repeats_or_eight.
+#: A scheduler's heuristic that fails in some runs gives two clusters of values. With fewer
+#: repeats, chance may put all values of one scheduler into one cluster and all values of another
+#: into the other; see test_two_clusters_need_five_repeats_or_eight.
 REPEATS_FOR_VERDICT = 5
 
 LOWER = "lower"
@@ -47,7 +47,7 @@ _SAME = 1e-9  # a spread below this share of a value is rounding
 class Estimate:
     """A mean over `n` repeats.
 
-    ci95  its 95 % interval; None for a single repeat, and if all repeats are the same
+    ci95  its 95 % interval; None for a single repeat, or if it would have no width
     """
 
     mean: float
@@ -57,13 +57,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Values over others, from `n` paired repeats; a verdict needs the rest of its family.
+    """The ratio of one side's values to another's, from `n` paired repeats, and its test.
 
-    ratio   the geometric mean of the repeats' ratios, or the ratio of means where a value
-            is 0; None where it would be divided by 0
-    ci95    None for a single repeat, and where there is no ratio of each repeat
-    lower   whether the values are lower than the others
-    chance  the probability of so large a difference where there is none
+    judged() turns it into a verdict, which depends on all comparisons of the report.
+
+    ratio   the geometric mean of the repeats' ratios, or if a value is 0, the ratio of means;
+            None if the divisor is 0
+    ci95    its 95 % interval; None for a single repeat, if a value is 0, or if it would have
+            no width
+    lower   whether the first side's values are lower
+    chance  the probability of a difference this large if there is none
     """
 
     ratio: float | None
@@ -83,7 +86,7 @@ class Comparison:
     verdict: str
 
     def inverse(self) -> "Comparison":
-        """The same comparison, read from the other side."""
+        """Return the comparison of the two sides in the other order."""
         return Comparison(
             1 / self.ratio if self.ratio else None,
             (1 / self.ci95[1], 1 / self.ci95[0]) if self.ci95 and min(self.ci95) > 0 else None,
@@ -93,10 +96,10 @@ class Comparison:
 
 
 def estimate(values: Sequence[float], resolution: float = 0.0) -> Estimate:
-    """Mean and 95 % interval of one value a repeat (at least one, and none below 0).
+    """Return the mean and 95 % interval of `values`: one of each repeat, none below 0.
 
-    Two values no further apart than `resolution`, a share, may be one: the interval is no
-    narrower than that.
+    Values that differ by less than `resolution`, a share of the value, may be the same, so the
+    interval is at least that wide.
     """
     mean, n = fmean(values), len(values)
     if n < REPEATS_FOR_INTERVAL:
@@ -109,17 +112,17 @@ def estimate(values: Sequence[float], resolution: float = 0.0) -> Estimate:
         return Estimate(mean, None, n)
     if positive:
         return Estimate(mean, (mean * math.exp(-half), mean * math.exp(half)), n)
-    # A value that is never negative is not negative on average.
+    # No value is negative, so the mean is not negative either.
     return Estimate(mean, (max(mean - half, 0.0), mean + half), n)
 
 
 def compare(
     a: Mapping[int, float], b: Mapping[int, float], resolution: float = 0.0
 ) -> Ratio | None:
-    """`a` over `b`, each a value by repeat number.
+    """Return the ratio of `a` to `b`, which map repeat numbers to values, and its test.
 
-    Only repeats that both sides finished count; None without such a repeat. Values no
-    further apart than `resolution`, a share, may be the same.
+    Only repeats that both have count; return None if there is none. Values that differ by less
+    than `resolution`, a share of the value, may be the same.
     """
     shared = sorted(a.keys() & b.keys())
     if not shared:
@@ -143,29 +146,30 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Return whether differences are below 0, and their probability if there is no difference.
+    """Return whether the mean of `differences` is below 0, and its chance if nothing differs.
 
-    step  the least distance of two distinct values; it bounds the spread of values that are
-          the same in each repeat
+    step      the least difference that the metric can show; smaller ones count as none
+    rounding  a mean or a spread below this is an error of rounding
     """
     n = len(differences)
     middle = fmean(differences)
     beyond = math.sqrt(max(middle * middle - step * step, 0.0))
     if n < REPEATS_FOR_INTERVAL or beyond <= rounding:
         return middle < 0, 1.0
-    # The difference of two values that are each somewhere in a step.
+    # At least the error of the difference of two values that are each anywhere within a step.
     error = max(_standard_error(differences), step / math.sqrt(6 * n))
     if error <= rounding:
-        # Nothing varies, so nothing is known of the spread: but two sides that draw from
-        # the same values are each constant, and different, no more often than a coin decides.
+        # Nothing varies, so the spread is unknown. But if both sides draw from the same values,
+        # the chance that each is constant, and they differ, is at most that of tosses of a coin.
         return middle < 0, 2 * 0.25**n
     return middle < 0, float(2 * special.stdtr(n - 1, -beyond / error))
 
 
 def judged(family: Sequence[Ratio]) -> list[Comparison]:
-    """The verdicts on all comparisons of a report, corrected for their number by Holm's method.
+    """Return all comparisons of a report with verdicts, by Holm's method.
 
-    Comparisons with too few repeats for a verdict do not count.
+    The method corrects for the number of comparisons. Those with too few repeats for a verdict
+    do not count.
     """
     enough = [ratio for ratio in family if ratio.n >= REPEATS_FOR_VERDICT]
     limit = 0.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Build the summary for other programs (summary.json) from the tidy table.
 
-Rows and verdicts come in a fixed order (point, job, metric, scheduler), so that
+Rows and verdicts are in a fixed order (point, job, metric, scheduler), so that
 two summaries of the same measurements are the same text.
 """
 
@@ -20,7 +20,7 @@ from triagelab.run.records import point_order
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
 Values = dict[Key, dict[int, float]]  # by repeat number
-Requests = dict[Key, dict[int, int]]  # the number of requests behind a value, where known
+Requests = dict[Key, dict[int, int]]  # the requests that a value was computed from, by repeat
 
 
 def is_alone(point: Record) -> bool:
@@ -31,9 +31,9 @@ def is_alone(point: Record) -> bool:
 def summarise(table: pl.DataFrame, environment: Record) -> Record:
     """Build the content of summary.json from the tidy table.
 
-    A verdict compares scheduler `a` with `b`, which stands before it in the experiment's
-    list, at one point: `ratio` is a's value over b's. A row's `requests` are those of all
-    its repeats, and `starved` is the number of repeats in which its job completed nothing.
+    A verdict compares two schedulers at one point. `b` comes before `a` in the experiment's
+    list, and `ratio` is a's value over b's. A row's `requests` are those of all its repeats,
+    and `starved` is the number of repeats in which its job completed nothing.
     """
     values, requests = by_repeat(table), _requests(table)
     return {
@@ -49,9 +49,9 @@ def summarise(table: pl.DataFrame, environment: Record) -> Record:
 
 
 def by_repeat(table: pl.DataFrame) -> Values:
-    """Each metric of each job under each scheduler: its value in every repeat.
+    """Return the values of each metric of each job under each scheduler, by repeat.
 
-    A percentile that some repeat has too few requests for is left out.
+    A percentile is left out if some repeat has requests, but too few for it.
     """
     values: Values = {}
     done: dict[tuple[str, str, str | None], set[int]] = {}
@@ -69,7 +69,7 @@ def by_repeat(table: pl.DataFrame) -> Values:
 
 
 def _requests(table: pl.DataFrame) -> Requests:
-    """The requests that each value rests on."""
+    """Return the number of requests that each value was computed from, by repeat."""
     found: Requests = {}
     counted = table.filter(pl.col("time_s").is_null(), pl.col("requests").is_not_null())
     columns = ("point", "scheduler", "job", "metric", "repeat", "requests")
@@ -84,32 +84,32 @@ def _key(cells: list[Any]) -> Key:
 
 
 def starved(requests: Requests, point: str, scheduler: str, job: str | None) -> str:
-    """Say in how many repeats a job completed nothing; return an empty text if in none."""
+    """Return a phrase: in how many repeats a job completed nothing; empty if in none."""
     done = requests.get((point, scheduler, job, "iops"), {})
     nothing = sum(count == 0 for count in done.values())
     return nothing_completed(nothing, len(done)) if nothing else ""
 
 
 def nothing_completed(nothing: int, repeats: int) -> str:
-    """The words for a job that starved, the same everywhere."""
+    """Return the phrase for a job that starved in some repeats."""
     return f"nothing completed in {nothing} of {repeats} repeats"
 
 
 def points(values: Values) -> list[str]:
-    """The points measured, the baselines last."""
+    """Return the points measured; those where the protected job runs alone come last."""
     found = {key[0]: json.loads(key[0]) for key in values}
     return sorted(found, key=lambda text: (is_alone(found[text]), point_order(found[text])))
 
 
 def schedulers(values: Values, environment: Record) -> list[str]:
-    """The schedulers measured, in the experiment's order."""
+    """Return the schedulers measured, in the experiment's order."""
     found = {key[1] for key in values}
     known = [name for name in environment["schedulers"] if name in found]
     return known + sorted(found - set(known))
 
 
 def jobs(values: Values, environment: Record) -> list[str]:
-    """The jobs measured: the protected one, the background, then any other."""
+    """Return the jobs measured: the protected one, the background, then the others."""
     found = list(dict.fromkeys(key[2] for key in values if key[2] is not None))
     wanted = [environment.get("protected"), *environment.get("background", [])]
     known = [name for name in wanted if name in found]
@@ -153,13 +153,19 @@ def _rows(values: Values, requests: Requests, environment: Record) -> list[Recor
 
 
 def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
-    """Return the metric's smallest difference, as a share, for the fewest requests of a repeat."""
+    """Return the smallest difference that the metric can show, as a share of its value.
+
+    The repeat with the fewest requests determines it.
+    """
     counts = [count for of in rest_on for count in of.values() if count]
     return metric.step(min(counts, default=0))
 
 
 def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
-    """Compare all pairs of schedulers: they are one family, and their verdicts hold together."""
+    """Return the verdicts on all pairs of schedulers at all points, judged as one family.
+
+    If a job starved under one of the two, its verdict says so, and is not in the family.
+    """
     wanted: list[tuple[str | None, Metric]] = [
         *itertools.product(
             jobs(values, environment), [of for of in metrics.of(Of.JOB) if of.compared]
@@ -205,7 +211,10 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 
 
 def alone_key(point: str, found: list[str]) -> str | None:
-    """The baseline that belongs to a point: the one that agrees with it in most, and in all."""
+    """Return the point, of those `found`, where the protected job runs alone as at `point`.
+
+    All its values must be those of `point`; of several, the one with the most values is taken.
+    """
     here = {**json.loads(point), "alone": True}.items()
     baselines = {
         key: len(there)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Block devices of this computer: find a whole disk, describe it, and list its users."""
+"""The block devices of this computer: find a whole disk, describe it, and list its users."""
 
 import contextlib
 import os
@@ -24,17 +24,17 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """Return the path of its device node."""
+        """Return the path of the disk's device node."""
         return Path("/dev") / self.name
 
     @property
     def folder(self) -> Path:
-        """Return its folder in /sys, where the kernel describes it."""
+        """Return the disk's folder in /sys, where the kernel describes it."""
         return _BLOCK / self.name
 
     @property
     def queue(self) -> Path:
-        """Return the folder of its settings."""
+        """Return the folder of the disk's settings."""
         return self.folder / "queue"
 
     @cached_property
@@ -57,19 +57,19 @@ class Disk:
 
     @property
     def model(self) -> str:
-        """Return the model name."""
+        """Return the model's name; for a loop device, the name of its file."""
         if backing := self.about("loop/backing_file"):
             return f"a loop device on {Path(backing).name}"
         return self.about("device/model") or "of an unnamed model"
 
     @property
     def size_bytes(self) -> str:
-        """Return the capacity."""
+        """Return the capacity in bytes."""
         return str(int(self.about("size")) * 512)
 
     @property
     def schedulers(self) -> list[str]:
-        """Return the schedulers that it can use now."""
+        """Return the schedulers that the disk can use now, without loading a module."""
         return self.about("queue/scheduler").replace("[", "").replace("]", "").split()
 
     @property
@@ -79,7 +79,7 @@ class Disk:
         return chosen[1] if chosen else "none"
 
     def about(self, file: str) -> str:
-        """Return the content of a file in its /sys folder; empty if there is no such file."""
+        """Return the content of a file in the disk's folder in /sys; empty if there is none."""
         return _text(self.folder / file)
 
     @property
@@ -90,7 +90,7 @@ class Disk:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return its properties by name."""
+        """Return the disk's properties by name, for the report."""
         return {
             "model": self.model,
             "size_bytes": self.size_bytes,
@@ -102,7 +102,10 @@ class Disk:
 
 
 def find(name: str) -> Disk:
-    """Return the whole disk at path `name`; RequestError if it is none or has no scheduler."""
+    """Return the disk at path `name`; raise RequestError if no experiment can use it.
+
+    It must be a whole disk with a scheduler and a medium.
+    """
     path = Path(name)
     try:
         status = path.stat()
@@ -127,7 +130,7 @@ def find(name: str) -> Disk:
 
 
 def _whole_disks() -> str:
-    """Name the whole disks of this computer."""
+    """Return a hint: the disks of this computer that an experiment can use."""
     found = [Disk(folder.name) for folder in sorted(_BLOCK.iterdir())]
     wanted = [
         f"{disk.path} ({disk.model})"
@@ -143,7 +146,10 @@ def users(disk: Disk) -> list[str]:
 
 
 def _mounts(disk: Disk) -> Iterator[str]:
-    """Yield mounted file systems; btrfs has its own device number, but names its device."""
+    """Yield a phrase for each mounted file system on the disk or its partitions.
+
+    btrfs is found by the path of its device, because its mounts have a number of their own.
+    """
     for line in _text(_PROC / "self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         source = after.split()[1]
@@ -172,7 +178,7 @@ def _loops(disk: Disk) -> Iterator[str]:
 
 
 def _writers(disk: Disk) -> Iterator[str]:
-    """Yield programs that have the disk open for writing: O_EXCL does not detect these."""
+    """Yield a phrase for each program that has the disk open for writing, even without O_EXCL."""
     for process in _PROC.glob("[0-9]*"):
         for file, target in _open_files(process):
             number = _number_of_node(target) if target.startswith("/dev/") else None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The machine `host`: this computer and one of its disks, in real time.
 
-The lab holds the disk for all runs of an experiment. Meanwhile no other program can open it
-exclusively. Afterwards the lab restores the disk's settings and ends all programs of a run.
+The lab keeps the disk open for all runs of an experiment, so that no other program can open it
+exclusively. Each run ends with the end of all its programs. After the last one, the lab restores
+the disk's settings.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ from triagelab.run.disks import Disk
 from triagelab.run.machines import computer, processor
 
 _PROC = Path("/proc")
-_KERNEL_RECORD_BYTES = 8192  # none is longer
+_KERNEL_RECORD_BYTES = 8192  # no record of /dev/kmsg is longer
 _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Host:
-    """The machine `host`; see machine.Machine.
+    """The machine `host`, an implementation of plan.machine.Machine.
 
     before     the disk's settings before the experiment
     may_write  True if fio may write to the disk
@@ -58,12 +59,12 @@ class Host:
 
     @property
     def description(self) -> str:
-        """The processor's name."""
+        """Return the processor's name."""
         return processor()
 
     @cached_property
     def _programs(self) -> Mapping[str, Path | str]:
-        """Return the sampler and a wrapper of fio, which a run calls by name."""
+        """Return the programs of a run by name: the sampler, and a wrapper of fio."""
         fio = [tools.path(tools.FIO), *([] if self.may_write else ["--readonly"])]
         return {
             "sampler": programs.static(guest.FILES / "sampler.c"),
@@ -72,7 +73,7 @@ class Host:
 
     @property
     def determines(self) -> Mapping[str, Any]:
-        """Everything that determines a job's figures, as far as the computer reports it."""
+        """Return everything that determines a job's figures, as far as the computer reports it."""
         fio = Path(tools.path(tools.FIO)).resolve()
         sampler = programs.static(guest.FILES / "sampler.c")
         return {
@@ -83,10 +84,11 @@ class Host:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job in a folder of its own; `folder`/out then holds its results.
+        """Run the job in the folder `folder`/job, which is then removed.
 
-        `folder`/console.log holds its output. All programs of the run have ended on return.
-        There is no time limit here: the sampler ends a run that makes no progress.
+        `folder`/out holds its results then, and `folder`/console.log its output. All programs of
+        the run have ended on return. There is no time limit here: the sampler ends a run that
+        makes no progress.
         """
         work, out = folder / "job", folder / "out"
         for path in (work, out):
@@ -96,7 +98,8 @@ class Host:
             guest.install(content, work / name)
         for name, content in self._programs.items():
             guest.install(content, work / "bin" / name)
-        # A newly chosen scheduler starts from its defaults, not from the previous run's settings.
+        # The job chooses a scheduler anew, so that it starts from its defaults and not from the
+        # previous run's settings.
         putback.put_back(self.before)
         (self.disk.queue / "scheduler").write_text("none")
         try:
@@ -110,7 +113,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """Write the kernel's messages to `path` for as long as the block runs."""
+    """At the end of the block, write the kernel's messages since its begin to `path`."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)
@@ -122,34 +125,34 @@ def _kernel_log(path: Path) -> Iterator[None]:
 
 
 def _kernel_records(source: int) -> Iterator[bytes]:
-    """Yield the records that /dev/kmsg holds."""
+    """Yield the kernel's log records that have not been read yet."""
     while True:
         try:
             yield os.read(source, _KERNEL_RECORD_BYTES)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # records were overwritten; the next read returns the oldest left
+        except BrokenPipeError:  # records were overwritten; the next read returns the oldest one left
             yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 
 async def _run(work: Path, console: Path) -> tuple[int, float | None]:
     """Run `work`/run to its end; return its status and the seconds until fio started."""
     command = [
-        # fio's processes leave every process group and session, but not a PID namespace. The
-        # kernel kills everything in the namespace when its first process dies.
+        # fio's processes leave their process group and session, but cannot leave a PID
+        # namespace. When its first process dies, the kernel kills all the others.
         tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
         "sh", "./run",
     ]  # fmt: skip
     path = f"{work.absolute() / 'bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     begin = time.monotonic()
     started = None
-    # Every program of the run inherits `theirs`; `ours` sees the end when the last one exits.
+    # Every program of the run inherits `theirs`. A read of `ours` returns when the last one exits.
     ours, theirs = os.pipe()
     with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
         process = await asyncio.create_subprocess_exec(
             *tools.with_us("KILL", command),
             cwd=work,
-            env={"PATH": path},  # of the user's environment nothing else gets in
+            env={"PATH": path},  # the user's other variables are not passed on
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -191,9 +194,9 @@ class Held:
         return self.machine.disk
 
     def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
-        """Load the modules of the schedulers that the disk does not offer yet.
+        """Load the modules of those `schedulers` that the disk does not offer yet.
 
-        `files` holds the user's own modules.
+        files  scheduler -> the user's own module; the others are ours or the kernel's
         """
         for name in schedulers:
             if name in self.loaded or name in self.left_out:
@@ -268,7 +271,7 @@ class Held:
 
 
 def _io_cost(disk: Disk) -> str:
-    """Return the settings of the io.cost controller for the disk; empty if it is off."""
+    """Return the line of io.cost.qos about the disk; empty if there is none."""
     number = disk.about("dev")
     for line in (_PROC / "mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
@@ -281,7 +284,7 @@ def _io_cost(disk: Disk) -> str:
 
 @contextlib.contextmanager
 def held(disk: Disk, may_write: bool) -> Iterator[Held]:
-    """Hold `disk` exclusively, and restore its settings at the end, whatever happens.
+    """Hold `disk` exclusively for the block, and restore its settings at the end in any case.
 
     Raise RequestError, and change nothing, if the disk is in use.
     """
@@ -301,7 +304,7 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
 
 
 def require_root() -> None:
-    """Raise an error unless the user may open disks and choose schedulers."""
+    """Raise an error unless the user is root, who may open disks and choose schedulers."""
     if os.geteuid() != 0:
         raise RequestError(
             "--machine host opens a disk and chooses its scheduler, which root may: "
@@ -311,7 +314,10 @@ def require_root() -> None:
 
 @contextlib.contextmanager
 def _exclusively(disk: Disk) -> Iterator[None]:
-    """Open the disk with O_EXCL, so that no file system or other exclusive user can take it."""
+    """Keep the disk open with O_EXCL for the block, so that no file system can be mounted on it.
+
+    Raise RequestError if the disk is in use.
+    """
     try:
         descriptor = os.open(disk.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
@@ -332,7 +338,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
-    """Turn signals that would end us into KeyboardInterrupt, so that `finally` blocks run."""
+    """Raise KeyboardInterrupt on a signal that would end the lab, so that `finally` blocks run."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -342,10 +348,10 @@ def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Defer signals that would end us to the end of the block; an error in it goes first.
+    """Defer signals that would end the lab to the end of the block; an error in it goes first.
 
-    Blocking the signals is not enough: a mask applies to one thread. Libraries start other
-    threads, and any of these may take a signal for which Python then calls our handler.
+    To block the signals is not enough, because a mask applies to one thread. A thread that a
+    library started may take the signal, and Python then calls the handler all the same.
     """
     came: list[int] = []
     with _handled_by(lambda number, frame: came.append(number)):
@@ -356,7 +362,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Install `handler` for the signals that would end us."""
+    """Install `handler` for the signals that would end the lab, for as long as the block runs."""
     ours = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in ours}
     try:

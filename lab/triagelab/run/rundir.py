@@ -181,7 +181,7 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 def conclude(planned: list[plan.Run], out: Path) -> None:
     """Write the device's settings, which finished runs have reported, into environment.json.
 
-    If the runs have different devices, write nothing.
+    If the runs have different devices, write nothing: each run's folder has its own settings.
     """
     if len({run.device.name for run in planned}) > 1:
         return

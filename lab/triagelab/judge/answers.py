@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An answer, and the warning that it rests on too little."""
+"""An answer, and the warning that it rests on too few repeats."""
 
 from dataclasses import dataclass
 

@@ -10,7 +10,10 @@ SATURATED = 0.9  # a resource that is used above this share of its capacity coun
 
 
 def named(view: View, scheduler: str) -> str:
-    """Return the saturated ones of device and CPU, or `neither` as far as that is known."""
+    """Return the saturated ones of device and CPU, or `neither`.
+
+    If the device's utilisation is unknown, `not the CPU`; if the CPU's is, `not measured`.
+    """
     cpu = view.row(scheduler, None, "cpu_utilisation")
     device = view.row(scheduler, None, "device_utilisation")
     if cpu is None:
@@ -26,7 +29,7 @@ def named(view: View, scheduler: str) -> str:
 
 
 def sentences(view: View, machine: str) -> list[str]:
-    """Return sentences that name the bottleneck and its effect on the figures."""
+    """Return sentences that name the bottleneck under each scheduler."""
     processor = "CPU" if machines.kind(machine).is_here else "virtual CPU"
     groups: dict[tuple[str, str], list[str]] = {}
     for scheduler in view.schedulers:

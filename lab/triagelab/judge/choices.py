@@ -41,12 +41,12 @@ def judged(view: View) -> list[Goal]:
 class Choice:
     """The schedulers that a user can choose from, and the one with the most value for its cost.
 
-    best         the scheduler with the highest power, and its equals. Power is throughput over
+    best         the scheduler with the highest power, and those alike. Power is throughput over
                  latency (L. Kleinrock, Power and Deterministic Rules of Thumb, 1979), or the
                  product of the gains over the baseline in each metric of `judged_by`
     worth        the Pareto set, the best in the first goal first
-    beaten       each other scheduler -> the one that beats it, or the baseline that it does not
-                 beat
+    beaten       each other scheduler -> the one that beats it, or the baseline if the scheduler
+                 is better than the baseline in no goal
     starving     schedulers under which the protected job completed nothing in some repeat
     as_baseline  schedulers that differ from the baseline in no goal
     """
@@ -60,9 +60,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Field:
-    """The points to choose over.
+    """The points and goals by which schedulers are compared.
 
-    by_means  the means decide, because the repeats are too few for a verdict
+    by_means  the means decide, because there are too few repeats for a verdict
     """
 
     views: Sequence[View]
@@ -110,9 +110,9 @@ class _Field:
 
 
 def choose(views: Sequence[View]) -> Choice | None:
-    """Choose for the protected job over all points together.
+    """Choose by the goals of the protected job over all points together.
 
-    Return None if too few schedulers can be compared, or too few repeats.
+    Return None if fewer than two schedulers can be compared, or there are too few repeats.
     """
     starving = [
         name
@@ -138,7 +138,7 @@ def _choose(
     first: Callable[[str], float],
     power: Callable[[str], float],
 ) -> Choice | None:
-    """Return the choice; `first` is a scheduler's figure in the first goal, lower if better."""
+    """Return the choice; `first` gives a scheduler's figure in the first goal, lower if better."""
     names = [name for name in field.views[0].schedulers if field.known(name)]
     if BASELINE not in names or len(names) < 2:
         return None
@@ -177,7 +177,7 @@ def _gained(views: Sequence[View], name: str) -> float:
 def _gain(view: View, name: str, metric: str) -> float:
     """Return how many times better a whole run's metric is than under the baseline.
 
-    Of a share that should be low, that of late requests, the rest is compared: the share in time.
+    For a share that should be low, the rest is compared: not the late requests, but those in time.
     """
     row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
     if row is None or base is None:
@@ -195,7 +195,10 @@ def _gain(view: View, name: str, metric: str) -> float:
 
 
 def level(views: Sequence[View], name: str) -> float:
-    """Return the protected job's tail latency at its worst point, relative to alone if known."""
+    """Return the protected job's tail latency at its worst point.
+
+    At a point where its latency alone was measured, it is relative to that.
+    """
     return max(_level(view, name) for view in views)
 
 

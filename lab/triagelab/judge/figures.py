@@ -34,7 +34,7 @@ THIN_SPACE, SPACE = "\u202f", "\u00a0"  # no line breaks at either
 
 
 def scale_for(unit: str, value: float) -> Scale:
-    """Return the scale that shows a value of this unit with the fewest zeros."""
+    """Return the largest scale of which the value is at least 1; else the smallest scale."""
     scales = [Scale(divisor, name) for divisor, name in metrics.unit(unit).scales]
     return next((scale for scale in scales if value >= scale.divisor), scales[-1])
 
@@ -67,7 +67,10 @@ def _interval(ci95: Iterable[float] | None, divisor: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Format three significant digits, or all before the point in groups of three."""
+    """Format a value with three significant digits.
+
+    A value of 100 or more is a whole number, with its digits in groups of three.
+    """
     if abs(value) >= 100 or value == 0:
         return f"{value:,.0f}".replace(",", THIN_SPACE)
     return f"{value:#.3g}".rstrip(".")

@@ -29,7 +29,10 @@ from triagelab.measure.statistics import NOT_ENOUGH
 
 
 def answer(view: View) -> Answer:
-    """Name the scheduler to choose for the protected job and its price; else each job's best."""
+    """Return the answer at one point: the scheduler to choose, and its price.
+
+    If no job is protected and no metric is judged, name the best and the worst for each job.
+    """
     if view.judged_by:
         return judged.answer([view])
     job = view.protected
@@ -85,7 +88,7 @@ def _offer(view: View, job: str, name: str) -> str:
 
 
 def _unchosen(view: View, job: str, first: str) -> str:
-    """Return the headline if a baseline or repeats are missing, so nothing can be chosen."""
+    """Return the headline if nothing can be chosen: the baseline or repeats are missing."""
     row = view.row(first, job, view.tail(job))
     assert row is not None
     told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
@@ -99,9 +102,9 @@ def _unchosen(view: View, job: str, first: str) -> str:
 
 
 def overall(found: list[View]) -> Answer | None:
-    """Compare the schedulers by each one's worst point.
+    """Return the answer over all points: it compares schedulers by each one's worst point.
 
-    Return None if there is only one point, or nothing to compare at all of them.
+    Return None if there is only one point, or no job is protected and no metric is judged.
     """
     if len(found) < 2:
         return None
@@ -141,21 +144,24 @@ def overall(found: list[View]) -> Answer | None:
 
 
 def of_all(found: list[View]) -> Answer:
-    """Answer for a whole matrix, in one sentence."""
+    """Return the one answer for a whole matrix."""
     if len(found) == 1:
         return answer(found[0])
     return overall(found) or _at_the_last(found)
 
 
 def _at_the_last(found: list[View]) -> Answer:
-    """Answer for the matrix's last point, if no job is protected and no metric is judged."""
+    """Return the last point's answer, for a matrix without a protected job or judged metrics."""
     last = answer(found[-1])
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
 
 
 @dataclass(frozen=True)
 class _Worst:
-    """A scheduler's worst point: tail latency of the protected job, infinite if it starved."""
+    """A scheduler's worst point.
+
+    level  the protected job's tail latency; infinite if the job starved or was not measured
+    """
 
     level: float
     text: str
@@ -212,7 +218,7 @@ def _tail(view: View) -> str:
 
 
 def _told(view: View, row: Record) -> str:
-    """Format a row's figure; add how many repeats have none."""
+    """Format a row's figure, and the number of repeats in which the job starved."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer of an experiment that is judged by metrics of whole runs: which schedulers to choose.
+"""The answer of an experiment that is judged by metrics of whole runs (`judged_by`).
 
-The metrics are those of `judged_by`. A figure is a scheduler's worst over all points.
+It names the schedulers to choose. A figure is a scheduler's worst over all points.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _choose(found: Sequence[View], choice: Choice) -> str:
 
 
 def _losses(found: Sequence[View], choice: Choice) -> list[str]:
-    """Say which schedulers cost nothing beside the baseline, and what the others cost."""
+    """Name the schedulers as good as the baseline, and the worse ones with their figures."""
     same = choice.as_baseline
     worse = [name for name in choice.beaten if name not in same]
     said = [f"{listed(same)} {'is' if len(same) == 1 else 'are'} as good"] if same else []
@@ -95,8 +95,8 @@ def _told(found: Sequence[View], name: str) -> str:
 def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
     """Return a scheduler's worst figure in each metric that it has.
 
-    A metric that means nothing by itself is a ratio to the baseline. Over several points the
-    baseline has no figure in such a metric.
+    A metric that is not `absolute` means nothing by itself, so its figure is a ratio to the
+    baseline. Over several points, the baseline has no figure in such a metric.
     """
     where = varying(list(found))
     worst: dict[str, _Figure] = {}

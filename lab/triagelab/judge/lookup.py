@@ -40,7 +40,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        # A job's latency exists only in the repeats in which the job completed something.
+        # `n` of a job's latency omits the repeats in which the job starved.
         self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         judged_by = environment.get("judged_by", [])
@@ -50,7 +50,7 @@ class View:
         ]
 
     def row(self, scheduler: str, job: str | None, metric: str) -> Record | None:
-        """Return a row of the summary; job None for a metric of the whole run."""
+        """Return a row of the summary; `job` is None for a metric of the whole run."""
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
@@ -66,12 +66,12 @@ class View:
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
     def starved(self, scheduler: str, job: str | None) -> str:
-        """Say in how many repeats a job completed nothing; empty if in none."""
+        """Return a phrase: in how many repeats a job completed nothing; empty if in none."""
         row = self.row(scheduler, job, "iops")
         return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
 
     def endless(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Return starved() for a job's latency, which has no end then; empty otherwise."""
+        """Return starved() if the metric is a job's latency, which has no end then; else empty."""
         return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
 
     def told(self, job: str | None, metric: str) -> str:
@@ -90,7 +90,10 @@ class View:
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Format a row's mean, and how many repeats have none; empty without a row."""
+        """Format a row's mean, and the number of repeats in which the job starved.
+
+        Return an empty text if there is no row.
+        """
         row = self.row(scheduler, job, metric)
         if row is None:
             return ""
@@ -175,7 +178,7 @@ def describe(point: str) -> str:
 
 
 def varying(found: list[View]) -> dict[str, str]:
-    """Describe by point, for people, how each point differs from the others."""
+    """Return a text for each point: those of its values that are not the same at all points."""
     points = {view.point: json.loads(view.point) for view in found}
     common = set.intersection(*(set(point.items()) for point in points.values()))
     return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}

@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one experiment, from the tidy table to the summary and its views."""
+    """The measurements of one experiment: the tidy table, the summary, and its views."""
 
     out: Path
     environment: Record
@@ -35,7 +35,7 @@ class Measured:
 
     @cached_property
     def values(self) -> Values:
-        """Return each metric by repeat."""
+        """Return the values of each metric by repeat."""
         return summary.by_repeat(self.samples)
 
     @cached_property
@@ -44,7 +44,7 @@ class Measured:
         return lookup.views(self.summary, self.environment)
 
     def histograms(self, job: str) -> Mapping[tuple[str, str], Counter[int]]:
-        """Return latencies of a fio job, in bins of ns, by point and scheduler."""
+        """Return a job's histograms of total latency in ns, by point and scheduler."""
         if job not in self._histograms:
             self._histograms[job] = samples.histograms(self.out, job)
         return self._histograms[job]

@@ -4,9 +4,9 @@
 A finding expects one scheduler's figure to be lower (<) or higher (>) than another's, not
 higher (<=), not lower (>=), or the same within a tenth (=).
 A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
-interval of the ratio that ends within a tenth. A result disagrees if a verdict contradicts the
-expectation. If the repeats decide neither, it is not comparable: no visible difference does not
-prove that there is none.
+interval of the ratio that ends within a tenth of 1. It disagrees if a verdict or an interval
+contradicts an expectation. If the repeats decide neither, it is not comparable: no visible
+difference does not prove that there is none.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,10 @@ NOT_MEASURED = "not measured"
 
 
 def _above(seen: Comparison, limit: float) -> bool:
-    """Return True if the ratio's interval, or the ratio if it has none, is above a limit."""
+    """Return True if the ratio's interval, or the ratio if it has none, is above a limit.
+
+    A ratio of None is above all limits: its divisor is 0.
+    """
     low = seen.ci95[0] if seen.ci95 else seen.ratio
     return low is None or low > limit
 
@@ -49,7 +52,7 @@ def _lower(seen: Comparison) -> bool:
     return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
 
 
-#: The comparisons that confirm an expectation, by relation; below, those that contradict it.
+#: For each relation, whether a comparison confirms it. _CONTRADICTS: whether one contradicts it.
 _AGREES: Mapping[str, Callable[[Comparison], bool]] = {
     "<": lambda seen: seen.verdict == LOWER,
     ">": lambda seen: seen.verdict == HIGHER,
@@ -92,7 +95,7 @@ class Expected:
 
     @staticmethod
     def parsed(text: str) -> "Expected":
-        """`kyber < none`; ValueError where it is something else."""
+        """Parse a text like `kyber < none`; raise ValueError if it is none."""
         words = text.split()
         if len(words) != 3 or words[1] not in _AGREES:
             raise ValueError(f"'{text}': expected A {' or '.join(_AGREES)} B")
@@ -108,7 +111,8 @@ class Finding:
     """A published finding; `measure` and the fields after it say where our study measures it.
 
     source      its publication's key in the file
-    because     the reason why our result differs and its source; printed only if it does
+    where       its place in the publication
+    because     the reason why our result differs, with a source; shown only if it does differ
     """
 
     source: str
@@ -153,12 +157,12 @@ tomlfile.build(Expected, str, Expected.parsed)
 
 
 def load(path: Path | None = None) -> Published:
-    """Load the findings from our file, or from another."""
+    """Load the findings from `path`, or from the lab's own file."""
     return tomlfile.read(path or FILE, Published)
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:
-    """Compare a finding with the measurement at its point."""
+    """Return the verdict on a finding by the view of its point; None if it was not measured."""
     theirs = ", ".join(f"{name} {value:g}" for name, value in finding.figures.items())
     if finding.unit and theirs:
         theirs += f" {finding.unit}"

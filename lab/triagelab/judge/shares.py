@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer to a question about shares: under which schedulers one job has its due of another's.
+"""The answer to a question about shares: which schedulers give one job its due against another.
 
-It is the one answer that compares jobs, for the question asks how they share.
+The due is a multiple of the other job's bandwidth. No other answer compares jobs with each other.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer to a question about one name's values: which are worth choosing, and their price."""
+"""The answer to a question about the values of a tunable, or of another name that was varied.
+
+It names the values that are worth choosing, and their price.
+"""
 
 import json
 import math
@@ -14,7 +17,12 @@ from triagelab.judge.lookup import View
 
 @dataclass(frozen=True)
 class _Value:
-    """A value with the protected job's tail latency, and the share that the background keeps."""
+    """A value of the varied name, and its effect.
+
+    level  the protected job's tail latency, relative to the job alone if that is known
+    kept   the share of its bandwidth that the background keeps
+    text   both figures for people
+    """
 
     value: str
     level: float
@@ -23,10 +31,11 @@ class _Value:
 
 
 def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
-    """Name the values of `name` under a scheduler that no other value beats, best protection first.
+    """Name those values of `name` under a scheduler that no other value beats.
 
-    One value beats another if it is better by a tenth in protection or cost, and not worse by a
-    tenth in the other. Return None if fewer than two values were measured, or none has a figure.
+    The value with the best protection comes first. One value beats another if it is better by a
+    tenth in protection or cost, and not worse by a tenth in the other. Return None if fewer than
+    two values were measured, or no value has a figure.
     """
     found = [_value(view, scheduler, name) for view in views if scheduler in view.schedulers]
     if len(found) < 2 or all(math.isinf(one.level) for one in found):

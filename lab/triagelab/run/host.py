@@ -146,7 +146,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
     path = f"{work.absolute() / 'bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     begin = time.monotonic()
     started = None
-    # Every program of the run inherits `theirs`. A read of `ours` returns when the last one exits.
+    # All programs of the run inherit `theirs`. A read of `ours` returns when the last one exits.
     ours, theirs = os.pipe()
     with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
         process = await asyncio.create_subprocess_exec(

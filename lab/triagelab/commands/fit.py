@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`fit`: a drive by name from results of fio, others' or those that `fit measure` takes."""
+"""`fit`: make a drive for --device from fio's results; `fit measure` takes such results."""
 
 import argparse
 import re
@@ -51,7 +51,7 @@ def _either(given: argparse.Namespace) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    """Run the plan of points, each once: of reads, and of writes if they are allowed."""
+    """Run the experiment drive-reads and, if writes are allowed, drive-writes, each once."""
     if given.out is None or given.device is None:
         raise RequestError("fit measure needs --device, and --out with a folder for the results")
     if given.name:

@@ -48,7 +48,7 @@ def _list_drives() -> int:
 
 
 def _table(*headings: str) -> Table:
-    """Return a table that cuts nothing off; its names stay whole, to be copied."""
+    """Return a table that cuts nothing off; a name stays on one line, so that it can be copied."""
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")

@@ -57,7 +57,7 @@ def _matrix(given: argparse.Namespace) -> int:
                 rows.append(
                     _row(name, given.scheduler, chosen, out / name.replace("/", "_"), given)
                 )
-                # A kernel takes minutes to an hour: keep each.
+                # A kernel takes minutes to an hour, so the record is written after each one.
                 failed = any(row["result"] == "fail" for row in rows)
                 record = {
                     "schema": 1,
@@ -85,7 +85,7 @@ def _row(
     folder: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Return one kernel's builds and checks as matrix.json has them."""
+    """Build for one kernel and check the scheduler on it; return its part of matrix.json."""
     kernel = kernels.find(name)
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
@@ -113,7 +113,10 @@ def _row(
 
 
 def _processor_s() -> float:
-    """Return the processor time of all programs that have ended; other work does not change it."""
+    """Return the CPU time of all our programs that have ended.
+
+    It does not depend on the computer's other work, as elapsed time does.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

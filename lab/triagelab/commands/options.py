@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options that several commands share, and choices that depend on options only."""
+"""Options that several commands share, and decisions that need only the options."""
 
 import argparse
 import glob
@@ -10,7 +10,7 @@ from triagelab.base.errors import RequestError
 from triagelab.provision import kernels
 from triagelab.run import execute, machines, rundir
 
-#: The parser that a command adds itself to.
+#: The parsers of all commands, to which each command adds its own.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: Pattern of the start time in a folder's default name (rundir.new_folder).
@@ -40,7 +40,7 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 
 def require_known(machine: str, given: argparse.Namespace) -> None:
-    """Raise RequestError for an unknown machine, or one that Dask cannot serve."""
+    """Raise RequestError if the machine is unknown, or measures in real time with --dask."""
     kind = machines.kind(machine)
     if given.dask and not kind.in_virtual_time:
         raise RequestError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Places of measurement that only one process may use: the computer's time, and a disk."""
+"""Locks for measurement in real time and for a disk, which only one process may use."""
 
 import argparse
 import contextlib
@@ -18,9 +18,9 @@ REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 
 @contextlib.contextmanager
 def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
-    """Hold the lock for real-time measurement: two experiments would disturb each other.
+    """Hold the lock for measurement in real time, since two experiments disturb each other.
 
-    If the lock is taken, wait for it if `waits`, else raise an error.
+    If the lock is taken, wait for it if `waits`, else raise an error. In virtual time, do nothing.
     """
     if machines.kind(machine).in_virtual_time:
         yield
@@ -40,7 +40,10 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
-    """Hold the disk for --machine host and yield it; yield None for other machines."""
+    """Hold the disk for --machine host, and yield it; yield None for other machines.
+
+    First restore what earlier runs left changed.
+    """
     if not machines.kind(machine).is_here:
         if given.allow_write:
             raise RequestError("--allow-write is for --machine host: no other has anything to lose")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`report`: make the report again; also the output at the end of `run` and `study`."""
+"""`report`: make the report again. `run` and `study` also use it at their end."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def tell(out: Path, as_json: bool = False) -> None:
-    """Make the report and show the table."""
+    """Make the report of a run directory, and print its tables or summary.json."""
     found = measured.read(out)
     path = report.write(found)
     text = (out / "summary.json").read_text()
@@ -43,7 +43,7 @@ def tell(out: Path, as_json: bool = False) -> None:
 
 
 def tell_study(out: Path) -> None:
-    """Make all reports of a study and show its answers."""
+    """Make all reports of a study, and print its answers."""
     found = studyreport.read(out)
     path = studyreport.write(out, found)
     telling.show(studyreport.table(out, found))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Turning the options of `run` and `study` into a plan's setup."""
+"""Building a plan's setup from the options of `run` and `study`."""
 
 import argparse
 import functools
@@ -23,7 +23,10 @@ def prepare(
     machine: str,
     held: host.Held | None,
 ) -> tuple[plan.Setup, str]:
-    """Find and prepare everything that the request names; raise errors before any run."""
+    """Return the plan's setup and the kernel's release.
+
+    Find, build and check everything that the options name, so that errors come before any run.
+    """
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
         raise RequestError(f"--repeats {repeats}: expected 1 or more")
@@ -129,7 +132,7 @@ def _setup_on(
 def _built(
     kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
-    """Return our modules that the request needs, built for `kernel`."""
+    """Return our modules that `schedulers` and the devices need, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in sources.own_schedulers() if name in schedulers}
     for driver in {device.module for device in on if device.module}:
         if (sources.MODULES / driver).is_dir():
@@ -144,7 +147,7 @@ def _built(
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
     """Return our modules by file name.
 
-    Cached, because all 29 measures of a study ask: make takes two seconds to find no work.
+    Cached for the measures of a study, since make takes two seconds to find that all is built.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
@@ -181,7 +184,11 @@ def _values(pair: str) -> tuple[str, str, tuple[settings.Value, ...]]:
 def _settings(
     given: argparse.Namespace, experiment: experiments.Experiment, schedulers: tuple[str, ...]
 ) -> dict[str, settings.Value]:
-    """Parse --set and --cpus; check that they and --vary name only chosen schedulers."""
+    """Return the settings of --set and --cpus by name.
+
+    Raise an error if the experiment varies one of them. Raise one too if they or --vary have a
+    tunable of a scheduler that was not chosen.
+    """
     changes = settings.by_name(map(_setting, given.set))
     if given.cpus is not None:
         changes[settings.CPUS] = given.cpus

@@ -83,7 +83,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _out(given: argparse.Namespace) -> Path:
-    """Return --out or a new run directory; with --resume the newest one."""
+    """Return --out, or a new run directory; with --resume, the newest one of this experiment."""
     return options.folder(given, Path(given.experiment).stem, "environment.json")
 
 
@@ -111,7 +111,7 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
 
 
 def _resume(given: argparse.Namespace, out: Path) -> str:
-    """The command that goes on with this `run`."""
+    """Return the command that goes on with this `run`."""
     quick = ["--quick"] if given.quick else []
     words = ["./triage", "run", given.experiment, *quick, *options.given_words(given)]
     for path in given.module:

@@ -22,7 +22,7 @@ _LAST_TOLD = 24
 
 
 def add(commands: options.Commands) -> None:
-    """Add its arguments."""
+    """Add the arguments of `storm`."""
     command = commands.add_parser("storm", help="look for a scheduler's bugs, with replay")
     command.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
     command.add_argument("--seed", metavar="N", type=int, default=1, help="the first (default 1)")

@@ -67,7 +67,7 @@ def _study(given: argparse.Namespace) -> int:
 def _parts(
     given: argparse.Namespace, whole: study.Study, held: host.Held | None
 ) -> tuple[list[_Part], dict[str, str]]:
-    """Return the measures that the chosen options allow, and why others are left out."""
+    """Return the measures that the options allow, and for each other one the reason."""
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
@@ -93,7 +93,11 @@ def _parts(
 def _to_take_over(
     given: argparse.Namespace, held: host.Held | None, out: Path
 ) -> dict[str, plan.Setup]:
-    """Return the measures of the quick study if the full one is to continue in its `out`."""
+    """Return the quick study's setups by measure if `out` has it, and the user wants the full one.
+
+    Else return no setups. Raise RequestError if `out` has the full study, and the user wants the
+    quick one.
+    """
     record = out / studyreport.RECORD
     if not record.exists() or records.read_json(record)["quick"] == given.quick:
         return {}
@@ -138,8 +142,8 @@ def _measure_study(
         with telling.progress(total, total - sum(map(len, left.values())), quiet=False) as step:
             for machine, tasks in left.items():
                 if not tasks:
-                    continue  # do not wait for the lock
-                # Waits: hours of earlier measurement would be wasted by an error here.
+                    continue  # so that this does not wait for the lock
+                # This waits for the lock: an error would waste hours of earlier measurement.
                 with places.measuring_alone(machine, waits=True):
                     results += execute.execute(
                         tasks, options.executor(given, machine), telling.tells(step)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Output of the commands: messages, tables, progress, failures, and how to go on.
+"""Output of the commands: messages, tables, progress, failures, and commands to go on with.
 
-A message is never wrapped, so that its paths and commands can be copied or read by a program: a
-terminal folds a long line by itself. Nothing in a message is markup or an emoji.
+The lab never wraps a message, so that its paths and commands can be copied or read by a program;
+a terminal folds a long line by itself. Nothing in a message is taken for markup or an emoji.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ output = _console()
 
 
 def show(found: RenderableType) -> None:
-    """Print tables in the terminal's width, 80 columns elsewhere.
+    """Print tables and text: tables in the terminal's width, or 80 columns elsewhere.
 
-    Prose beside them is wrapped on a terminal only.
+    Text is wrapped on a terminal only.
     """
     output.print(found, soft_wrap=not output.is_terminal)
 
@@ -37,9 +37,10 @@ def show(found: RenderableType) -> None:
 def progress(
     total: int, done: int, quiet: bool, what: str = "measuring"
 ) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function to call with each finished item's name and state.
+    """Yield a function that the caller calls with the name and state of each finished item.
 
-    On a terminal it moves a bar with the time left; elsewhere it prints a line; for --json nothing.
+    On a terminal, the function moves a bar with the time left; elsewhere it prints a line. If
+    `quiet`, it prints nothing.
     """
     if quiet or not output.is_terminal:
         count = iter(range(1, total - done + 1))
@@ -56,7 +57,7 @@ def progress(
         yield line
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Runs take long: estimate the time left from the last hour.
+    # Runs take long, so the time left is estimated from the last hour.
     bar = Progress(*columns, console=output, transient=True, speed_estimate_period=3600)
     with bar:
         task = bar.add_task("", total=total, completed=done)
@@ -64,7 +65,7 @@ def progress(
 
 
 def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
-    """Return a function that passes a run's result on to `progress`."""
+    """Return a function that calls `step` from progress() with a run's result."""
     return lambda result: step(result.run.id, "failed" if result.reason else "done")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`verify`: check a scheduler's promises."""
+"""`verify`: check a scheduler's correctness in guests."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ def add(commands: options.Commands) -> None:
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the kernel, and for a module of the user's."""
+    """Add the options for the kernel, and for the user's own module."""
     parser.add_argument(
         "--debug",
         action="store_true",
@@ -81,14 +81,17 @@ def _verify(given: argparse.Namespace) -> int:
 def built_for(
     kernel: kernels.Kernel, available: Iterable[Path] = (), with_yield_points: bool = False
 ) -> list[Path]:
-    """Return our modules for the kernel, and others in place of those of the same name."""
+    """Return our modules, built for the kernel, and those in `available`.
+
+    A module in `available` replaces ours of the same name.
+    """
     built = sorted(modules.build(kernel, storm=with_yield_points).glob("*.ko"))
     files = {path.name: modules.kept(path) for path in [*built, *available]}
     return list(files.values())
 
 
 def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
-    """Return the user's module, if any; raise an error if the scheduler is not known."""
+    """Return the user's module, if any; raise an error if there is no scheduler `name`."""
     if module is None:
         known = [*sources.KERNELS_OWN, *sources.own_schedulers()]
         if name not in known:
@@ -101,7 +104,7 @@ def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
 
 
 def checks_named(names: list[str] | None) -> list[verify.Check]:
-    """Return the checks with these names or numbers, or all if there are none."""
+    """Return the checks with these names or numbers, or all checks if no name is given."""
     every = verify.checks()
     if not names:
         return every

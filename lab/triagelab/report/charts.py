@@ -33,8 +33,8 @@ class Place:
 def places(view: View, values: Values) -> list[Place]:
     """Return each scheduler's place, from paired repeats.
 
-    Leave out a scheduler that lacks one side, and one under which the protected job starved in
-    a repeat: its latency is not bounded there.
+    Leave out a scheduler that lacks protection or throughput, or under which the protected job
+    starved in a repeat, where its latency has no end.
     """
     alone = alone_key(view.point, [key[0] for key in values])
     if view.protected is None or alone is None:
@@ -68,7 +68,7 @@ def _starved(view: View, job: str | None) -> list[str]:
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
-    """Draw protection (lower is better) against cost (right is better), one dot a scheduler."""
+    """Draw a dot for each scheduler: lower is better protection, to the right is less cost."""
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
     bottom, top = _log_range(found)
     right = max(1.0, *(_ratio(place.kept) for place in found)) * 1.06
@@ -175,7 +175,7 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 
 
 def _protection_title(found: list[Place], view: View) -> str:
-    """Name the schedulers worth choosing, each with its protection and its cost."""
+    """Return the title: the schedulers worth choosing, each with its protection and its cost."""
     choice = choices.choose([view])
     standing = {place.scheduler: _standing(place) for place in found}
     if choice and choice.worth != [BASELINE]:
@@ -210,7 +210,7 @@ def _ratio(comparison: Comparison | Ratio) -> float:
 
 
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
-    """Draw one metric of one job: one bar a scheduler, with its interval.
+    """Draw one metric of a job, or of the whole run: a bar with its interval for each scheduler.
 
     The maximum replaces a percentile that too few requests support.
     """

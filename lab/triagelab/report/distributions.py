@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Charts of whole latency distributions, from fio's histograms.
+"""Charts of whole latency distributions, from the histograms of a job's requests.
 
 The requests of all repeats are counted together.
 """
@@ -31,7 +31,9 @@ PANEL = 92  # pixels
 
 
 def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, Style]) -> Chart:
-    """Draw a line for each scheduler, on an axis with equal space for each tenth that is left.
+    """Draw the cumulative distribution of latency, a line for each scheduler.
+
+    The y axis has equal steps to 90, 99 and 99.9 %: each one leaves a tenth of the requests.
 
     found  the job's histograms, by scheduler
     """
@@ -79,7 +81,10 @@ def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, 
 
 
 def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
-    """Return latencies, and the share of requests that took at most that long; up to NINES."""
+    """Return latencies, and for each the share of requests that took at most that long.
+
+    The list ends when the share reaches NINES nines.
+    """
     total, seen = bins.total(), 0
     latency, share = [min(bins)], [0.0]
     for value in sorted(bins):
@@ -160,7 +165,7 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
     figure.add_annotation(drawing.side_title(f"latency ({scale.unit}, log)"))
     figure.update_layout(
         **drawing.layout(70 + PANEL * len(schedulers), {"l": 62, "r": 12, "t": 22, "b": 46}),
-        # Darker is more, in grey too.
+        # A darker cell has more requests, which can also be seen in grey.
         coloraxis={"colorscale": "Blues", "cmin": 0, "cmax": 50,
                    "showscale": False},
     )  # fmt: skip
@@ -186,7 +191,7 @@ def _shares(bins: Bins | None, edges: list[float], scale: Scale) -> list[float |
 
 
 def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
-    """Draw P99, or the maximum if requests are too few."""
+    """Draw a circle at each step: P99, or the maximum if requests are too few for it."""
     seen = [of.get(scheduler) or Bins() for _, of in steps]
     tails = [
         (percentile(bins, 990) if _enough(bins) else max(bins)) / 1000 / scale.divisor
@@ -213,7 +218,7 @@ def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
 
 
 def _scale(every: Iterable[Bins]) -> Scale:
-    """Choose the unit by the middle of all latencies."""
+    """Return the scale for the middle of all latencies, on a log axis."""
     low, high = _ends(every)
     return scale_for("µs", math.sqrt(low * high))
 

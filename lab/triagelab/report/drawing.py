@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parts that all charts of the report share: style, axes, and embedding in the page.
+"""Parts that all charts share: style, axes, labels, and their form in the page.
 
 A chart's title states the result in figures. The caption belongs to the page and not to the
 drawing, because text in a drawing does not wrap. Schedulers differ by colour (Okabe and Ito, 2008,
@@ -131,7 +131,7 @@ def side_title(text: str) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list[str]]:
-    """Return round values between the ends of a log axis, at most `most`, and their labels."""
+    """Return at most `most` round values between the ends of a log axis, and their labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         ticks = [step * 10.0**decade for decade in decades for step in steps]
@@ -160,9 +160,10 @@ def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict
 def label_shifts(
     down: list[float], within: tuple[float, float], gap: float = LABEL_GAP
 ) -> list[float]:
-    """Return the shift of each label in pixels, positive is down, so that no two overlap.
+    """Return the shift of each label in pixels, so that no two overlap; positive is down.
 
-    within  the range of heights that the labels keep to, as far as there is room
+    down    the wanted position of each label in pixels, positive is down
+    within  the range of positions for the labels, as far as there is room
 
     The sum of squared shifts is the smallest possible: subtract the required gaps from
     the positions, fit an isotonic regression, and clamp the result to the range.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The map of an experiment on several drives: a row a drive, a column a scheduler.
+"""The map of an experiment on several drives: a row for each drive, a column for each scheduler.
 
-A cell shows the worst of the drive's points: the protected job's longest latencies over its
-latencies alone, and the smallest share of its baseline bandwidth that the background keeps.
+A cell has two figures, each the worst over the drive's points: the protected job's tail latency
+relative to the job alone, and the share of its baseline bandwidth that the background keeps.
 """
 
 import html
@@ -29,9 +29,9 @@ _TAIL = f"{figures.name_of(metrics.TAIL)} (the maximum, where requests are too f
 class Cell:
     """A scheduler on a drive.
 
-    level  longest latencies over those alone; infinite where the job starved
-    kept   the background's share
-    where  the point that has this level, for people
+    level  the protected job's tail latency relative to the job alone; infinite if it starved
+    kept   the share of its baseline bandwidth that the background keeps
+    where  the point with this level, for people
     """
 
     level: float
@@ -40,21 +40,21 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The figures."""
+        """Return both figures for people."""
         protection = "∞" if math.isinf(self.level) else f"{digits(self.level)}{SPACE}×"
         return f"{protection}, {digits(100 * self.kept)}{SPACE}%"
 
 
 @dataclass(frozen=True)
 class Map:
-    """Cells by drive and scheduler; none where nothing can be compared with the baseline.
+    """The map, with a cell for each drive and each scheduler that was measured on it.
 
     drives      first the one on which the best scheduler protects least
     schedulers  in the experiment's order
-    behind      scheduler -> number of points where its longest latencies are above the baseline's
-    beaten      scheduler -> number of points where another gives the background more, at longest
-                latencies that are no longer
-    points      how many there are
+    behind      scheduler -> number of points where its tail latency is above the baseline's
+    beaten      scheduler -> number of points where another scheduler has no longer tail latency,
+                and the background keeps more
+    points      number of all points
     """
 
     drives: list[str]
@@ -65,14 +65,14 @@ class Map:
     points: int
 
     def worst(self, scheduler: str) -> tuple[str, Cell]:
-        """The drive that a scheduler protects least on."""
+        """Return the drive on which a scheduler protects least, and its cell."""
         seen = [
             (drive, cell) for drive in self.drives if (cell := self.cells.get((drive, scheduler)))
         ]
         return max(seen, key=lambda each: each[1].level)
 
     def text(self, drive: str, scheduler: str) -> str:
-        """The two figures of a cell."""
+        """Return both figures of a cell for people."""
         cell = self.cells.get((drive, scheduler))
         return cell.text if cell else "–"
 
@@ -88,7 +88,7 @@ class Map:
 
     @property
     def losses(self) -> str:
-        """How often each scheduler is worse than the baseline, and worse than any other."""
+        """Return sentences that say at how many points each scheduler is behind, or beaten."""
         behind, beaten = (
             figures.listed(f"{number} under {name}" for name, number in of.items())
             for of in (self.behind, self.beaten)
@@ -101,7 +101,10 @@ class Map:
 
 
 def made(views: Sequence[View]) -> Map | None:
-    """The map; None without several devices that were measured, and a job to protect."""
+    """Return the map; None unless a job was protected on several devices under several schedulers.
+
+    Only points where the baseline was measured count.
+    """
     groups: dict[str, list[View]] = {}
     for view in views:
         name = json.loads(view.point).get(settings.DEVICE)
@@ -163,9 +166,9 @@ def _beaten(view: View, scheduler: str) -> bool:
 
 
 def chart(identity: str, drawn: Map) -> Chart:
-    """Return the heat map: a darker cell has longer latency, and each has both figures."""
+    """Draw the map as a heat map: a darker cell has a higher level."""
     ends = [cell.level for cell in drawn.cells.values() if not math.isinf(cell.level)]
-    top = 2 * max(ends, default=1.0)  # what has no end is darker than all that has
+    top = 2 * max(ends, default=1.0)  # an infinite level is darker than any other
     rows = list(reversed(drawn.drives))  # plotly counts from below
     cells = [[drawn.cells.get((drive, name)) for name in drawn.schedulers] for drive in rows]
     panel = go.Heatmap(

@@ -52,9 +52,11 @@ def page(
     *,
     quick: bool,
 ) -> Page:
-    """Build a page from the measurements, which are given by the measures' names.
+    """Build a page from the measurements.
 
-    quick  they are the quick study's, so each answer is preliminary
+    found     measure -> its measurements
+    left_out  measure -> the reason why it was not measured
+    quick     the measurements are the quick study's, so each answer is preliminary
     """
     drawn, missing = [], []
     for index, chart in enumerate(wanted.charts):
@@ -114,7 +116,7 @@ def _preliminary(part: Part) -> Part:
 
 
 def at(found: list[View], wanted: Mapping[str, Value]) -> list[View]:
-    """Return the points that have these values."""
+    """Return the views of the points that have these values."""
     return [view for view in found if wanted.items() <= json.loads(view.point).items()]
 
 
@@ -142,7 +144,7 @@ class _Asked:
 def _chart(
     identity: str, chart: study.Chart, there: Measured, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw a chart; None if there is no measurement for it."""
+    """Draw a chart; return None if there is no measurement for it."""
     views = at(there.views, chart.at)
     return _KINDS[chart.kind](_Asked(identity, chart, there, views, looks)) if views else None
 
@@ -214,6 +216,6 @@ def _steps(views: list[View], key: str) -> list[tuple[float, View]]:
 
 
 def _seen(there: Measured, job: str, view: View) -> dict[str, metrics.Bins]:
-    """Return a job's latencies at a point, by scheduler."""
+    """Return a job's latency histograms at a point, by scheduler."""
     found = there.histograms(job)
     return {name: bins for name in view.schedulers if (bins := found.get((view.point, name)))}

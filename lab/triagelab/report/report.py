@@ -36,7 +36,7 @@ from triagelab.run import records
 
 Record = dict[str, Any]
 
-POINTS_SHOWN = 3  # with more points a page would hide what they have in common
+POINTS_SHOWN = 3  # with more points, the page folds them, and the terminal has no tables
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
@@ -84,7 +84,10 @@ class Part:
 
 @dataclass(frozen=True)
 class JobTable:
-    """Every metric of one job under every scheduler, with verdicts."""
+    """Every metric of one job under every scheduler, with verdicts.
+
+    best  the scheduler with the lowest `tail`; None if there is only one scheduler
+    """
 
     job: str
     best: str | None
@@ -203,7 +206,7 @@ def _no_protection(view: View) -> str:
 def _utilisation(view: View) -> list[list[str]]:
     wanted = [*map(metrics.part, view.parts), *(of for of in metrics.METRICS if of.used)]
     if len(view.parts) == 1:
-        wanted.remove(metrics.find("device_utilisation"))  # shown in that section
+        wanted.remove(metrics.find("device_utilisation"))  # the only part's is the same
     shown = [metric.name for metric in wanted if metric.name in view.metrics]
     if not shown:
         return []
@@ -222,7 +225,7 @@ def _cell(row: Record | None) -> str:
 
 
 def _job_table(view: View, job: str) -> JobTable:
-    """Build the table; its best scheduler has the lowest tail, the figure that users ask for."""
+    """Build a job's table of all metrics under all schedulers."""
     tail = view.tail(job)
     ranked = view.ranked(job, tail)
     best = ranked[0] if len(ranked) > 1 else None
@@ -333,7 +336,10 @@ def _can_do(environment: Record) -> str:
 
 
 def table(result: Record, environment: Record) -> RenderableType:
-    """Build a table for each job and the answer, in 80 columns; for many points the answer only."""
+    """Build the terminal's output: the tables and the answer of each point, in 80 columns.
+
+    With many points, it is only the answer over all of them.
+    """
     views = lookup.views(result, environment)
     overall = findings.overall(views)
     shown: list[RenderableType] = []
@@ -350,7 +356,7 @@ def table(result: Record, environment: Record) -> RenderableType:
 
 
 def _terminal_drives(drives: drivemap.Map) -> list[RenderableType]:
-    """The map of drives: first the drive on which the best scheduler protects least."""
+    """Return the map of drives as a table, and the sentences about it."""
     grid = Table("drive", *drives.schedulers, box=rich.box.SIMPLE_HEAD)
     for drive in drives.drives:
         grid.add_row(drive, *(drives.text(drive, name) for name in drives.schedulers))
@@ -376,7 +382,7 @@ def _has_verdicts(view: View) -> bool:
 
 
 def _terminal_table(view: View, job: str) -> Table:
-    """Build a line for each scheduler: throughput, P99, and both relative to the baseline."""
+    """Build a job's table: each scheduler's IOPS and tail latency, and both over the baseline's."""
     title = f"{job} (protected)" if job == view.protected else job
     grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
@@ -405,7 +411,7 @@ def _terminal_table(view: View, job: str) -> Table:
 
 
 def _terminal_judged(view: View, metric: str) -> Table:
-    """Build a line for each scheduler: the metric that the experiment is judged by."""
+    """Build the table of one metric that judges the experiment, a line for each scheduler."""
     grid = Table(box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
     grid.add_column(f"{figures.name_of(metric)} [95 %]", justify="right")
@@ -422,7 +428,7 @@ def _terminal_judged(view: View, metric: str) -> Table:
 
 
 def _short(view: View, scheduler: str, job: str, metric: str) -> str:
-    """Format a figure; for a job that starved, the mean of the repeats that have a value."""
+    """Format a row's figure: the mean of the repeats in which the job did not starve."""
     row = view.row(scheduler, job, metric)
     if row is None:
         return "nothing done" if view.starved(scheduler, job) else "–"

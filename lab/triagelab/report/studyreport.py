@@ -27,7 +27,12 @@ Record = dict[str, Any]
 
 
 def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
-    """Write the record that marks `out` as a study's folder, with a run directory a measure."""
+    """Write study.json into `out`, which marks it as a study's folder.
+
+    The folder has a run directory for each measure.
+
+    left_out  measure -> the reason why it is not measured
+    """
     files.write_json(out / RECORD, {"schema": 1, "quick": quick, "left_out": left_out})
 
 
@@ -44,7 +49,7 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
 
 
 def read(out: Path) -> dict[str, Measured]:
-    """Read the measurements, by the measures' names and in the study's order."""
+    """Read the measurements of each measure that has a finished run, in the study's order."""
     folders = {measure.name: out / measure.name for measure in study.load().measures}
     return {
         name: measured.read(folder)
@@ -102,7 +107,7 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
 
 
 def _outcome(verdicts: list[Verdict]) -> str:
-    """Count the published findings by verdict."""
+    """Return a sentence that counts the published findings by verdict."""
     count = Counter(verdict.verdict for verdict in verdicts)
     said = [f"{number} {verdict}" for verdict, number in count.most_common()]
     return f"Of {figures.counted(len(verdicts), 'finding')} {', '.join(said)}."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts of a sweep: both sides as one number of the matrix grows."""
+"""The charts of a sweep: protected job and background while one number of the matrix grows."""
 
 import html
 import math
@@ -71,7 +71,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a sweep: the lines of all schedulers that have at least one dot."""
+    """The content of one chart of a sweep: the lines of all schedulers that have a dot."""
 
     sweep: Sweep
     kind: Kind
@@ -112,9 +112,9 @@ def lines(
     values: Values,
     looks: dict[str, Style],
 ) -> Chart | None:
-    """Draw one metric over the steps of a sweep; None without a measurement.
+    """Draw one metric over the steps of a sweep; return None if it was not measured.
 
-    Latency has a log axis: it varies by orders of magnitude. The maximum replaces a
+    Latency has a log axis, because it varies by orders of magnitude. The maximum replaces a
     percentile that too few requests support at some step.
     """
     metric = _told([view for _, view in sweep.steps], job, metric)
@@ -144,7 +144,7 @@ def _told(views: list[View], job: str | None, metric: str) -> str:
 
 
 def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
-    """Collect the protected job's tail latency: relative to alone if `relative`, else in µs."""
+    """Return the protected job's tail latency: over the job alone if `relative`, else in µs."""
     lines = {}
     for scheduler in _schedulers(sweep):
         line: Line = []
@@ -161,7 +161,7 @@ def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
-    """Collect the bandwidth of all background jobs together."""
+    """Return the bandwidth of all background jobs together."""
     metric = "background_bytes_per_s"
     lines = {
         scheduler: [
@@ -186,7 +186,10 @@ def _alone(view: View, values: Values, tail: str) -> Measured:
 
 
 def _endured(view: View, values: Values, scheduler: str, job: str | None, metric: str) -> Measured:
-    """Return a metric by repeat; empty if the job starved in some: latency is unbounded there."""
+    """Return a metric by repeat.
+
+    A job's latency is empty if the job starved in a repeat, where its latency has no end.
+    """
     if view.endless(scheduler, job, metric):
         return {}
     return values.get((view.point, scheduler, job, metric), {})
@@ -227,7 +230,10 @@ def _log_range(sides: list[Side]) -> tuple[float, float]:
 
 
 def _chart(identity: str, side: Side, looks: dict[str, Style], bottom: float, top: float) -> Chart:
-    """Draw one side of a sweep, one line a scheduler; `bottom` and `top` as from _log_range()."""
+    """Draw a chart with a line for each scheduler, and a y axis from `bottom` to `top`.
+
+    On a log axis, `bottom` and `top` are decimal logarithms.
+    """
     widest = max(len(name) for name in side.lines)
     margin = {"l": 56, "r": 30 + round(0.58 * LABEL * min(widest, 16)), "t": 12, "b": 46}
     figure = go.Figure()
@@ -279,7 +285,7 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
 def _labels(
     side: Side, looks: dict[str, Style], pixels: float, ends: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Place each scheduler's name beside the end of its line, inside the y axis' range."""
+    """Return labels: each scheduler's name beside the end of its line, in the y axis' range."""
     divisor = side.kind.scale.divisor
     last = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
     down = [-pixels * (math.log10(mean) if side.kind.log else mean) for mean in last]
@@ -301,7 +307,7 @@ def _labels(
 
 
 def _across(sweep: Sweep) -> dict[str, object]:
-    """Place the steps at equal distances: experiments choose them to be equally important."""
+    """Return the x axis. Experiments choose equally important steps: these have equal distances."""
     count = len(sweep.steps)
     named = range(0, count, math.ceil(count / MOST_STEPS_NAMED))
     return drawing.axis(
@@ -333,7 +339,7 @@ def _up(kind: Kind, bottom: float, top: float) -> dict[str, object]:
 
 
 def _title(side: Side) -> str:
-    """Name the best and the worst scheduler at the last step."""
+    """Return the title, which names the best and the worst scheduler at the last step."""
     last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
     ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
     view = side.sweep.steps[-1][1]
@@ -354,7 +360,7 @@ def _title(side: Side) -> str:
 
 
 def _note(side: Side) -> str:
-    """Describe each line's change from the first step to the last, and missing dots."""
+    """Return the note: each line's change from the first step to the last, and missing dots."""
     key, steps = side.sweep.key, side.sweep.steps
     note = "Bars are 95 % intervals over repeats."
     changes = [

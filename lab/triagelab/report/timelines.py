@@ -36,7 +36,7 @@ class Line:
 def latency(
     identity: str, view: View, job: str, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw the completion latency of one job since its start; None if there is no log."""
+    """Draw completion and total latency of one job since its start; None if there is no log."""
     here = _over_time(samples, view).filter(pl.col("job") == job)
     width = _window(here, FIO_WINDOW)
     completion = _lines(here, view.schedulers, "clat_us", FIO_WINDOW, width)
@@ -73,7 +73,10 @@ def latency(
 
 
 def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
-    """Name the lowest and the highest typical level (median window), and the peaks."""
+    """Return the title: the lowest and the highest usual latency, each with its worst window.
+
+    A scheduler's usual latency is the median of its windows.
+    """
     if not lines:
         return f"{job}: latency over time"
     usual = {name: median(line.mean) for name, line in lines.items()}
@@ -93,7 +96,7 @@ def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
 def utilisation(
     identity: str, view: View, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw the device's utilisation since the first I/O; None if it is unknown."""
+    """Draw the device's utilisation since the first I/O; return None if it is unknown."""
     here = _over_time(samples, view).filter(pl.col("job").is_null())
     width = _window(here, SAMPLE_WINDOW)
     used = _lines(here, view.schedulers, "device_utilisation", SAMPLE_WINDOW, width)
@@ -134,7 +137,10 @@ def _end(here: pl.DataFrame) -> float:
 
 
 def _window(here: pl.DataFrame, step: float) -> float:
-    """Return the averaging window in seconds: whole steps, and few enough points in a line."""
+    """Return the length of an averaging window in seconds: a multiple of `step`.
+
+    A line has at most about POINTS_OVER_TIME windows.
+    """
     return step * max(math.ceil(_end(here) / POINTS_OVER_TIME / step), 1)
 
 
@@ -149,11 +155,12 @@ def _lines(
 def _line(
     here: pl.DataFrame, scheduler: str, metric: str, step: float, width: float
 ) -> Line | None:
-    """Average in windows of `width` seconds, first within each repeat, then over repeats.
+    """Return a metric's averages in windows of `width` seconds; None if there is no value.
 
-    A value covers the `step` seconds that end at about its time.  fio does not report how
-    many requests a value of its log covers, so each value has the same weight.
-    Sums follow the table's order, so the result is the same every time.
+    They are averages first within each repeat, then over repeats. A value covers the `step`
+    seconds that end at about its time.  fio does not report how many requests a value of its
+    log covers, so each value has the same weight. Values are added in the table's order, so
+    the result is the same every time.
     """
     windows = (
         here.filter(pl.col("scheduler") == scheduler, pl.col("metric") == metric)
@@ -175,7 +182,12 @@ def _line(
 
 
 def _panels(names: list[str], up: dict[str, Any], title: str, end: float, since: str) -> go.Figure:
-    """Return a figure with an empty panel for each name, from the top."""
+    """Return a figure with an empty panel for each name, one below the other.
+
+    up     plotly's settings of each y axis
+    title  the title that all y axes share
+    since  the event from which the time axis counts
+    """
     figure = go.Figure()
     count = len(names)
     for index, name in enumerate(names):

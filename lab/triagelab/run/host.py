@@ -131,7 +131,7 @@ def _kernel_records(source: int) -> Iterator[bytes]:
             yield os.read(source, _KERNEL_RECORD_BYTES)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # records were overwritten; the next read returns the oldest one left
+        except BrokenPipeError:  # records were overwritten; the next read returns the oldest left
             yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`list`: experiments, schedulers, devices and drives by name."""
+"""`list`: the names of experiments, schedulers, devices and kernels, or of drives."""
 
 import argparse
 

@@ -6,7 +6,7 @@ from triagelab.judge.figures import listed
 from triagelab.judge.lookup import View
 from triagelab.run import machines
 
-SATURATED = 0.9  # a resource that is used above this share of its capacity counts as a bottleneck
+SATURATED = 0.9  # a resource is a bottleneck if at least this share of its capacity is used
 
 
 def named(view: View, scheduler: str) -> str:

@@ -96,7 +96,7 @@ class _Field:
         return not self.gains(a, b) and not self.gains(b, a)
 
     def known(self, name: str) -> bool:
-        """Return True if a scheduler can be compared with the baseline at each point."""
+        """Return True if a scheduler has a figure, and enough repeats, at each point."""
         return all(self._known(view, name) for view in self.views)
 
     def _known(self, view: View, name: str) -> bool:
@@ -216,7 +216,7 @@ def kept(views: Sequence[View], name: str) -> float:
 
 
 def share_kept(view: View, name: str) -> float:
-    """Return the mean of the background's bandwidth over its baseline's; 1 if it is unknown."""
+    """Return the background's mean bandwidth over that under the baseline; 1 if unknown."""
     row, base = view.row(name, None, _KEPT), view.row(BASELINE, None, _KEPT)
     return float(row["mean"] / base["mean"]) if row and base and base["mean"] else 1.0
 

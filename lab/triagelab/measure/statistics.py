@@ -78,7 +78,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A ratio, and the verdict on it among all others of its report."""
+    """A ratio with its verdict, which depends on all comparisons of its report."""
 
     ratio: float | None
     ci95: Interval | None

@@ -225,7 +225,7 @@ def _unshipped(contents: Mapping[str, str | _File]) -> dict[str, str | Path]:
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Name what differs between two machines' `determines`: QEMU's versions, or files' names."""
+    """Name what differs between two machines: the versions of QEMU, or its files and options."""
     if here["qemu"] != there["qemu"]:
         return f"{here['qemu']} and {there['qemu']}"
     words = set[str]().union(*({*here[part]} ^ {*there[part]} for part in ("files", "command")))

@@ -2,8 +2,8 @@
 """The machine `host`: this computer and one of its disks, in real time.
 
 The lab keeps the disk open for all runs of an experiment, so that no other program can open it
-exclusively. Each run ends with the end of all its programs. After the last one, the lab restores
-the disk's settings.
+exclusively. All programs of a run have ended before the next run begins. After the last run, the
+lab restores the disk's settings.
 """
 
 import asyncio
@@ -217,7 +217,10 @@ class Held:
                 self.loaded[name] = file
 
     def _load(self, name: str, file: Path | None) -> Path | None:
-        """Load a scheduler from the user's module, ours or the kernel's; return the file."""
+        """Load a scheduler from the user's module `file`, from ours, or from the kernel's.
+
+        Return the file of the module; None if it is the kernel's.
+        """
         release = os.uname().release
         if not (_PROC / "modules").exists():
             raise LabError(f"the kernel {release} is built without it and loads no modules")

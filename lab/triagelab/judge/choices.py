@@ -96,7 +96,7 @@ class _Field:
         return not self.gains(a, b) and not self.gains(b, a)
 
     def known(self, name: str) -> bool:
-        """Return True if a scheduler has a figure, and enough repeats, at each point."""
+        """Return True if a scheduler can be compared in the first goal at each point."""
         return all(self._known(view, name) for view in self.views)
 
     def _known(self, view: View, name: str) -> bool:

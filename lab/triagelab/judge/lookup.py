@@ -86,7 +86,7 @@ class View:
         return MAXIMUM if few else metric
 
     def tail(self, job: str | None) -> str:
-        """Return the metric of a job's longest latencies: P99, or the maximum if these are few."""
+        """Return the metric of a job's longest latencies: P99, or for few requests the maximum."""
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:

@@ -95,7 +95,7 @@ class Expected:
 
     @staticmethod
     def parsed(text: str) -> "Expected":
-        """Parse a text like `kyber < none`; raise ValueError if it is none."""
+        """Parse a text like `kyber < none`; raise ValueError if it is not one."""
         words = text.split()
         if len(words) != 3 or words[1] not in _AGREES:
             raise ValueError(f"'{text}': expected A {' or '.join(_AGREES)} B")
@@ -162,7 +162,7 @@ def load(path: Path | None = None) -> Published:
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:
-    """Return the verdict on a finding by the view of its point; None if it was not measured."""
+    """Return the verdict on a finding. `view` is its point's, None if this was not measured."""
     theirs = ", ".join(f"{name} {value:g}" for name, value in finding.figures.items())
     if finding.unit and theirs:
         theirs += f" {finding.unit}"

@@ -43,7 +43,7 @@ SCHEMA = {
     "time_s": pl.Float64,
     "value": pl.Float64,
     "unit": pl.String,
-    "requests": pl.Int64,  # that the value was computed from; null if not counted
+    "requests": pl.Int64,  # requests that the value was computed from; null if not counted
 }
 
 # Columns of samples.csv; all but time_ns and in_flight are running totals.
@@ -65,7 +65,7 @@ SYNC = "sync"
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Row = dict[str, int]  # the counters at one moment
-#: Computes a utilisation from the counters at the begin and at the end of an interval.
+#: Computes a utilisation from the counters at the start and at the end of an interval.
 Share = Callable[[Row, Row], float]
 
 

@@ -146,7 +146,9 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Return whether the mean of `differences` is below 0, and its chance if nothing differs.
+    """Return whether the mean of `differences` is below 0, and its p-value.
+
+    The p-value is the chance of a mean this far from 0 if the two sides do not differ.
 
     step      the least difference that the metric can show; smaller ones count as none
     rounding  a mean or a spread below this is an error of rounding

@@ -36,7 +36,7 @@ from triagelab.run import records
 
 Record = dict[str, Any]
 
-POINTS_SHOWN = 3  # with more points, the page folds them, and the terminal has no tables
+POINTS_SHOWN = 3  # with more points, the page folds them, and the terminal has one answer
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
@@ -86,7 +86,7 @@ class Part:
 class JobTable:
     """Every metric of one job under every scheduler, with verdicts.
 
-    best  the scheduler with the lowest `tail`; None if there is only one scheduler
+    best  the scheduler with the lowest `tail`; None unless two schedulers or more have one
     """
 
     job: str
@@ -338,7 +338,7 @@ def _can_do(environment: Record) -> str:
 def table(result: Record, environment: Record) -> RenderableType:
     """Build the terminal's output: the tables and the answer of each point, in 80 columns.
 
-    With many points, it is only the answer over all of them.
+    With many points, the answer over all of them replaces these, if there is one.
     """
     views = lookup.views(result, environment)
     overall = findings.overall(views)
@@ -428,7 +428,7 @@ def _terminal_judged(view: View, metric: str) -> Table:
 
 
 def _short(view: View, scheduler: str, job: str, metric: str) -> str:
-    """Format a row's figure: the mean of the repeats in which the job did not starve."""
+    """Format a row's figure: the mean of the repeats that have a value."""
     row = view.row(scheduler, job, metric)
     if row is None:
         return "nothing done" if view.starved(scheduler, job) else "–"

@@ -135,7 +135,8 @@ async def carry_out(run: Run, folder: Path) -> Result:
 async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
     """Carry out a run without writing run.json.
 
-    Return the reason if it failed or None, and the seconds until fio started. Raise BootError.
+    Return the reason if it failed or None, and the seconds until fio started. Raise
+    BootError if the guest did not boot.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

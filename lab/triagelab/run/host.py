@@ -113,7 +113,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """At the end of the block, write the kernel's messages since its begin to `path`."""
+    """At the end of the block, write the kernel's messages since the block began to `path`."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)
@@ -139,7 +139,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
     """Run `work`/run to its end; return its status and the seconds until fio started."""
     command = [
         # fio's processes leave their process group and session, but cannot leave a PID
-        # namespace. When its first process dies, the kernel kills all the others.
+        # namespace. When the namespace's first process dies, the kernel kills all others in it.
         tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
         "sh", "./run",
     ]  # fmt: skip

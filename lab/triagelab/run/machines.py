@@ -53,8 +53,8 @@ _FULL_BYTES = 1 << 20
 _UNTESTED = "cryptomgr.notests"
 #: Hides the instruction `cmpxchg16b`. QEMU 7.2 computes the flags after it from values of an
 #: earlier instruction. An interrupt saves these flags; if the CPU cannot restore them, the guest
-#: ends in a double fault. This was not seen with one CPU: `sim` then keeps the
-#: instruction, because others would change its figures.
+#: ends in a double fault. This was not seen with one CPU, so `sim` with one CPU keeps the
+#: instruction: to hide it would change the figures.
 _NO_CMPXCHG16B = ",-cx16"
 #: QEMU's accelerator in which the virtual CPUs run side by side.
 _CPUS_IN_THREADS = "tcg,thread=multi"

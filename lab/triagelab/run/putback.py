@@ -76,7 +76,7 @@ def put_back(before: Before) -> None:
             _write(queue / name, "-1")  # the kernel chooses, and may change its choice
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # twice: 6.12 tells the scheduler the number before
+            if name == "nr_requests":  # twice: 6.12 tells the scheduler the previous number
                 _write(queue / name, value)
 
 

@@ -203,7 +203,7 @@ TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value up to which `permille` of all requests lie: fio's rule."""
+    """Return the smallest bin value that `permille` of all requests do not exceed: fio's rule."""
     total = bins.total()
     seen = 0
     for value in sorted(bins):

@@ -24,8 +24,8 @@ _AT_ONCE = 12
 #: file, and a job's name is its section's name.
 _REFUSED = ("directory", "include", "opendir", "name")
 
-#: Options by which a job would leave the device or hide measurements. The lab drops them, and
-#: sets its own.
+#: Options by which a job would leave the device or hide measurements. The lab drops them, and adds
+#: the options of _ours().
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",

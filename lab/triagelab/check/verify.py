@@ -29,9 +29,9 @@ CHECKS = sources.MODULES.parent / "tests/kernel"
 _SKIPPED = 77
 #: Seconds that one check may take, by the guest's clock.
 _CHECK_LIMIT_S = 300
-#: Seconds that a guest may take, by the host's clock: at most the first, and at most the second
-#: beside its checks. This limit matters if a bug leaves preemption off for good: then no program
-#: runs that could report it, and the kernel's own messages keep its watchdog quiet.
+#: Seconds that a guest may take, by the host's clock: the limits of its checks and the allowance,
+#: but never more than the guest's limit. This matters if a bug leaves preemption off for good: then
+#: no program runs that could report it, and the kernel's own messages keep its watchdog quiet.
 _GUEST_LIMIT_S = 1800.0
 _GUEST_ALLOWANCE_S = 180.0
 #: Seconds that a guest's boot may take, by the host's clock.

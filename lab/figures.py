@@ -9,9 +9,9 @@
                                 `./triage matrix …`, or a `make …` that prints rows of a table
 
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
-`<!-- end of figures -->`.  Its text is docs/figures/NAME.jinja, or the table in NAME.json where
-there is no template, and a line that names each command and when it ran.  A result file may name
-a `picture`, the top of the report as a browser shows it; `measure` takes it with the figures.
+`<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
+none, from the table in NAME.json. A last line names each command and its date. A result file may
+name `pictures` of the top of the command's report; `measure` takes these with the figures.
 """
 
 import argparse
@@ -44,24 +44,24 @@ _MARK = re.compile(r"^<!-- (?:figures: .*|end of figures) -->$", re.M)
 _INTERVAL = re.compile(r"\d[^|\[\]]*\[\d[^|\[\]]*, [^|\[\]]*\d\]")
 
 Row = dict[str, Any]
-#: The keys of a row that tell it from others.
+#: The keys of a row that identify it: no two rows of a run have equal values of all.
 _IDENTITY = ("scheduler", "point", "job", "metric")
 _A_TENTH = 0.1
 
 
 class FigureError(Exception):
-    """A result file or a document that breaks the rules above."""
+    """A result file or a document that breaks the rules in this module's description."""
 
 
 @dataclass
 class Result:
     """The content of one result file.
 
-    commands  what measured it, as a reader types it
-    when      a sentence: when and where the command ran, or that it did not run again
+    commands  the commands that measured it, as a reader types them
+    when      text for readers: date, commit and kernel, or the document that it was copied from
     rows      rows of summary.json
-    table     rows of cells, the headings first, where a table was copied from a document
-    pictures  files, and the hash of the picture that was taken with the figures
+    table     rows of cells, the headings first, if the command prints a table
+    pictures  picture's file -> hash of the picture that was taken with the figures
     """
 
     commands: list[str]
@@ -94,7 +94,10 @@ class Result:
         return figures.quantity(row["mean"], row["unit"], row["ci95"])
 
     def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
-        """Return a mean as a multiple of another scheduler's; `alone`: of the job alone."""
+        """Return a mean as a multiple of the mean under the scheduler `to`.
+
+        If `to` is "alone": as a multiple of the mean of the job alone, under none.
+        """
         of = {**at, "alone": True} if to == "alone" else at
         by = "none" if to == "alone" else to
         below = self._row(by, job, metric, of)["mean"]
@@ -110,7 +113,7 @@ class Result:
             of = tuple(row[key] for key in _IDENTITY)
             here = next((own for own in self.rows if tuple(own[k] for k in _IDENTITY) == of), None)
             if here is None:
-                continue  # no template asks for it
+                continue  # not kept, because no template uses it
             low, high = here["ci95"] or [here["mean"]] * 2
             least, most = row["ci95"] or [row["mean"]] * 2
             apart = high < least or most < low
@@ -171,7 +174,7 @@ class Figures:
             raise FigureError(f"{path}: {error!r}") from error
 
     def text(self, name: str) -> tuple[str, list[str]]:
-        """Return a block's text and the names of the result files that it is made from."""
+        """Return a block's text, and the names of the result files from which it is made."""
         template = self.folder / f"{name}.jinja"
         used: dict[str, Result] = {}
 
@@ -194,7 +197,7 @@ class Figures:
         return f"{text}\n\n<small>Measured by {by}.</small>\n", list(used)
 
     def written(self, document: Path) -> tuple[str, set[str]]:
-        """Return a document with the figures of today's result files, and these files' names."""
+        """Return a document's text with the present result files' figures, and the files' names."""
         used: set[str] = set()
 
         def block(found: re.Match[str]) -> str:
@@ -219,7 +222,7 @@ class Figures:
         return changed
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong: figures that differ, and figures without a result file."""
+        """Yield a message for each figure, result file or picture that breaks the rules."""
         shown: set[str] = set()
         for document in self.documents():
             name = document.relative_to(self._root)
@@ -263,7 +266,7 @@ class Figures:
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
 
     def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
-        """Put the rows of a table that a command printed under the headings of a result file."""
+        """Replace the rows of a result file's table, except the headings, by a command's rows."""
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
@@ -275,7 +278,7 @@ class Figures:
         path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
-        """Return the metrics that templates name which use this result file."""
+        """Return all quoted words, metrics among them, of the templates that use a result file."""
         texts = [path.read_text() for path in self.folder.glob("*.jinja")]
         return {
             word
@@ -291,7 +294,7 @@ class Figures:
         return done.stdout
 
     def measure(self, name: str, command: Sequence[str]) -> None:
-        """Run a command and keep its figures."""
+        """Run a command, or the one that the result file has, and keep its figures in the file."""
         words = list(command) or shlex.split("; ".join(self.result(name).commands))
         matrix = words[:2] == ["./triage", "matrix"]
         if words[0] != "make" and words[:2] != ["./triage", "run"] and not matrix:
@@ -331,7 +334,7 @@ def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
 
 
 def kernels(matrix: Path) -> list[list[str]]:
-    """Return the rows of a table from what `./triage matrix` wrote: a kernel each."""
+    """Return a table's rows, one for each kernel, from the file that `./triage matrix` wrote."""
     rows = []
     for kernel in json.loads(matrix.read_text())["kernels"]:
         builds = [
@@ -371,7 +374,7 @@ def _photograph(page: Path, picture: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise FigureError(f"{picture.name} is taken by a browser: install chromium")
-    # Charts are drawn by the page itself, which takes it a moment.
+    # A script in the page draws the charts: the browser waits 5 s of its virtual time for it.
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     words += ["--window-size=1000,990", "--virtual-time-budget=5000"]
     words += [f"--screenshot={picture.resolve()}", page.resolve().as_uri()]
@@ -390,7 +393,7 @@ def _table(cells: list[list[str]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out what the command line asks for."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description="the figures of the documents")
     parser.add_argument("action", choices=("check", "write", "measure"))
     parser.add_argument("name", nargs="?", help="of a result file, for measure")

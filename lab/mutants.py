@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Try a random sample of mutants of each module that judges, and print each module's score.
+"""Try a random sample of mutants of each module in pyproject.toml's list, and print its score.
 
     mutants.py NUMBER [SEED]    called by `make mutants SAMPLE=NUMBER`, in its copy of the lab
 
-mutmut makes the mutants and runs the tests. A module's score is the share of its sample that some
-test notices.
+A mutant is a copy of a module with one small error. mutmut makes the mutants and runs the tests. A
+module's score is the share of its sample that the tests notice.
 """
 
 import json
@@ -19,15 +19,15 @@ _SURVIVED, _UNTESTED = 0, 33  # mutmut's codes
 
 
 def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
-    """Yield each module with its mutants, and mutmut's code of each."""
+    """Yield each module's name, and its mutants with mutmut's exit code of each."""
     for path in sorted(Path("mutants").rglob("*.py.meta")):
         if codes := json.loads(path.read_text())["exit_code_by_key"]:
             yield path.name.removesuffix(".py.meta"), codes
 
 
 def main(number: int, seed: int) -> None:
-    """Choose the mutants, try them, and print what the tests did not notice."""
-    # It makes all mutants before it finds that none has this name.
+    """Choose the mutants, try them, and print the scores and the mutants that no test noticed."""
+    # mutmut makes all mutants before it finds that none has this name.
     subprocess.run([*_MUTMUT, "no-such-mutant*"], capture_output=True)
     chosen = {
         module: random.Random(seed).sample(sorted(codes), min(number, len(codes)))

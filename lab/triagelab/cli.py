@@ -22,7 +22,10 @@ from triagelab.commands import (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 1 failed, 2 the request made no sense."""
+    """Run one command and return the exit status.
+
+    0: done, 1: failed, 2: the request made no sense, 130: interrupted.
+    """
     try:
         given = _parser().parse_args(arguments)
         return int(given.command(given))
@@ -49,7 +52,7 @@ class _Once(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Take one option."""
+        """Store one option's value."""
         given = vars(namespace).setdefault("given", set())
         if option_string and self.dest in given:
             parser.error(f"{option_string} is given twice; give it once")
@@ -60,7 +63,7 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that ignores nothing in silence; commands have such parsers too."""
+    """A parser whose default action is _Once; the commands' parsers are of this class too."""
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)

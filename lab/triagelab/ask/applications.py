@@ -2,11 +2,11 @@
 """Real applications to protect: distribution packages in a file system on the device.
 
 applications/NAME/application.toml names the packages and files that an application needs.
-Two scripts run in a guest, in a file system that contains these files:
+The same folder has two scripts. A guest runs them in a file system that contains these files:
 
-make      once; the file system that it leaves is the image
-run up    in each run, before the measurement
-run run   the measurement: prints `end in s,latency in µs` for each operation
+make      runs once; the file system is then kept as the application's image
+run up    runs in each run, before the measurement
+run run   is the measurement: prints `end in s,latency in µs` for each operation
 """
 
 import re
@@ -23,10 +23,11 @@ FOLDER = sources.ROOT / "applications"
 class Application:
     """An application with latency-sensitive operations, the protected job of an experiment.
 
+    what       a description for people
     packages   distribution packages that contain it
     files      needed files, or folders with everything in them
-    image_mb   size of its file system, at the start of the device
-    memory_mb  memory of a guest that runs it
+    image_mb   size of its file system in MiB; a run copies it to the start of the device
+    memory_mb  memory of a guest that runs it, in MiB
     """
 
     name: str
@@ -37,7 +38,7 @@ class Application:
     memory_mb: Count
 
     def script(self, name: str) -> str:
-        """Return the text of one of its two scripts."""
+        """Return the text of the script `make` or `run`."""
         path = FOLDER / self.name / name
         try:
             return path.read_text(encoding="utf-8")
@@ -45,7 +46,7 @@ class Application:
             raise RequestError(f"{path} is not in UTF-8: {error}") from error
 
     def uses(self, name: str) -> bool:
-        """Return True if its script `run` contains ${`name`}."""
+        """Return whether the script `run` uses the variable `name`, as ${name}."""
         return re.search(rf"\$\{{{name}\b", self.script("run")) is not None
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Devices to schedule for, and how a guest sets one up.
+"""Devices to schedule for, and the shell code with which a guest sets one up.
 
-Each is a folder of configfs, null_blk's or modeldisk's; a setting is a file in it. A drive of
-drives/ is a modeldisk with the settings of its file.
+A device is a folder in configfs, made by null_blk or modeldisk, and a setting is a file in the
+folder. A drive in drives/ is a modeldisk with the settings in the drive's file.
 """
 
 import re
@@ -25,7 +25,7 @@ class Bounds:
     power_of_2: bool = False
 
     def allow(self, text: str) -> bool:
-        """Return whether `text` is such a number."""
+        """Return whether `text` is a number within the bounds."""
         if not is_number(text) or not self.lowest <= int(text) <= self.highest:
             return False
         return not self.power_of_2 or int(text).bit_count() == 1
@@ -37,10 +37,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a device that can be busy, with its counters and its number of places.
+    """A part of a device that can be busy, such as the dies of a flash drive.
 
-    busy    counters of ns, which add up
-    places  the counter that says how many of it there are; None: one
+    busy    names of counters; their sum is the part's busy time, in ns
+    places  name of the counter that has the number of such parts; None: there is one
     """
 
     busy: tuple[str, ...]
@@ -49,15 +49,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Device:
-    """A device with its settings, or several that are alike.
+    """A device with its settings, or several devices with the same settings.
 
     blocks          the block devices' names in the guest
-    module          the kernel module that it comes from; None: it is there, and is what it is
+    module          the kernel module that makes it; None: it exists, and is used as it is
     group           the module's folder in configfs
-    settings        what is written there, in order
-    slow            what is written for the last of several in place of these
-    capacity_iops   requests a second they can complete at most, where that is one number
-    parts           what the device says of itself, by part
+    settings        file in the device's folder -> value, in the order of writing; without a
+                    module: facts about the device, for the report
+    slow            settings of the last of several devices that replace the ones above
+    capacity_iops   the most requests a second that all devices complete; None: no such limit
+    parts           the device's parts and their counters, by the part's name
     scheduler_tags  nr_requests for schedulers, None: Linux's own choice
     """
 
@@ -74,7 +75,10 @@ class Device:
 
     @property
     def device_up(self) -> str:
-        """The shell function `device_up`: sets up all devices, records the first's settings."""
+        """Return the shell function `device_up`.
+
+        It sets up all devices, and writes the first one's settings to out/device.
+        """
         if self.module is None:
             return "device_up() { :; }"
         folders = [f"/sys/kernel/config/{self.group}/{block}" for block in self.blocks]
@@ -103,7 +107,8 @@ _NULL_DEFAULTS = {
     "irqmode": "2",  # completions from a timer
     "completion_nsec": "400000",
     "memory_backed": "0",
-    # Service time does not depend on size here, so a merged request would be a free one.
+    # A request's time does not depend on its size, so merging would make requests free. This
+    # limits how much one request can join.
     "max_sectors": "256",
 }
 _NULL_BOUNDS = {
@@ -115,15 +120,15 @@ _NULL_BOUNDS = {
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
 }
-# The number of devices, all alike, each with the scheduler under test.
+# The setting for the number of devices, each of which gets the scheduler under test.
 _COUNT = "device.count"
 _COUNT_BOUNDS = Bounds(1, 8)
-# A parameter of the last of them alone.
+# The prefix of a model's parameter that is set for the last device only.
 _SLOW = "slow."
-# nr_requests, for all schedulers but `none`; it is no setting of the device itself.
+# The setting for nr_requests with any scheduler but `none`: no file in the device's folder.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
-# Linux would give a scheduler twice the depth, and a queue of 8 holds nothing to decide on.
+# Linux would choose twice the device's depth: with 8 requests, a scheduler has little to decide.
 _NULL_SCHEDULER_TAGS = 256
 
 _FLASH_PARTS = {
@@ -142,12 +147,12 @@ _DESCRIPTIONS = {
 
 
 def names() -> list[str]:
-    """The devices there are, those fitted to measured drives last."""
+    """Return the names of all devices; those fitted to measured drives come last."""
     return [*_DESCRIPTIONS, *drives.names()]
 
 
 def describe(name: str) -> str:
-    """One line that describes a device."""
+    """Return a description of a device in one line."""
     if name in _DESCRIPTIONS:
         return _DESCRIPTIONS[name]
     drive = drives.find(name)
@@ -155,7 +160,7 @@ def describe(name: str) -> str:
 
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
-    """The device called `name`, with settings changed as a user says: device.KEY, model.KEY."""
+    """Return the device called `name`, with a user's changes: device.KEY, model.KEY or slow.KEY."""
     if "/" in name:
         raise RequestError(f"{name}, a device of this computer, is for --machine host")
     if name not in names():
@@ -177,7 +182,7 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
 
 
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
-    """The changes by the names of their files, each known and within its bounds."""
+    """Check that each change is known and within its bounds; return all by their files' names."""
     for key, text in changes.items():
         if key not in known:
             raise unknown(f"setting of device {name}", key, known)
@@ -227,7 +232,7 @@ def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -
 
 
 def _profile(name: str) -> tuple[str, dict[str, str]]:
-    """The driver's profile of a device, and the settings by which the device differs from it."""
+    """Return a device's profile in the driver, and the settings in which the device differs."""
     if name in _DESCRIPTIONS:
         return name, {}
     drive = drives.find(name)
@@ -236,7 +241,7 @@ def _profile(name: str) -> tuple[str, dict[str, str]]:
 
 
 def modeldisk_bounds(name: str) -> dict[str, Bounds]:
-    """The settings and parameters of a device, read where the driver itself has them."""
+    """Return the bounds of a modeldisk's settings and parameters, from the driver's headers."""
     kind = "PARAM_HDD" if _profile(name)[0] == "hdd" else "PARAM_FLASH"
     return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
 
@@ -253,7 +258,7 @@ def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
 
 
 def _number(text: str) -> int:
-    """A number as those headers write it."""
+    """Read a number in the driver's headers: U32_MAX, N or N << N."""
     if text == "U32_MAX":
         return 0xFFFFFFFF
     factor, _, shift = text.partition("<<")
@@ -261,7 +266,10 @@ def _number(text: str) -> int:
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
-    """Return the settings that a run's device reports, as far as they apply to it."""
+    """Return the settings that a run's device reported in `out`, except those without effect.
+
+    The driver's folder has the files of all its profiles.
+    """
     if device.module is None:
         return dict(device.settings)
     if device.module == "modeldisk":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Drives by name: a model's parameters, where they come from, and how well they fit.
+"""Drives by name: the parameters of a model of the drive, their source, and the model's errors.
 
-drives/NAME.toml holds one drive each; docs/modeldisk.md says what its fields mean.
+drives/NAME.toml describes the drive NAME; docs/modeldisk.md explains the file's fields.
 """
 
 import json
@@ -16,14 +16,15 @@ from triagelab.base.tomlfile import Count
 
 FOLDER = sources.ROOT / "drives"
 
-#: fit: given to the optimiser. held: predicted. seen: in view while the parameters were chosen.
-#: scaled: the whole drive's, for a part of it. state: of the same drive in another state, and
-#: info: of an operation that was not fitted; neither is judged.
+#: What a point was used for. fit: the optimiser used it. held: the optimiser did not, so the model
+#: predicts it. seen: it was known when the parameters were chosen by hand. scaled: measured on the
+#: whole drive, converted to the modelled part of it. state: measured in another state of the
+#: drive. info: an operation that was not fitted. Points of role state or info are not judged.
 ROLES = ("fit", "held", "seen", "scaled", "state", "info")
-#: The roles that errors are stated for, the best evidence first.
+#: The roles for which a drive's errors are stated, the best evidence first.
 PREDICTED = ("held", "scaled", "seen")
 
-#: The judged figures of a point: the kind of error, and the largest error allowed, percent.
+#: A judged figure of a point -> the kind of its error, and the largest error allowed, percent.
 JUDGED: Mapping[str, tuple[str, float]] = {
     "iops": ("rate", 20),
     "mean_us": ("mean", 20),
@@ -34,19 +35,19 @@ JUDGED: Mapping[str, tuple[str, float]] = {
     "read_p99_us": ("p99", 35),
     "write_p99_us": ("p99", 35),
 }
-#: The kinds of errors, each with the largest median over a drive's points that is no miss, %.
+#: A kind of error -> the largest median allowed over a drive's points, percent.
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 
 
 @dataclass(frozen=True)
 class Point:
-    """A load, and what was measured under it.
+    """A load, and the figures measured under it.
 
-    load    the same for the model: op, pattern, bytes, depth and jobs of closed loops, which may
-            have gone on for after_s, or writes_per_s of the mix in docs/modeldisk.md
-    measured  by the names in JUDGED
-    noted   measured too, and not judged
-    misses  those of them that the model is further off than it may be
+    load      either closed loops (op, pattern, bytes, depth, jobs), measured after they ran for
+              after_s if given; or writes_per_s, the mix in docs/modeldisk.md
+    measured  the judged figures, by their names in JUDGED
+    noted     other figures, which are not judged
+    misses    names of the judged figures in which the model's error is too large
     """
 
     role: str
@@ -86,7 +87,7 @@ class _Figures(TypedDict, total=False):
 
 
 class _Written(_Load, _Figures, total=False):
-    """A point as a file has it, in one table."""
+    """A point as a drive's file has it: load, figures, role and misses in one table."""
 
     role: Required[str]
     misses: tuple[str, ...]
@@ -110,13 +111,13 @@ class Drive:
     """A drive by name.
 
     kind        its class, as in "consumer NVMe"
-    product     what was measured
-    profile     the profile of modeldisk that it starts from
+    product     the measured product
+    profile     the profile of modeldisk that its settings and parameters change
     source      where the measurements are, with their licence
-    limits      what the model of it does not do
-    host_ns     what the measuring computer needed for each command of one process
-    settings    of the block device
-    parameters  of the model
+    limits      effects that its model lacks, and guesses
+    host_ns     time that the measuring computer needed for each command of one process
+    settings    the block device's settings that differ from the profile
+    parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, percent
     misses      kinds of errors whose median over the held points is above MEDIANS
     """
@@ -140,7 +141,7 @@ class Drive:
 
     @property
     def error_text(self) -> str:
-        """The drive's errors in one line."""
+        """Return the errors in one line: those of the first role in `errors`."""
         if not self.errors:
             return "not judged"
         role, errors = next(iter(self.errors.items()))
@@ -149,20 +150,20 @@ class Drive:
 
 
 def names() -> list[str]:
-    """The drives there are."""
+    """Return the names of all drives."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 @cache
 def find(name: str) -> Drive:
-    """The drive called `name`."""
+    """Return the drive called `name`."""
     if name not in names():
         raise unknown("drive", name, names())
     return tomlfile.read(FOLDER / f"{name}.toml", Drive, name=name)
 
 
 def text(drive: Drive) -> str:
-    """The file of a drive."""
+    """Return the text of a drive's file."""
     errors = (
         f"errors.{role} = {{ {', '.join(f'{kind} = {pair}' for kind, pair in kinds.items())} }}"
         for role, kinds in drive.errors.items()
@@ -199,6 +200,6 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
 
 
 def _given(point: Point) -> dict[str, Any]:
-    """A point as its file has it."""
+    """Return a point's table in the drive's file."""
     misses = {"misses": list(point.misses)} if point.misses else {}
     return {"role": point.role, **point.load, **point.measured, **point.noted, **misses}

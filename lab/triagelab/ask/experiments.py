@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments: a question, a fio job file and the matrix to run it over."""
+"""Experiments: each is a question, a fio job file, and a matrix of settings to run it with."""
 
 import itertools
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ _NOT_EMPTY = Must(lambda value: value not in ([], {}), "has no value; give it so
 
 @dataclass(frozen=True, kw_only=True)
 class _Described:
-    """The fields of an experiment that its file has as they are.
+    """The fields that an experiment has unchanged from its file.
 
-    protected   the latency-sensitive job, if it is known which
-    background  the jobs it is protected from
-    deadlines   job -> µs that none of its requests should take
-    judged_by   the metrics of whole runs that answer the question, where a job's do not
+    protected   the latency-sensitive job, if one is known
+    background  the jobs from which it is to be protected
+    deadlines   job -> deadline in µs for each of its requests
+    judged_by   metrics of whole runs that answer the question, if a job's metrics do not
     """
 
     title: str
@@ -52,7 +52,7 @@ class _Described:
 
 @dataclass(frozen=True)
 class Changes:
-    """The values that a quick variant, or a measure of the study, has in place of the others.
+    """Values that replace an experiment's, in its quick variant or in a measure of the study.
 
     schedulers  None: as in the experiment
     repeats     None: as in the experiment
@@ -78,11 +78,12 @@ class _File(_Described):
 class Experiment(_Described):
     """A question with its matrix.
 
-    application an application that runs beside the job file's jobs, is protected, and ends them
-                when it ends
-    fixed       what is set at every point: settings by name
-    vary        the matrix: a varied name -> each of its values -> the settings then, and the
-                values of ${name} in the job file
+    application  the protected application, if the experiment has one; the jobs of the job file
+                 run beside it, and end when it ends
+    fixed        name -> value, at every point of the matrix
+    vary         the matrix: varied name -> each of its values -> the names set with it
+
+    In `fixed` and `vary`, a name is a setting or stands for ${name} in the job file.
     """
 
     name: str
@@ -94,25 +95,26 @@ class Experiment(_Described):
 
     @property
     def points(self) -> list[Point]:
-        """Every point of the matrix; a single empty one if nothing is varied."""
+        """Return every point of the matrix: one empty point if nothing is varied."""
         combinations = itertools.product(*self.vary.values())
         return [dict(zip(self.vary, values, strict=True)) for values in combinations]
 
     def set_by(self, name: str) -> set[str]:
-        """The names that a varied name sets at any of its values."""
+        """Return the names that the varied name `name` sets, at any of its values."""
         return {key for case in self.vary[name].values() for key in case}
 
     def values_at(self, point: Point) -> dict[str, Value]:
-        """Everything that is set at a point of the matrix."""
+        """Return every name and value that is set at a point of the matrix."""
         values = dict(self.fixed)
         for name, value in point.items():
             values |= self.vary[name][value]
         return values
 
     def on_hardware(self) -> tuple[Self, list[str]]:
-        """Return the experiment without modelled devices' and machines' settings, and those.
+        """Return the experiment for a real machine, and the names that it no longer sets.
 
-        A variation of such settings alone is dropped.
+        These are settings of modelled devices and virtual machines. The matrix no longer varies
+        `device`, nor a name that sets nothing else.
         """
         names = set(self.fixed).union(*map(self.set_by, self.vary))
         left_out = sorted(filter(settings.is_virtual, names))
@@ -124,27 +126,27 @@ class Experiment(_Described):
         return replace(self, fixed=_real(self.fixed), vary=vary), left_out
 
     def on(self, device: str) -> Self:
-        """Return the experiment on one device, in place of its own or of those that it varies."""
+        """Return the experiment with `device` in place of its own device, or of all it varies."""
         if settings.DEVICE not in self.vary:
             return replace(self, device=device)
         case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
         return replace(self, vary={**self.vary, settings.DEVICE: {device: case}})
 
     def device_at(self, point: Point) -> str:
-        """The name of the device at a point of the matrix."""
+        """Return the name of the device at a point of the matrix."""
         return str(self.values_at(point).get(settings.DEVICE, self.device))
 
     def workload_at(self, point: Point) -> fiofile.FioFile:
-        """The job file at a point of the matrix."""
+        """Return the job file at a point of the matrix."""
         return replace(self.workload, values=_texts(self.values_at(point)))
 
     def jobs_at(self, point: Point) -> tuple[str, ...]:
-        """The names of the jobs at a point of the matrix, the application's first."""
+        """Return the names of the jobs at a point of the matrix: the application's comes first."""
         own = (self.application.name,) if self.application else ()
         return (*own, *dict.fromkeys(job.name for job in self.workload_at(point).jobs))
 
     def application_at(self, point: Point) -> dict[str, str]:
-        """The variables of the application's script at a point of the matrix."""
+        """Return the variables for the application's script at a point of the matrix."""
         if self.application is None:
             return {}
         values = _texts(self.values_at(point))
@@ -160,12 +162,12 @@ def _texts(values: Mapping[str, Value]) -> dict[str, str]:
 
 
 def all_schedulers() -> tuple[str, ...]:
-    """The kernel's own schedulers and ours."""
+    """Return the names of the kernel's own schedulers and of this repository's."""
     return (*sources.KERNELS_OWN, *sources.own_schedulers())
 
 
 def names() -> list[str]:
-    """The experiments that come with the lab."""
+    """Return the names of the lab's experiments."""
     return sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))
 
 
@@ -175,10 +177,10 @@ def find(
     *,
     quick: bool = False,
 ) -> Experiment:
-    """The experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
+    """Return the experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` has values to take in place of the experiment's, and more to vary. `quick` applies the
-    values under [quick] in the experiment's file.
+    `vary` replaces the experiment's values of a varied name, or varies another name. `quick`
+    applies the values under [quick] in the experiment's file.
     """
     if name.endswith(".fio") or "/" in name:
         if quick:
@@ -192,7 +194,7 @@ def find(
 
 
 def title(name: str) -> str:
-    """An experiment's title, without looking at its workload."""
+    """Return an experiment's title, without a check of its workload."""
     return tomlfile.read(FOLDER / name / "experiment.toml", _File).title
 
 
@@ -212,7 +214,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
         raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
     less = given.quick or Changes()
     fewer = to_vary(f"{path}: quick", less.vary)
-    _varied(own, fewer, workload, application)  # wrong names and values, although it is not quick
+    _varied(own, fewer, workload, application)  # raises for a mistake in [quick], even if not quick
     described = {each.name: getattr(given, each.name) for each in fields(_Described)}
     experiment = Experiment(
         **described,
@@ -245,7 +247,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
 
 
 def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
-    """A user's own workload: the job of highest I/O priority is the one to protect."""
+    """Return an experiment made of a user's job file. It protects the most urgent job, if any."""
     if not path.is_file():
         raise RequestError(f"no job file {path}")
     workload = fiofile.read(path)
@@ -264,7 +266,7 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
 
 
 def to_vary(where: str, given: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
-    """Check the values for varied names in a table `vary` of a file."""
+    """Check the names and values in a table `vary` of a file; return them by short name."""
     vary = settings.by_name(
         (place, name, settings.values(place, values))
         for name, values in given.items()
@@ -275,7 +277,7 @@ def to_vary(where: str, given: Mapping[str, tuple[Value, ...]]) -> dict[str, tup
 
 
 def _settings(where: str, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Check the settings of a table in a file; return them by short name."""
+    """Check the names and values of a table in a file; return them by short name."""
     return settings.by_name(
         (place, name, settings.value(place, value))
         for name, value in given.items()
@@ -293,10 +295,11 @@ def _cases(
     given: Varied,
     fixed: Mapping[str, Value],
 ) -> dict[Value, Case]:
-    """The values of something varied: a list of them, or a table of cases that have names.
+    """Return the cases of a varied name: one for each value of a list, or a table's named cases.
 
-    A name in the job file that only some cases set, and `fixed` does not, is unset in the other
-    cases. A case of devices is called by the device's name.
+    If only some cases set a NAME of the job file, and `fixed` does not set it, the NAME is empty
+    in the others: an option whose value is ${NAME} is left out there. In a table for `device`,
+    the name of a case is the device of the case.
     """
     if isinstance(given, tuple):
         return _listed(settings.plain(name), settings.values(where, given))
@@ -345,7 +348,7 @@ _SETTINGS = (settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNA
 
 
 def _is_used(name: str, workload: fiofile.FioFile, application: Application | None) -> bool:
-    """Return whether `name` is a setting, or one that the jobs or the application read."""
+    """Return whether `name` is a setting, or the job file or the application's script uses it."""
     if settings.is_setting(name) or name in workload.names:
         return True
     return application is not None and application.uses(name)
@@ -357,14 +360,14 @@ def _varied(
     workload: fiofile.FioFile,
     application: Application | None = None,
 ) -> dict[str, Mapping[Value, Case]]:
-    """Return the matrix with a user's values in place of its own, and with the user's additions."""
+    """Return the matrix `own` with `changes`: these replace a name's values, or add a name."""
     varied = dict(own)
     for name, values in changes.items():
         cases = own.get(name, {})
         if name == settings.DEVICE and cases:
             varied[name] = {value: cases.get(value, {name: value}) for value in values}
             continue
-        if any(set(case) != {name} for case in cases.values()):  # they have names
+        if any(set(case) != {name} for case in cases.values()):  # a table of named cases
             for value in values:
                 if value not in cases:
                     raise unknown(f"value of {name}", str(value), map(str, cases))
@@ -377,7 +380,7 @@ def _varied(
 
 
 def _checked_jobs(experiment: Experiment) -> list[str]:
-    """The jobs of all points, after fio has accepted the job file at each."""
+    """Check the job files of all points with fio; return the names of all points' jobs."""
     files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
     fiofile.check([f for f in files.values() if f.jobs or not experiment.application])
     return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))

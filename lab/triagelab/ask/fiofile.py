@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files: checked by fio itself, and made ready to be run on the lab's device."""
+"""fio job files: fio itself checks them, and the lab prepares them for its device."""
 
 import os
 import re
@@ -17,14 +17,15 @@ from triagelab.base.errors import RequestError
 #: Latency logs are averaged over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
-#: fio reads so many job files at once: it has room for 4096 processes.
+#: One call of fio checks at most this many job files: fio has room for 4096 processes in all.
 _AT_ONCE = 12
 
-#: Options for which the lab has no meaning: a job gets a block device, is one file, and is
-#: called by its section's name.
+#: Options that make no sense in the lab: a job's device is a block device, a workload is one
+#: file, and a job's name is its section's name.
 _REFUSED = ("directory", "include", "opendir", "name")
 
-#: Options that would take a job off the device or hide measurements; the lab's own replace them.
+#: Options by which a job would leave the device or hide measurements. The lab drops them, and adds
+#: the options of _ours().
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
@@ -42,7 +43,7 @@ _REFUSED_ON_HOST = (
     "exec_prerun", "exec_postrun", "ioscheduler", "cgroup", "cgroup_weight",
 )  # fmt: skip
 
-#: The engines that do nothing but read and write the file they are given.
+#: The engines that touch nothing but the job's file.
 _ENGINES_ON_HOST = (
     "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap",
     "splice", "null", "cpuio",
@@ -50,18 +51,18 @@ _ENGINES_ON_HOST = (
 
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
-#: The name of a section with options for all jobs after it.
+#: The name of a section whose options are for all jobs after it.
 GLOBAL = "global"
-#: Another name of an option -> the name under which the lab looks for it.
+#: fio's second name of an option -> the name that the lab uses.
 _ALIASES = {"timeout": "runtime"}
 
 
 @dataclass(frozen=True)
 class Section:
-    """A job of a fio file.
+    """A section of a fio file: a job, or a [global] section.
 
     lines    its own lines, without the [name]
-    options  its effective options, with those of the [global] sections before it
+    options  its own options, and those of the [global] sections before it
     """
 
     name: str
@@ -70,36 +71,36 @@ class Section:
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """The job's I/O priority as a sort key, the most urgent first: RT, BE or none, IDLE."""
+        """Return a sort key for the job's I/O priority: RT sorts first, then BE or none, IDLE."""
         io_class = self.number("prioclass", 0)
         level = self.number("prio", 4)
         return {1: 0, 3: 2}.get(io_class, 1), level
 
     @property
     def processes(self) -> int:
-        """The number of processes that run the job."""
+        """Return the number of processes that run the job."""
         return self.number("numjobs", 1)
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """The files that its processes replay, where it replays a trace (see traces.py)."""
+        """Return the names of the files that its processes replay (see traces.py), or none."""
         if "read_iolog" not in self.options:
             return ()
         return tuple(f"{self.name}-{process}.iolog" for process in range(self.processes))
 
     @property
     def writes(self) -> bool:
-        """Return whether the job might write to the device: true unless it surely only reads."""
+        """Return whether the job may write to the device: False only if it surely does not."""
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
 
     def number(self, option: str, default: int) -> int:
-        """An option's value; an error for a number that fio would calculate."""
+        """Return an option's number. RequestError if only fio can read it, such as 2*8 or 4k."""
         return self._value(option, default, number, "4 or 0x4")
 
     def time_us(self, option: str, default: int) -> int:
-        """An option's time in µs; an error for one that the lab cannot read as fio does."""
+        """Return an option's time in µs. RequestError if the lab cannot read it as fio does."""
         return self._value(option, default, time_us, "5, 5s, 5000ms or 1m")
 
     def _value(self, option: str, default: int, read: Callable[[str], int], like: str) -> int:
@@ -118,8 +119,8 @@ class Section:
 class FioFile:
     """A fio job file.
 
-    text    as it was read
-    values  the values of ${NAME} in it that differ from this environment's
+    text    its text, unchanged
+    values  NAME -> the value of ${NAME} in it; for other names, the environment has the value
     """
 
     path: Path
@@ -128,9 +129,10 @@ class FioFile:
 
     @cached_property
     def expanded(self) -> str:
-        """The text with fio's ${NAME} filled in here, because the guest's environment is another.
+        """Return the text with each ${NAME} replaced by its value.
 
-        An option whose value is an unset NAME is left out.
+        fio would do it with the guest's environment, which lacks the values. An option whose
+        value is ${NAME} is left out if `values` has an empty NAME.
         """
         known = os.environ | self.values
         lines = [line for line in self.text.splitlines() if not self._stands_for_nothing(line)]
@@ -143,25 +145,25 @@ class FioFile:
 
     @cached_property
     def sections(self) -> list[Section]:
-        """The sections in order, `global` ones among them."""
+        """Return all sections in order, also the global ones."""
         return _parse(self.path, self.expanded)
 
     @property
     def jobs(self) -> list[Section]:
-        """The sections that are jobs; one with numjobs=0 is none."""
+        """Return the sections that are jobs. A section with numjobs=0 is no job."""
         return [
             section for section in self.sections if section.name != GLOBAL and section.processes
         ]
 
     @property
     def names(self) -> list[str]:
-        """Every NAME whose ${NAME} is in the file."""
+        """Return every NAME for which the file contains ${NAME}."""
         return _NAME.findall(self.text)
 
     def check(self) -> None:
-        """Raise RequestError unless this is a job file; what fio itself says is the error's text.
+        """Raise RequestError, with fio's own message, if fio does not accept the file.
 
-        fio runs no job for this.
+        fio only parses it, and runs no job.
         """
         tools.require([tools.FIO])
         done = subprocess.run(
@@ -177,12 +179,12 @@ class FioFile:
         self._require_jobs()
 
     def _require_jobs(self) -> None:
-        urgencies = [job.urgency for job in self.jobs]  # an error where one is no number
+        urgencies = [job.urgency for job in self.jobs]  # raises if a priority is no plain number
         if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
 
     def require_device_alone(self) -> None:
-        """Raise RequestError for what could touch more of this computer than the device."""
+        """Raise RequestError if a job could touch more of this computer than the device."""
         for section in self.sections:
             for line in section.lines:
                 option, value = _option(line)
@@ -200,9 +202,10 @@ class FioFile:
                 )
 
     def prepared(self, devices: tuple[str, ...], seed: int, jobs: tuple[str, ...]) -> str:
-        """The file as a guest runs it: on `devices` of /dev in turn, with `seed`, and measured.
+        """Return the text of a job file with the jobs named in `jobs`, ready to be measured.
 
-        It contains only the jobs named in `jobs`; the names of logs have the job's position in it.
+        Each job uses `devices` (names in /dev) in turn. Its random numbers depend on `seed`, and
+        the names of its logs contain its position in `jobs`.
         """
         text: list[str] = []
         for number, section in enumerate(self.sections):
@@ -219,15 +222,15 @@ class FioFile:
         return "\n".join(text) + "\n"
 
     def replaced(self) -> list[str]:
-        """The lines that `prepared` leaves out, for the report."""
+        """Return the lines that `prepared` leaves out: the report shows them."""
         return [line for section in self.sections for line in section.lines if _replaced(line)]
 
 
 def check(files: Sequence[FioFile]) -> None:
-    """Check job files of one folder as FioFile.check() does, many in one call of fio.
+    """Check job files of one folder as FioFile.check() does, but many with one call of fio.
 
-    fio takes 0.1 s to begin, however many files it reads. If it refuses a file, each is checked
-    alone, so that the error names one.
+    A call takes 0.1 s, however many files fio reads. If fio refuses some file, each file is
+    checked alone, so that the error names the file.
     """
     for begin in range(0, len(files), _AT_ONCE):
         some = files[begin : begin + _AT_ONCE]
@@ -255,11 +258,11 @@ def _accepts(files: Sequence[FioFile]) -> bool:
 
 
 def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
-    """The options every job ends with."""
+    """Return the options that the lab adds to a job."""
     return [
         "filename=" + ":".join(f"/dev/{device}" for device in devices),
         f"randseed={seed}",
-        "randrepeat=0",  # else fio takes no notice of the seed
+        "randrepeat=0",  # else fio ignores randseed
         "lat_percentiles=1",
         "clat_percentiles=1",
         f"write_lat_log=out/logs/{log}",
@@ -269,7 +272,7 @@ def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
 
 
 def number(text: str) -> int:
-    """A number as fio reads it, decimal or 0x…; ValueError for one that fio would calculate."""
+    """Return a decimal or 0x… number as fio reads it. ValueError for any other form."""
     if re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", text):
         return int(text, 16)
     if re.fullmatch(r"[0-9]{1,9}", text):
@@ -277,7 +280,7 @@ def number(text: str) -> int:
     raise ValueError(f"'{text}' is no plain number")
 
 
-#: The units of a time in µs; one without a unit is in seconds.
+#: The units of times -> their length in µs. A time without a unit is in seconds.
 _TIME_UNITS_US = {
     "us": 1,
     "usec": 1,
@@ -292,9 +295,9 @@ _TIME_UNITS_US = {
 
 
 def time_us(text: str) -> int:
-    """A time as fio reads it, in µs; ValueError for one of a unit or form that is not above.
+    """Return a time as fio reads it, in µs. ValueError if it has a unit not in _TIME_UNITS_US.
 
-    fio takes any other unit, `5min` and `5sec` too, for µs.
+    fio reads a time with any other unit, even `5min` or `5sec`, as µs.
     """
     found = re.fullmatch(r"([0-9]{1,9})([a-z]*)", text.lower())
     if found is None or found[2] not in _TIME_UNITS_US:
@@ -306,9 +309,9 @@ _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size(text: str) -> int:
-    """Return a size as fio reads it, in bytes; ValueError for one that is not like 4096 or 4k.
+    """Return a size as fio reads it, in bytes. ValueError if it is not like 4096 or 4k.
 
-    fio takes `4kib` for 4000 bytes.
+    So `4kib` is refused: fio reads it as 4000 bytes.
     """
     found = re.fullmatch(r"([0-9]{1,9})([kmg]?)b?", text.lower())
     if found is None:
@@ -317,7 +320,7 @@ def size(text: str) -> int:
 
 
 def _meant(line: str) -> str:
-    """A line without what fio takes for a comment, wherever that begins."""
+    """Return a line without its comment: fio begins one at any # or ;."""
     return re.split("[#;]", line, maxsplit=1)[0].strip()
 
 
@@ -346,11 +349,11 @@ def _parse(path: Path, text: str) -> list[Section]:
             match = _SECTION.fullmatch(line)
             if match is None:
                 raise RequestError(f"{path}: '{line}' names no job: write [name], and nothing more")
-            # fio looks at the beginning alone.
+            # fio takes every section whose name begins with "global" for a global one.
             names.append(GLOBAL if match[1].startswith(GLOBAL) else match[1])
             lines.append([])
         elif lines:
-            option = re.split(r"[=\s]", line)[0]  # fio's include has no =
+            option = re.split(r"[=\s]", line)[0]  # \s: `include FILE` has no =
             if option in _REFUSED:
                 raise RequestError(
                     f"{path}: '{line}' cannot be used here: jobs run on the device under test; "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study: which experiments it measures, and the pages that show the results."""
+"""The study: the experiments that it measures, and the pages that show the results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,8 +49,8 @@ class Measure:
 class Chart:
     """A chart on a page.
 
-    job   None: a metric of the whole run
-    at    varied names and the values that the chart shows, if not all of them
+    job   the job whose metric is shown; None: the metric is of the whole run
+    at    varied name -> the only value of it that the chart shows
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Values:
-    """A question about the values of a varied name, under one scheduler: which to choose."""
+    """The question which value of the varied name `values_of` to choose, under one scheduler."""
 
     measure: str
     scheduler: str
@@ -80,7 +80,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Shares:
-    """A question about shares: has job `of` its `due` multiple of the bandwidth of job `over`?"""
+    """The question whether job `of` gets its due: `due` times the bandwidth of job `over`."""
 
     measure: str
     of: str
@@ -96,9 +96,10 @@ tomlfile.choose(
 
 @dataclass(frozen=True)
 class Page:
-    """A question, its measures and charts, and the published figure or promise behind it.
+    """A page of the report: a question, and the measures and charts that answer it.
 
-    answer  None: each measure's answer is about its protected job or its metrics
+    reproduces  the published figure or promise behind the question
+    answer      None: each measure's answer is about its protected job or its metrics
     """
 
     name: str
@@ -119,7 +120,7 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as the file has it; `quick = false`: the quick study leaves it out."""
+    """A measure as the file has it. With `quick = false`, the quick study leaves it out."""
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)
@@ -157,7 +158,10 @@ class _File:
 
 
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
-    """Load our study, or one from a file; `quick` applies its reductions."""
+    """Return the study in the file `path`, or the lab's own study.
+
+    `quick` applies the reductions that the file has for the quick study.
+    """
     path = path or FILE
     given = tomlfile.read(path, _File)
     found = [of.measure(str(path), name, quick) for name, of in given.measure.items()]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Recorded block traces, as what fio replays: its iolog of version 3, one file a process.
+"""Recorded block traces, converted to fio's iolog of version 3: one file for each process.
 
-Read are CSV files as of MSR Cambridge and of Alibaba, blkparse's text and fio's own iolog. fio
-notices a completion only when it is about to submit, so a replay with several requests in flight
-would have the pauses of the trace in its latencies. Each process therefore replays its share of
-the requests one at a time, with a synchronous engine, and sees each one's own latency.
+A trace may be a CSV file as MSR Cambridge or Alibaba publishes it, blkparse's text, or fio's own
+iolog. fio notices a completion only when it is about to submit. With several requests in flight,
+latencies would therefore contain the pauses of the trace. So each process replays its share of
+the requests one at a time, with a synchronous engine, and measures the latency of each.
 """
 
 import re
@@ -17,11 +17,12 @@ from triagelab.ask.fiofile import FioFile, Section
 from triagelab.base.errors import RequestError
 
 OPTION = "read_iolog"
-#: MiB of the smallest profile of modeldisk, for a device that is not told its size.
+#: The size in MiB that is assumed if a device's settings have none: that of modeldisk's smallest
+#: profile.
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
-#: The begin of a file of version 3; all names in it stand for the device under test.
+#: The first lines of an iolog. With replay_redirect, fio opens the device under test for `device`.
 _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
 
 
@@ -29,9 +30,9 @@ _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
 class Request:
     """A request of a trace.
 
-    time_us  since the trace's own beginning of time
-    action   read, write or datasync, as fio calls them
-    device   the recorded one
+    time_us  time of submission, by the trace's own clock
+    action   fio's word: read, write or datasync
+    device   name of the recorded device
     """
 
     time_us: int
@@ -42,7 +43,7 @@ class Request:
 
 
 def read(path: Path) -> list[Request]:
-    """Return the requests of a trace in order, the first at 0; RequestError if it is none."""
+    """Return a trace's requests in order, the first at time 0. RequestError if it is no trace."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +73,7 @@ def read(path: Path) -> list[Request]:
 
 
 def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mapping[str, Path | str]:
-    """Return what fio replays in a run, by the names that FioFile.prepared gives the files."""
+    """Return the iologs for a run's jobs, by the file names that FioFile.prepared uses."""
     found: dict[str, Path | str] = {}
     for section in workload.jobs:
         if section.name in sections and OPTION in section.options:
@@ -84,7 +85,7 @@ def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mappi
 
 
 def _found(workload: FioFile, name: str) -> Path:
-    """Return the trace's path, relative to the current folder or to the job file's."""
+    """Return the path of the trace `name`: in the current folder, or else the job file's."""
     for path in (Path(name), workload.path.parent / name):
         if path.is_file():
             return path
@@ -92,11 +93,14 @@ def _found(workload: FioFile, name: str) -> Path:
 
 
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
-    """The part of the trace for each process: every n-th request, inside the device."""
+    """Yield an iolog for each of the section's n processes: every n-th request of the trace.
+
+    Offsets beyond `size` are folded into the device.
+    """
     end_us = _end_us(section)
     taken = [request for request in requests if end_us is None or request.time_us < end_us]
     for process in range(section.processes):
-        # fio takes a time of 0 for none.
+        # The 1: fio takes a time of 0 for no time.
         lines = [
             f"{1 + each.time_us} device {each.action} {_folded(each, size)}\n"
             for each in taken[process :: section.processes]
@@ -110,7 +114,10 @@ def _shared(section: Section, requests: list[Request], size: int) -> Iterator[st
 
 
 def _end_us(section: Section) -> int | None:
-    """The recorded time at which the job's runtime is over; None where it has no such end."""
+    """Return the time in the trace at which the job's runtime ends; None: replay the whole trace.
+
+    replay_time_scale is a speed in percent. With replay_no_stall, times in the trace do not count.
+    """
     runtime_us = section.time_us("runtime", 0)
     speed = section.number("replay_time_scale", 100)
     at_once = section.number("replay_no_stall", 0)
@@ -118,7 +125,7 @@ def _end_us(section: Section) -> int | None:
 
 
 def _folded(request: Request, size: int) -> str:
-    """Offset and length, of whole sectors; beyond the device's end it begins again."""
+    """Return offset and length in whole sectors; an offset past the device's end wraps around."""
     if request.action == "datasync":
         return "0 0"
     begin = request.offset // _SECTOR * _SECTOR
@@ -131,7 +138,11 @@ def _folded(request: Request, size: int) -> str:
 
 @dataclass(frozen=True)
 class _Format:
-    """A format: whether a first line begins it, and the requests of all lines."""
+    """A format of traces.
+
+    begins    returns whether a file's first line is of this format
+    requests  reads all lines of a file
+    """
 
     name: str
     begins: Callable[[str], bool]
@@ -139,7 +150,7 @@ class _Format:
 
 
 def _msr(lines: list[str]) -> Iterator[Request]:
-    """Timestamp in 100 ns, host, disk, Read or Write, offset, length, response time."""
+    """Read lines of: timestamp in 100 ns, host, disk, Read or Write, offset, length, response."""
     for line in lines:
         ticks, host, disk, kind, offset, length, _ = line.split(",")
         action = {"read": "read", "write": "write"}.get(kind.lower())
@@ -149,7 +160,7 @@ def _msr(lines: list[str]) -> Iterator[Request]:
 
 
 def _alibaba(lines: list[str]) -> Iterator[Request]:
-    """Device, R or W, offset, length, timestamp in µs."""
+    """Read lines of: device, R or W, offset, length, timestamp in µs."""
     for line in lines:
         device, kind, offset, length, time_us = line.split(",")
         action = {"R": "read", "W": "write"}.get(kind)
@@ -165,7 +176,7 @@ _BLKPARSE = re.compile(
 
 
 def _blkparse(lines: list[str]) -> Iterator[Request]:
-    """Read queued requests (action Q); a flush has no sectors, and discards are left out."""
+    """Read queued requests (action Q) but no discards. One without sectors may be a flush."""
     for line in lines:
         match = _BLKPARSE.match(line)
         if match is None or match["action"] != "Q" or "D" in match["kind"]:
@@ -181,7 +192,7 @@ def _blkparse(lines: list[str]) -> Iterator[Request]:
 
 
 def _iolog(lines: list[str]) -> Iterator[Request]:
-    """Time in µs, file, action, offset, length; files are added and opened too."""
+    """Read lines of: time in µs, file, action, offset, length. Skip add, open, close and trim."""
     for line in lines[1:]:
         time_us, name, action, *where = line.split()
         if action in ("read", "write"):

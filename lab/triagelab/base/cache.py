@@ -31,7 +31,7 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def handed_over(folder: Path) -> Iterator[None]:
-    """Give what the block makes in `folder` to the user who called sudo."""
+    """Give `folder`, and the parents that the block makes, to the user who called sudo."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -60,9 +60,9 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """Return an entry as `fetched` does, but remove entries that were not used for long."""
+    """Return an entry as `fetched` does; if it was missing, also remove entries long unused."""
     path = root() / name
-    # Held also if the entry exists: no other process may remove it before the new time is set.
+    # Lock an existing entry too, so that no other process removes it before its time is renewed.
     with files.locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
@@ -85,7 +85,7 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove entries that were not used for long, and leftovers of makers that were killed."""
+    """Remove entries in `kind` that were not used for long, and leftovers of killed makers."""
     folders = [path for path in kind.iterdir() if path.is_dir()]
     for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
         # An entry of another user cannot be removed and stays.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors for a user: the fault, and the next step.
+"""Errors for a user: each message names the fault and the next step.
 
-The exit status is part of the command line's contract: 1 when something
-failed while running, 2 when the request itself made no sense.
+Scripts may rely on the exit status: 1 if something failed while running, 2 if the request itself
+made no sense.
 """
 
 import difflib
@@ -22,7 +22,7 @@ class RequestError(LabError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
-    """The error for a name that does not exist, with the nearest one that does."""
+    """Return the error for an unknown name; its message proposes the most similar known name."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean '{near[0]}'? " if near else ""

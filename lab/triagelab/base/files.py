@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from triagelab.base.errors import LabError
 
-#: Follows the name of a file that is yet to be whole.
+#: The suffix of a file's name until the file is complete.
 PART = ".part"
 
 _LOCK_POLL_S = 0.1
@@ -79,12 +79,13 @@ def exclusive(
     If `waiting` is given, call it and wait for the lock instead.
 
     The file may belong to another user, so it is opened for reading, which suffices for a lock.
-    Open it without O_CREAT: in /tmp the kernel refuses that for other users' files, even to root.
+    Creating it is a separate step: in /tmp the kernel refuses O_CREAT on another user's existing
+    file, even to root.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # the path may be a FIFO
     with contextlib.suppress(FileExistsError):
         made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
-        os.fchmod(made, 0o644)  # whatever the umask
+        os.fchmod(made, 0o644)  # so that every user can open it, whatever the umask is
         os.close(made)
     try:
         handle = os.open(path, flags)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The registry of metrics: each with its name, unit, precision and how it is computed.
+"""The registry of metrics: the name, unit, precision and computation of each.
 
-Samples, summary, findings, charts and tables read everything they need to know of a
-metric here.  Adding a metric adds one entry to METRICS and one test of its value.
+All code that computes, judges or shows a metric reads its properties here. A new metric needs an
+entry in METRICS and a test of its value.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ Bins = Counter[int]  # latency in ns -> number of requests
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of summary.json, and the larger and smaller ones that people read.
+    """A unit in summary.json, and the larger and smaller units that reports show.
 
-    scales  divisor and name, the largest first
+    scales  divisor and name of each shown unit, the largest first
     """
 
     name: str
@@ -33,7 +33,7 @@ _BYTES_PER_S = Unit("B/s", ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/
 _MICROSECONDS = Unit("µs", ((1e6, "s"), (1e3, "ms"), (1, "µs")))
 _SECONDS = Unit("s", ((1, "s"), (1e-3, "ms")))
 _SHARE = Unit("1", ((0.01, "%"),))
-# The metric's name says what these count.
+# The name of a metric in one of these units says what is counted, so no unit is shown.
 _INSTRUCTIONS = Unit("instructions", ((1, ""),))
 _SWITCHES = Unit("switches", ((1, ""),))
 _LOCKS = Unit("locks", ((1, ""),))
@@ -47,12 +47,14 @@ _INDEX = Unit("index", ((1, ""),))
 class Done:
     """The work that one job completed in one run.
 
-    seconds     the longest time of any of its processes
-    bytes       None for an application, which counts operations
+    requests    completed requests, or an application's operations
+    seconds     the longest runtime of a process of the job
+    bytes       None for an application
     cpu_s       None for an application
-    mean_us     of total latency, submission and completion
+    mean_us     mean of total latency: submission and completion
+    max_us      maximum of total latency
     bins        total latencies
-    completion  completion latencies, empty where fio did not measure them
+    completion  completion latencies, empty if fio did not measure them
     """
 
     requests: int
@@ -66,12 +68,12 @@ class Done:
 
     @property
     def iops(self) -> float:
-        """Requests a second; 0 for a job that completed nothing."""
+        """Return requests a second; 0 for a job that completed nothing."""
         return self.requests / self.seconds if self.seconds else 0.0
 
     @property
     def bytes_per_s(self) -> float:
-        """Bytes a second; 0 for a job that completed nothing."""
+        """Return bytes a second; 0 for a job that completed nothing."""
         return (self.bytes or 0) / self.seconds if self.seconds else 0.0
 
 
@@ -79,10 +81,10 @@ class Done:
 class Together:
     """The work of all fio jobs of one run.
 
-    background  the jobs that the protected one is protected from
-    by_weight   each process's bytes over its weight
+    background  the jobs from which the protected job is to be protected
+    by_weight   the bytes of each process, divided by its weight
     longest_ms  the longest time that a process ran
-    deadlines   job -> µs that none of its requests should take
+    deadlines   job -> deadline in µs for each of its requests
     """
 
     jobs: Mapping[str, Done]
@@ -93,22 +95,22 @@ class Together:
 
     @property
     def requests(self) -> int:
-        """The requests of all jobs."""
+        """Return the requests of all jobs."""
         return sum(job.requests for job in self.jobs.values())
 
     @property
     def bytes_per_s(self) -> float:
-        """The bandwidth of all jobs."""
+        """Return the bandwidth of all jobs."""
         return sum(job.bytes_per_s for job in self.jobs.values())
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The guest's counters between the first and the last sign of I/O of a run.
+    """The changes of the guest's counters between the first and the last sample with I/O.
 
-    virtual_time  the CPU takes one nanosecond for an instruction
-    contended     locks that a CPU found taken; None where they are not counted
-    used          the share of each part of the device that was used
+    virtual_time  true if the CPU takes one nanosecond for each instruction
+    contended     how often a CPU found a lock taken; None if that was not counted
+    used          metric -> utilisation of the device, or of one of its parts
     """
 
     requests: int
@@ -127,7 +129,7 @@ class Whole:
 
 
 class Of(Enum):
-    """The thing that a metric is of."""
+    """The thing that a metric describes."""
 
     JOB = "a job"
     RUN = "a whole run"
@@ -136,7 +138,7 @@ class Of(Enum):
 
 
 class Better(Enum):
-    """The direction in which a metric is better; neither for one that only describes."""
+    """The better direction of a metric. A metric that only describes has none."""
 
     LESS = "less"
     MORE = "more"
@@ -147,17 +149,17 @@ class Metric:
     """One metric.
 
     label       its name for people
-    measure     its value from Done (JOB), Whole (RUN) or Together (JOBS); None: it has none
-    compared    schedulers are compared by it, so it is one of the report's comparisons
+    measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
+    compared    the report compares schedulers by it
     resolution  the smallest difference between two distinct values, as a share
     counted     it counts requests: one more or less is no difference
-    rests_on    the number of requests that a value rests on
-    needs       the fewest requests that it can be read from
-    asked       it is there only where an experiment is judged by it
-    absolute    it means something by itself; others are compared with the baseline's
-    drawn       a metric of runs with a chart of its own in every report
-    used        a share of the machine that was used: the report's table of bottlenecks
-    note        what a reader of its chart should know
+    rests_on    returns the number of requests on which a value rests
+    needs       the fewest requests that give a value
+    asked       only experiments that are judged by it have it
+    absolute    a value means something by itself; other metrics are compared with the baseline
+    drawn       a metric of whole runs that has a chart in every report
+    used        a utilisation, which the report's table of bottlenecks shows
+    note        a remark for readers of its chart
     """
 
     name: str
@@ -179,12 +181,12 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether the metric is infinite where the job completed nothing."""
+        """Return whether it is a job's latency: infinite if the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
     def is_share(self) -> bool:
-        """Return whether the metric is a part of 1."""
+        """Return whether the metric is a share, which is shown in percent."""
         return self.unit is _SHARE
 
     def step(self, requests: float) -> float:
@@ -194,14 +196,14 @@ class Metric:
 
 #: The resolution of fio's bins: they are 1/128 to 1/64 of a value wide.
 _A_BIN = 1 / 64
-#: The metric that takes the place of a percentile that too few requests support.
+#: The metric that replaces a percentile if a job has too few requests for that percentile.
 MAXIMUM = "max_us"
-#: The tail that a protected job is judged by.
+#: The tail latency by which a protected job is judged.
 TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value at which the cumulative count reaches the share: fio's rule."""
+    """Return the smallest bin value that `permille` of all requests do not exceed: fio's rule."""
     total = bins.total()
     seen = 0
     for value in sorted(bins):
@@ -216,7 +218,7 @@ def _percentile_us(bins: Bins, permille: int) -> float | None:
 
 
 def jain(shares: list[float]) -> float:
-    """Jain's index of fairness: 1 where all are equal, 1 / n where one of n has everything.
+    """Return Jain's index of fairness: 1 if all shares are equal, 1 / n if one of n has all.
 
     R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness (DEC-TR-301, 1984).
     """
@@ -246,9 +248,9 @@ def _longest_wait(together: Together) -> float:
 
 
 def _late_share(together: Together) -> float:
-    """Return the share of a job's requests after its deadline, a mean over jobs that have one.
+    """Return the share of a job's requests that missed the deadline, as a mean over such jobs.
 
-    A job that completed nothing was late with everything.
+    For a job that completed nothing, the share is 1.
     """
     shares = [
         _share_above(together.jobs[name].bins, deadline_us * 1000)
@@ -273,8 +275,8 @@ def _contended(whole: Whole) -> float | None:
     return whole.contended / whole.requests
 
 
-#: Every metric, in the order of tables.  A job's latencies are total latency but for
-#: clat_p99_us, because waiting for a tag hides in submission.
+#: Every metric, in the order of tables. A job's latencies (except clat_p99_us) are total latencies,
+#: because a request waits for a tag during submission, which completion latency leaves out.
 METRICS = (
     Metric("iops", "throughput", _IOPS, Of.JOB, Better.MORE, lambda job: job.iops,
            compared=True, counted=True),
@@ -342,7 +344,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric called `name`; a name that is not registered is a device part's."""
+    """Return the metric called `name`; an unregistered name means the utilisation of a part."""
     return _BY_NAME.get(name) or _part(name)
 
 
@@ -352,12 +354,12 @@ def known(name: str) -> bool:
 
 
 def of(*kinds: Of) -> list[Metric]:
-    """Return the metrics of these kinds of thing, in the order of tables."""
+    """Return the metrics that describe a thing of these `kinds`, in the order of tables."""
     return [metric for metric in METRICS if metric.of in kinds]
 
 
 def part(name: str) -> Metric:
-    """Return the metric of how much of a part of the device was used."""
+    """Return the metric for the utilisation of the part `name` of the device."""
     return _part(name + _PART)
 
 
@@ -367,5 +369,5 @@ def _part(name: str) -> Metric:
 
 
 def unit(name: str) -> Unit:
-    """Return the unit of this name; one that no metric has is shown as it is."""
+    """Return the unit called `name`; a unit that no registered metric has is shown unscaled."""
     return _UNITS.get(name) or Unit(name, ((1, name),))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The settings of runs, by their names in --set, --vary and experiments.
 
-device.SETTING, model.PARAMETER   the device
-slow.PARAMETER                    the last of several devices, by which it differs from the others
-SCHEDULER.TUNABLE                 a scheduler (iosched.SCHEDULER.TUNABLE is the same)
-cpus                              the machine's virtual CPUs
-device                            which device, where an experiment varies it
+device.SETTING, model.PARAMETER   a setting of the device, a parameter of its model
+slow.PARAMETER                    a model's parameter for the last of several devices only
+SCHEDULER.TUNABLE                 a scheduler's tunable (iosched.SCHEDULER.TUNABLE is the same)
+cpus                              the number of the machine's virtual CPUs
+device                            the device's name, in experiments that vary the device
 
-Any other name has no dot and is what ${name} stands for in a job file.
+Any other name has no dot: its value replaces ${name} in a job file.
 """
 
 import re
@@ -28,7 +28,7 @@ _OF_DEVICES = ("device", "model", "slow")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings by what they are for.
+    """Settings, grouped by the thing that they set.
 
     device    device.SETTING, model.PARAMETER or slow.PARAMETER -> value
     tunables  scheduler -> tunable -> value
@@ -41,14 +41,14 @@ class Settings:
 
 
 def plain(name: str) -> str:
-    """The short form of a name."""
+    """Return the short form of a name, without `iosched.`."""
     return name.removeprefix("iosched.")
 
 
 def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
-    """Return what users give for names, by short name, from triples (place, name, it).
+    """Return the values of triples (place, name, value) by short name.
 
-    RequestError, which tells the place, for a name that is given twice or has two dots.
+    Raise RequestError, with the place, if a name is given twice or has two dots.
     """
     found: dict[str, T] = {}
     for where, name, it in given:
@@ -62,7 +62,7 @@ def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
 
 
 def value(where: str, given: Value) -> Value:
-    """Return a user's value, a number as int; RequestError for a number of two readings."""
+    """Return a user's value; if it is a number, as int. RequestError if it has a leading 0."""
     text = str(given)
     if re.fullmatch(r"0[0-9]+", text):
         raise RequestError(
@@ -73,12 +73,12 @@ def value(where: str, given: Value) -> Value:
 
 
 def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
-    """Return a user's values for a varied name, each once."""
+    """Return a user's values for a varied name, without duplicates."""
     return tuple(dict.fromkeys(value(where, each) for each in given))
 
 
 def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
-    """Raise RequestError for a tunable of a scheduler that is none of these."""
+    """Raise RequestError if a name is a tunable of a scheduler that is not in `schedulers`."""
     known = tuple(schedulers)
     for name in names:
         owner = scheduler(name)
@@ -97,23 +97,23 @@ def is_virtual(name: str) -> bool:
 
 
 def scheduler(name: str) -> str | None:
-    """The scheduler that `name` is a tunable of, if it is one's."""
+    """Return the scheduler whose tunable `name` is; None if it is no tunable."""
     first, dot, _ = name.partition(".")
     return first if dot and first not in _OF_DEVICES else None
 
 
 def is_number(text: str) -> bool:
-    """Return whether `text` is a whole number that fits a setting: of 64 bits.
+    """Return whether `text` is a whole number with no more digits than 2**64.
 
-    Reject a leading 0: a kernel reads such a number as octal, and fio as decimal.
+    A leading 0 is refused: a kernel reads such a number as octal, and fio as decimal.
     """
     return re.fullmatch(r"0|[1-9][0-9]*", text) is not None and len(text) <= len(str(2**64))
 
 
 def split(values: Mapping[str, Value]) -> Settings:
-    """Return settings by target and short name, without those for the job file.
+    """Return the settings among `values`, grouped by the thing that they set.
 
-    A device's value `cpus` is the number of virtual CPUs.
+    In a device's setting, the value `cpus` stands for the number of virtual CPUs.
     """
     cpus = _cpus(values[CPUS]) if CPUS in values else None
     device: dict[str, str] = {}

@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parents[3]
 #: The kernel modules' sources.
 MODULES = ROOT / "kernel"
 
-#: A scheduler module's name in Linux, which asks modprobe for NAME-iosched.
+#: Linux's own schedulers, with their modules' names. None: it is no module. Linux loads
+#: a scheduler NAME by asking modprobe for NAME-iosched, which may be an alias.
 KERNELS_OWN = {"none": None, "mq-deadline": None, "kyber": "kyber-iosched", "bfq": "bfq"}
 
 
@@ -23,7 +24,7 @@ def own_schedulers() -> list[str]:
 
 
 def scheduler_of(module: Path) -> str:
-    """Return the scheduler that a module file NAME-iosched.ko holds."""
+    """Return the name of the scheduler in a module file: NAME of NAME-iosched.ko."""
     if not module.name.endswith("-iosched.ko"):
         raise RequestError(
             f"{module}: a scheduler's module is called NAME-iosched.ko, "

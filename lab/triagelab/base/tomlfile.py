@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """TOML files written by people: each is read into a class, whose fields are the file's keys.
 
-cattrs does the work. It refuses a key that the class does not have, and goes on after a mistake,
-so that one error names them all. Three things are added to it: a value is never converted
-(5 is no text), a message says what a value must be, and a mistake's place is the file's.
+The library cattrs does the work. It refuses a key that the class does not have, and goes on after
+a mistake, so that one error names all mistakes. This module adds three things: a value is never
+converted (5 is no text), a message says what a value must be, and names the place in the file.
 """
 
 import json
@@ -32,9 +32,9 @@ Hook = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Must:
-    """A condition on a value, as an annotation of its type.
+    """A condition on a value; it annotates the value's type.
 
-    message  for a value for which it does not hold, which takes the place of {}
+    message  the error for a value that breaks the condition; {} in it stands for the value
     """
 
     holds: Callable[[Any], bool]
@@ -49,7 +49,7 @@ Count = Annotated[
     int,
     Must(lambda value: _is(int)(value) and value > 0, "must be a whole number, 1 or more, not {}"),
 ]
-#: A list of one value at least: Some[str].
+#: A list of at least one value, as in Some[str].
 Some = Annotated[tuple[T, ...], Must(lambda value: value != [], "must be a list of something")]
 
 _PLAIN: Mapping[Any, Must] = {
@@ -62,7 +62,7 @@ _LIST = Must(_is(list), "must be a list, not {}")
 _TABLE = Must(_is(dict), "must be a table, not {}")
 
 _converter = Converter(forbid_extra_keys=True)
-#: More mistakes of a file than these are counted.
+#: An error names at most this many mistakes of a file, and gives the number of the others.
 _TOLD = 6
 
 
@@ -77,7 +77,10 @@ def _checked(must: Must, then: Hook) -> Hook:
 
 
 def _container(must: Must, matches: Callable[[Any], bool], make: Callable[..., Hook]) -> None:
-    """Read types that match from a list, or from a table, alone: no text is a list of letters."""
+    """For types that `matches` accepts, check a value with `must` before it is converted.
+
+    Without the check, a text would be read as a list of letters.
+    """
     _converter.register_structure_hook_factory(matches)(
         lambda of, converter: _checked(must, make(of, converter))
     )
@@ -102,21 +105,25 @@ def _annotated(of: Any) -> Hook:
 
 
 def choose(of: Any, by: Callable[[Any], Any]) -> None:
-    """Read a union of types as the type that `by` returns for a value."""
+    """Read a value of the union `of` as the type that `by` returns for the value."""
     _converter.register_structure_hook(of, lambda value, _: _converter.structure(value, by(value)))
 
 
 def build(of: type[T], written: type[W], made: Callable[[W], T]) -> None:
-    """Read a class as another type, and make the object of that; ValueError for a wrong one."""
+    """Read the class `of` as the type `written`, from which `made` makes the object.
+
+    `made` may raise ValueError, which counts as a mistake in the file.
+    """
     _converter.register_structure_hook(
         of, lambda value, _: made(_converter.structure(value, written))
     )
 
 
 def read(path: Path, of: type[T], **more: str) -> T:
-    """Return a file's content as an object of a class; `more` has its fields that are no keys.
+    """Return a file's content as an object of the class `of`.
 
-    RequestError for a file with mistakes, a line for each.
+    `more` has the values of fields that the file may not set. RequestError, with a line for each
+    mistake, if the file has mistakes.
     """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -134,7 +141,10 @@ def read(path: Path, of: type[T], **more: str) -> T:
 
 
 def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> Iterator[str]:
-    """Yield a sentence for each mistake at a place and below it."""
+    """Yield a sentence for each mistake at `place` or in a table or list below it.
+
+    `unwritten` has the fields that the file may not set.
+    """
     table = f"{place.rstrip(',')}: " if place else ""
     if isinstance(error, BaseValidationError):
         if missing := sorted(e.args[0] for e in error.exceptions if isinstance(e, KeyError)):
@@ -151,7 +161,7 @@ def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> 
 
 
 def _below(place: str, error: Exception) -> str:
-    """Return the place of an error in a table or a list, by the note that cattrs put on it."""
+    """Return the place of an error below `place`, by the note that cattrs put on the error."""
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, IterableValidationNote) and isinstance(note.index, int):
             return f"{place}, item {note.index + 1},"

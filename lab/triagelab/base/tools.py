@@ -17,9 +17,10 @@ from triagelab.base.errors import LabError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program and the Debian package that contains it, with further packages that it needs.
+    """A program that the lab needs, and the Debian packages to install for it.
 
-    An absolute path as its name stands for a file, such as a library's header.
+    program   its name, or the absolute path of a file, such as a library's header
+    packages  the package that contains it, and further packages that it needs
     """
 
     program: str
@@ -55,7 +56,7 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: Further tools that a kernel's build needs.
+#: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
 
@@ -65,7 +66,7 @@ def tell(what: str) -> None:
 
 
 def _find(program: str) -> str | None:
-    """Return a program's path; search the sbin folders too, which a user's PATH lacks."""
+    """Return a program's path or None; search the sbin folders too, which a user's PATH lacks."""
     if program.startswith("/"):
         return program if Path(program).exists() else None
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
@@ -126,15 +127,15 @@ def _install(apt: str, missing: list[Tool]) -> None:
 
 
 def with_us(signal: str, command: Sequence[str]) -> list[str]:
-    """Return `command` so that it receives the signal (without SIG) when we end, however we end.
+    """Return a command that runs `command`, and signals it when the lab ends, even by SIGKILL.
 
-    Linux sends the signal when the thread that started the command ends.
+    `signal` is a name without SIG. Linux sends it when the thread that started the command ends.
     """
     return [path(SETPRIV), "--pdeathsig", signal, "--", *command]
 
 
 def call(command: Sequence[str]) -> str:
-    """Return a program's output; LabError with its message if it fails, as on a full disk."""
+    """Return a program's output. LabError, with the program's own message, if it fails."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
     )
@@ -158,9 +159,9 @@ def qemu_version() -> str:
 
 @functools.cache
 def qemu_files() -> list[str]:
-    """The files that QEMU uses without being told, each by its name and a hash of its content.
+    """Return a line with name and hash for each file that QEMU uses of its own accord.
 
-    QEMU's files are its program, the libraries and accelerators that it loads, and its firmware.
+    These are its program, the libraries and accelerators that it loads, and its firmware.
     """
     program = Path(path(QEMU)).resolve()
     prefix = program.parents[1]
@@ -172,12 +173,12 @@ def qemu_files() -> list[str]:
 
 
 def contents(files: Iterable[Path]) -> list[str]:
-    """A line for each file, with its name and a hash of its content, wherever it is."""
+    """Return a line for each file: its name without the folder, and a hash of its content."""
     return sorted(f"{path.name} {sha256(path)}" for path in files)
 
 
 def sha256(path: Path) -> str:
-    """Return an identifier of a file's content."""
+    """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -193,7 +194,7 @@ def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
 
     The loader searches `folders` first.
     """
-    # Drop the user's settings of the loader: they are for other programs.
+    # The environment is new: the user's settings of the loader are for other programs.
     searched = os.environ.get("PATH", os.defpath)
     environment = {"PATH": searched, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The version of the project, read from the one file that has it."""
+"""The version of the project, read from kernel/triage/version.h."""
 
 import functools
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Storms: a seed makes a plan, a guest of `sim` carries it out, and each failure replays.
+"""Storms: a random load and random disturbances, made from a seed, in a guest of `sim`.
 
-A plan is a text with a part in each line: groups of processes, and disturbances. All random numbers
-come from the seed: the plan's, the program's, the disk's and the CPU delays'. The machine repeats
-to the last instruction, so a seed reproduces its failure.
+The seed determines a plan: a text in which each line (a part) is a group of processes or a
+disturbance. The random numbers of the guest's program, of the disk and of the delays of CPUs depend
+on the seed too. The machine repeats to the last instruction, so a seed reproduces its failure.
 """
 
 import asyncio
@@ -24,22 +24,23 @@ from triagelab.run import execute, machines
 
 _SCRIPT = verify.CHECKS / "storm.sh"
 _MEMORY_MB = {False: 512, True: 1024}
-#: Seconds of ours for one seed: a busy computer's.
+#: Seconds that a storm, and a guest's boot, may take by the host's clock, on a busy computer.
 _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
-#: Seconds of the guest's; a storm ends by itself long before.
+#: Seconds that a storm may take by the guest's clock; it ends by itself long before.
 _GUEST_LIMIT_S = 600
-#: Waits in a debug kernel may take so much longer.
+#: The factor by which waits may be longer in a debug kernel.
 _DEBUG_SLOW = 4
-#: Requests of a plan, over all its processes.
+#: Requests that the groups of a plan share; some kinds of groups make only a part of their share.
 _REQUESTS = 4000
-#: Candidates that shrinking tries.
+#: Shrinking begins no more candidates after this many.
 _SHRINK_TRIES = 80
-#: Virtual time that is busy costs five times as much of ours; time in which all is quiet is free.
+#: The load of a plan lasts this many ms of virtual time. A busy ms of virtual time takes five times
+#: as long by the host's clock; idle virtual time takes none.
 _MS = 300
 _SHORTEST_MS = 25
 
-#: Disturbances, and how often each comes, in µs.
+#: A kind of disturbance -> the mean of its intervals over all plans, in µs.
 DISTURBANCES = {
     "scheduler": 30000,
     "unload": 80000,
@@ -62,32 +63,32 @@ _DEBUG_ONLY = {"allocations"}
 
 
 class _Dice:
-    """Random numbers of a seed, the same in every version of Python: from random() alone."""
+    """Random numbers of a seed: equal in all versions of Python, because all are from random()."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def below(self, bound: int) -> int:
-        """Return a number from 0 to `bound` - 1."""
+        """Return a random number from 0 to `bound` - 1."""
         return int(self._random.random() * bound)
 
     def among(self, values: Sequence[Any]) -> Any:
-        """Return one of the values."""
+        """Return a random one of the values."""
         return values[self.below(len(values))]
 
     def happens(self, chance: float) -> bool:
-        """Return True with this chance."""
+        """Return True with the probability `chance`."""
         return self._random.random() < chance
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The decisions of one seed.
+    """The plan that one seed determines.
 
-    storm  parameters of kernel/storm
-    tags   of the scheduler; 0: as many as it has
-    parts  lines for the guest's program, each of which is optional
-    ms     how long the load may go on
+    storm  a line with the parameters of kernel/storm
+    tags   number of the scheduler's tags; 0: unchanged
+    parts  lines for the guest's program, each of which can be left out
+    ms     how long the load lasts at most, in virtual time
     """
 
     seed: int
@@ -98,13 +99,13 @@ class Plan:
 
     @property
     def whole(self) -> int:
-        """The mask with all parts."""
+        """Return the mask with a bit for every part."""
         return (1 << len(self.parts)) - 1
 
 
 @dataclass(frozen=True)
 class Storm:
-    """A plan, and the part of it to carry out: the parts with a bit in `mask`, for `ms`."""
+    """A plan, of which the parts with a bit in `mask` are carried out, for `ms`."""
 
     plan: Plan
     mask: int
@@ -112,7 +113,7 @@ class Storm:
 
     @property
     def replay(self) -> str:
-        """Return the text that --replay takes for it."""
+        """Return the argument of --replay that repeats this storm."""
         if self.ms != self.plan.ms:
             return f"{self.plan.seed}:{self.mask:x}:{self.ms}"
         if self.mask != self.plan.whole:
@@ -121,7 +122,7 @@ class Storm:
 
     @property
     def parts(self) -> list[str]:
-        """The parts that are carried out."""
+        """Return the parts that are carried out."""
         return [part for n, part in enumerate(self.plan.parts) if self.mask >> n & 1]
 
     def text(self, slow: int = 1) -> str:
@@ -133,12 +134,12 @@ class Storm:
 def make(seed: int, debug: bool = False) -> Plan:
     """Return the plan of a seed.
 
-    A plan omits some disturbances: one that is always present hides bugs that occur only without
-    it.
+    A plan omits some disturbances: a disturbance in every plan would hide the bugs that occur only
+    without it.
     """
     dice = _Dice(seed)
-    # A request that no CPU dispatches shows only if no other request causes a dispatch. A fault
-    # under load shows only if the disk lets requests queue.
+    # A theme limits what the plan may have, because some bugs need that. A forgotten request shows
+    # only if no other request causes a dispatch. A fault under load shows only if requests queue.
     theme = dice.among(_THEMES)
     groups = theme.groups or [dice.among(_GROUPS) for _ in range(1 + dice.below(4))]
     each = _REQUESTS // len(groups)
@@ -160,7 +161,7 @@ def make(seed: int, debug: bool = False) -> Plan:
 
 
 def _who(dice: _Dice) -> str:
-    """Return a random class and level of processes, sometimes with a cgroup and a process id."""
+    """Return random attributes of processes: class, level, seed, sometimes cgroup and pid."""
     words = f"class={dice.below(4)} level={dice.below(8)} seed={dice.below(1 << 30)}"
     if dice.happens(0.2):
         words += f" cgroup={1 + dice.below(3)}"
@@ -170,9 +171,9 @@ def _who(dice: _Dice) -> str:
 
 
 def _neighbours(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield threads of one process that read neighbours, so that requests merge."""
+    """Yield a process whose threads read neighbouring blocks at once, so that requests merge."""
     threads = 2 + dice.below(3)
-    # Again and again the same blocks, or on and on.
+    # With an area, the threads read the same few blocks again and again; else they move on.
     area = f" first={dice.below(512)} area={threads}" if dice.happens(0.7) else ""
     yield (
         f"process threads={threads} together=1 step=1{area} requests={requests // threads} "
@@ -181,7 +182,7 @@ def _neighbours(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _crowd(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield many processes of all classes with a request each, in parts that can be left out."""
+    """Yield parts, each with 8 processes of random classes that have one request at a time."""
     parts = dice.among([4, 8, 16])
     scattered = int(dice.happens(0.7))
     for _ in range(parts):
@@ -192,7 +193,7 @@ def _crowd(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _streams(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield processes that read or write in order, several requests at once."""
+    """Yield processes that read or write sequentially, several requests at once."""
     for _ in range(1 + dice.below(2)):
         blocks = dice.among([1, 4, 16])
         yield (
@@ -203,7 +204,7 @@ def _streams(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _mixture(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield processes that do everything, at random places."""
+    """Yield processes that mix reads, writes, flushes and discards, at random places."""
     for _ in range(1 + dice.below(2)):
         yield (
             f"process threads={1 + dice.below(3)} sync=0 depth={dice.among([1, 2, 8, 32])} "
@@ -214,7 +215,7 @@ def _mixture(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _cached(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield processes that go through the page cache."""
+    """Yield a process that reads and writes through the page cache."""
     yield (
         f"process buffered=1 threads={1 + dice.below(3)} blocks={dice.among([1, 4])} "
         f"requests={requests // 12} write=40 flush=3 {_who(dice)}"
@@ -222,7 +223,7 @@ def _cached(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _now_and_then(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield processes that ask for something and pause: all is quiet meanwhile."""
+    """Yield processes that pause between requests, so that the disk is idle at times."""
     yield (
         f"process count={1 + dice.below(3)} requests={requests // 20} write={dice.below(50)} "
         f"pause_every={1 + dice.below(4)} pause_us={dice.among([500, 5000, 30000])} {_who(dice)}"
@@ -234,9 +235,10 @@ _GROUPS = (_neighbours, _crowd, _streams, _mixture, _cached, _now_and_then)
 
 @dataclass(frozen=True)
 class _Theme:
-    """The values that a plan may have; one of each is drawn.
+    """The values that a plan may have: the seed draws one of each.
 
-    groups  kinds of processes; empty: all kinds there are
+    groups  kinds of groups, all of which the plan has; empty: the seed draws some of all kinds
+    often   the probability of each disturbance
     """
 
     groups: tuple[Callable[[_Dice, int], Iterator[str]], ...] = ()
@@ -264,12 +266,12 @@ _THEMES = (
 
 
 def whole(plan: Plan) -> Storm:
-    """Return the storm with all of a plan."""
+    """Return the storm that carries out a whole plan."""
     return Storm(plan, plan.whole, plan.ms)
 
 
 def parse_replay(text: str, debug: bool = False) -> Storm:
-    """Return the storm that --replay SEED[:MASK[:MS]] means; RequestError if there is none."""
+    """Return the storm that --replay SEED[:MASK[:MS]] names. RequestError if there is none."""
     found = re.fullmatch(r"(\d+)(?::([0-9a-f]+)(?::(\d+))?)?", text)
     if found is None:
         raise RequestError(f"--replay {text}: give SEED, SEED:MASK or SEED:MASK:MS")
@@ -285,11 +287,11 @@ def parse_replay(text: str, debug: bool = False) -> Storm:
 class Result:
     """The result of a storm.
 
-    reason       what failed; empty if nothing did
-    last         what the CPUs did last, the latest first
-    fingerprint  of all yield points that were passed, and when
-    seconds      of ours
-    folder       what the guest left, where something failed
+    reason       the failure's message; empty if nothing failed
+    last         the last steps of the CPUs, the latest first
+    fingerprint  a hash of all yield points that CPUs passed, and of the times
+    seconds      how long it took, by the host's clock
+    folder       the guest's output; it is removed unless something failed
     """
 
     storm: Storm
@@ -302,13 +304,13 @@ class Result:
 
     @property
     def kind(self) -> str:
-        """The failure's first complaint, with N for each number: equal for equal failures."""
+        """Return the failure's first complaint, with N for each number, to compare failures."""
         lines = self.reason.splitlines() or [""]
         line = next((line for line in lines if _COMPLAINT.search(line)), lines[0])
         return re.sub(r"0x[0-9a-f]+|\d+", "N", re.sub(r"\[.*?\]|^FAIL: ", "", line)).strip()
 
     def record(self) -> dict[str, Any]:
-        """Return the result as storm.json has it."""
+        """Return the result as a JSON object for storm.json."""
         return {
             "seed": self.storm.plan.seed,
             "replay": self.storm.replay,
@@ -335,7 +337,7 @@ class Runner:
     out: Path
 
     async def run(self, storm: Storm) -> Result:
-        """Carry out a storm; keep a failing one's output in the folder of its name."""
+        """Carry out a storm. If it fails, keep its output in a folder with the storm's name."""
         folder = self.out / storm.replay.replace(":", "-")
         shutil.rmtree(folder, ignore_errors=True)
         job = Job(
@@ -391,7 +393,7 @@ def _ended(storm: Storm, outcome: Outcome, folder: Path, seconds: float) -> Resu
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """Return the result from the console after a panic of the guest's kernel."""
+    """Return the result of a storm whose guest died, with what the console shows."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)
@@ -420,10 +422,10 @@ def run(
     minutes: float | None = None,
     until_failure: bool = False,
 ) -> list[Result]:
-    """Carry out storms side by side, telling `finished` of each, until `minutes` are over.
+    """Carry out storms side by side, and call `finished` with each result. Return all results.
 
-    With `until_failure` no storm begins after one has failed. Raises StoppedError when told to
-    stop.
+    No storm begins after `minutes`, or with `until_failure` after a failure. Raise StoppedError if
+    the user stops the run.
     """
     end = time.monotonic() + minutes * 60 if minutes is not None else None
     left = iter(storms)
@@ -451,14 +453,18 @@ def shrink(
 ) -> Result:
     """Return the failure of the smallest storm found that fails in the same way.
 
-    Tries to leave out ever smaller shares of the parts (delta debugging), then to end sooner.
+    It tries to leave out ever fewer parts at once (delta debugging), and then to end sooner. `told`
+    is called with each smaller failure.
     """
 
     async def everything() -> Result:
         best, tries = failed, 0
 
         async def fails(candidates: Iterable[Storm]) -> Result | None:
-            """Try candidates as many at once as there are cores; the first that fails counts."""
+            """Return the result of the first candidate that fails in the same way, or None.
+
+            As many candidates run at once as there are cores.
+            """
             nonlocal tries
             queue = list(candidates)
             while queue and tries < _SHRINK_TRIES:
@@ -491,7 +497,7 @@ def shrink(
 
 
 def _without(storm: Storm, chunk: int) -> Iterator[Storm]:
-    """Yield the storm without each `chunk` of its parts; one part at least is left."""
+    """For each `chunk` of the storm's parts, yield the storm without it, if any part is left."""
     bits = [n for n in range(len(storm.plan.parts)) if storm.mask >> n & 1]
     if len(bits) < 2:
         return

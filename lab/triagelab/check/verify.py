@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Verification of a scheduler: checks, each one a script, run in guests.
+"""Verification of a scheduler: checks, which are shell scripts, run in guests.
 
-The first lines of a check state its promise and its machines. A guest runs checks one after
-another; after a failure, the remaining checks run in a fresh guest.
+The comment at a check's start states the property that it guards, and its machines. A guest runs
+checks one after another; after a failure, the remaining checks run in a fresh guest.
 """
 
 import asyncio
@@ -27,14 +27,16 @@ from triagelab.run import execute, machines
 CHECKS = sources.MODULES.parent / "tests/kernel"
 
 _SKIPPED = 77
-#: Seconds of the guest's time that one check may take; ours that a guest and its boot may, and
-#: what of that is not for its checks. The limit matters if a bug leaves preemption off for good: no
-#: program runs that could report it, and the kernel's own messages keep its watchdog quiet.
+#: Seconds that one check may take, by the guest's clock.
 _CHECK_LIMIT_S = 300
+#: Seconds that a guest may take, by the host's clock: the limits of its checks and the allowance,
+#: but never more than the guest's limit. This matters if a bug leaves preemption off for good: then
+#: no program runs that could report it, and the kernel's own messages keep its watchdog quiet.
 _GUEST_LIMIT_S = 1800.0
 _GUEST_ALLOWANCE_S = 180.0
+#: Seconds that a guest's boot may take, by the host's clock.
 _BOOT_LIMIT_S = 600.0
-#: A debug kernel keeps a shadow of all memory and a record of each piece of it.
+#: A guest's memory. A debug kernel needs much: it keeps records of all memory and its allocations.
 _MEMORY_MB = 1024
 
 
@@ -42,7 +44,7 @@ _MEMORY_MB = 1024
 class Place:
     """A machine for a check, with its number of CPUs.
 
-    since  the oldest series of kernels that boots there; empty: every one does
+    since  the oldest series of kernels that boots there; empty: every series does
     """
 
     machine: str
@@ -55,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Check:
-    """One property of a scheduler: a script, its promise, and its machines."""
+    """One check of a scheduler: its script, the property that it guards, and its machines."""
 
     script: Path
     guards: str
@@ -92,8 +94,10 @@ class Result:
     """The result of a check.
 
     status   its exit status, None if the guest ended before the check did
-    log      its output, or the reason why there is none
-    seconds  of the guest's time
+    log      its output, or the reason why there is none; if the guest died later, at most the
+             check's SKIP line
+    seconds  how long it took, by the guest's clock. If the guest died in it: how long the guest
+             ran, by the host's clock. Else 0
     """
 
     check: Check
@@ -109,7 +113,7 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """Return the reason of a skip, or the last lines before a failure."""
+        """Return the reason of a skip, or the last lines of a failure's log; else nothing."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         if self.state == "skip":
             return next((line[6:] for line in lines if line.startswith("SKIP: ")), "")
@@ -117,7 +121,7 @@ class Result:
 
     @property
     def measured(self) -> list[str]:
-        """Return the figures that the check reports beside its verdict."""
+        """Return the figures that the check printed in lines `measured: …`."""
         lead = "measured: "
         return [line.removeprefix(lead) for line in self.log.splitlines() if line.startswith(lead)]
 
@@ -136,7 +140,11 @@ class Result:
 
 @dataclass
 class Guest:
-    """Checks to run one after another, for one scheduler in one place."""
+    """Checks of one scheduler that run one after another in one place.
+
+    folder   gets a folder with the output of each boot
+    results  the results so far
+    """
 
     kernel: Kernel
     scheduler: str
@@ -147,7 +155,8 @@ class Guest:
     results: list[Result] = field(default_factory=list)
 
 
-#: Boots a guest for some checks, in a folder, and stops at the first failure.
+#: A function that boots a guest for some checks, with a folder for its output, and stops at the
+#: first failure.
 Boots: TypeAlias = Callable[[list[Check], Path], Awaitable[list[Result]]]
 
 
@@ -156,7 +165,7 @@ def guests(
 ) -> list[Guest]:
     """Return guests for the checks in all places where the kernel boots.
 
-    For `sim` these are as many as can run side by side.
+    A place in `sim` gets a guest for each core, which share its checks; any other place gets one.
     """
     by_place: dict[Place, list[Check]] = defaultdict(list)
     for check in chosen:
@@ -188,7 +197,10 @@ def guests(
 def run(
     guests: Sequence[Guest], finished: Callable[[Result], None] = lambda result: None
 ) -> list[Result]:
-    """Run the checks of all guests, and call `finished` with each; StoppedError on a stop."""
+    """Run the checks of all guests, and call `finished` with each result.
+
+    Return all results. Raise StoppedError if the user stops the run.
+    """
     prepared = [(guest, _prepare(guest)) for guest in guests]
 
     async def everything() -> None:
@@ -222,7 +234,7 @@ async def _through(
     boots: Boots,
     finished: Callable[[Result], None],
 ) -> None:
-    """Run a guest's checks; boot again after each failure."""
+    """Run a guest's checks with `boots`, again after each failure; call `finished` with each."""
     left = list(guest.checks)
     while left:
         results = await boots(left, guest.folder / str(len(guest.checks) - len(left)))
@@ -273,7 +285,10 @@ def _prepare(wanted: Guest) -> Boots:
 
 
 def _script(scheduler: str, wanted: Iterable[Check]) -> str:
-    """Return a guest's job. The console output survives if the guest dies."""
+    """Return the script that runs the checks in a guest.
+
+    It reports each check on the console too, because this output survives if the guest dies.
+    """
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
         # With a lock never let go nothing might run that could tell.
@@ -291,19 +306,19 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
 
 
 def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
-    """Return the results of the checks that a guest began; at least one."""
+    """Return the results of the checks that ended in a guest; if none did, the first has failed."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"
         words = record.read_text().split() if record.exists() else []
-        if len(words) != 3:  # empty if the guest had no memory left to write it
+        if len(words) != 3:  # a guest without free memory leaves the file empty
             break
         status, begun, ended = words
         log = (out / f"{check.script.name}.log").read_text(errors="replace")
         if int(status) == 128 + 9:
             log += f"\nFAIL: not over after {_CHECK_LIMIT_S} s\n"
         found.append(Result(check, place, int(status), log, float(ended) - float(begun)))
-    if not found:  # a guest without memory may end like this, and the next one would again
+    if not found:  # name a failed check: otherwise the same check would run again, without end
         said = (
             f"the guest left no word of how it ended; its console's log is {out.parent}/console.log"
         )
@@ -314,13 +329,17 @@ def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]
 def results_of_a_dead_guest(
     place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
 ) -> list[Result]:
-    """Read from the console which checks had ended, and blame the next one for the death."""
+    """Return the results of the checks that ended, by the console, and fail the one that follows.
+
+    `seconds` is how long the guest ran.
+    """
     said = (folder / "console.log").read_text(errors="replace")
     ended = dict(re.findall(r"^check (\S+) ended (.*?)\r?$", said, re.M))
     found: list[Result] = []
     for check in wanted:
         status, _, reason = ended.get(check.script.name, "").partition(": ")
-        # The last check is to blame if all had ended; after a failed one no other began.
+        # If all checks have ended, the guest's death counts against the last. After a failed check
+        # no other began.
         if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
             found.append(Result(check, place, None, str(error), seconds))
             break
@@ -332,7 +351,7 @@ _COLOURS = {"pass": "green", "skip": "yellow", "fail": "red"}
 
 
 def table(record: Mapping[str, Any]) -> Table:
-    """Build a terminal table from verify.json."""
+    """Return a table for the terminal from the content of verify.json."""
     made = Table("check", "guards", "machine", "result", "s", box=None, pad_edge=False)
     made.columns[-1].justify = "right"
     for check in record["checks"]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Models of drives, fitted to what others measured."""
+"""Parameters for models of drives, fitted to measurements with fio."""

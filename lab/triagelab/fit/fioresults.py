@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results of fio that others measured, as points of a drive: a folder of fio's JSON files."""
+"""Read a folder of fio's results (JSON files) as measured points of a drive."""
 
 import json
 import statistics
@@ -15,9 +15,9 @@ _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat
 
 
 def read(folder: Path) -> tuple[list[Point], int]:
-    """Return all points in a folder and those below it, and the host's ns for a command.
+    """Return all points in a folder and its subfolders, and the host's time for a command, in ns.
 
-    The host's time is the least mean submission latency: fio's own, with nothing in its way.
+    The host's time is the least mean submission latency: there, nothing delayed a submission.
     """
     points, submissions = [], []
     for path in sorted(folder.rglob("*.json")):
@@ -30,10 +30,13 @@ def read(folder: Path) -> tuple[list[Point], int]:
 
 
 def _points(path: Path) -> Iterator[tuple[Point, float]]:
-    """The points of a file, one for each group of jobs that do the same, with submission time."""
+    """Yield a point for each group of jobs with equal loads in a file, and its submission time.
+
+    The submission time is the least mean of the group's jobs, in µs.
+    """
     try:
         text = path.read_text()
-        # fio puts its notes and warnings in front of the object.
+        # fio writes notes and warnings in front of the JSON object.
         given = json.loads(text[max(text.find("{\n"), 0) :])
     except ValueError as error:
         raise RequestError(f"{path}: {error}") from error
@@ -64,7 +67,7 @@ def _points(path: Path) -> Iterator[tuple[Point, float]]:
 
 
 def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
-    """The load of a job that reads or writes alone; none of one that does both."""
+    """Yield the load of a job that only reads or only writes; nothing for other jobs."""
     kind = options.get("rw", options.get("readwrite", "read"))
     operation = kind.removeprefix("rand")
     if operation in ("read", "write"):
@@ -78,13 +81,13 @@ def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
 
 
 def _mean_us(side: Mapping[str, Any], what: str) -> float:
-    """A mean latency, which fio 2 gives in µs and later ones in ns."""
+    """Return a mean latency in µs; fio 2 has it in µs, later versions in ns."""
     key = f"{what}_ns" if f"{what}_ns" in side else what
     return float(side[key]["mean"]) / _US[key]
 
 
 def _p99_us(side: Mapping[str, Any]) -> float | None:
-    """The P99 of total latency if fio was asked for it, else of completion latency."""
+    """Return the P99 of total latency if fio has it, else of completion latency, else None."""
     for key in ("lat_ns", "lat", "clat_ns", "clat"):
         found = side.get(key, {}).get("percentile", {})
         if "99.000000" in found:

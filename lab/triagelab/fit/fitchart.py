@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The chart of a fitted drive: at each depth the measured and the modelled figure."""
+"""The chart of a fitted drive: measured and modelled figures at each depth."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +12,15 @@ from triagelab.fit.fitting import Compared
 from triagelab.judge import figures
 from triagelab.report import drawing
 
-#: The figures in the chart: the name in a point, and the name for readers.
+#: The figures in the chart: the key in a point -> the name for readers.
 _FIGURES = {"iops": "IOPS", "mean_us": "mean latency, µs", "p99_us": "P99 latency, µs"}
 
 
 def write(path: Path, name: str, compared: Sequence[Compared]) -> None:
-    """Write a page with a panel a figure: dots measured (open: held out), lines modelled."""
+    """Write a page with a panel for each figure.
+
+    Dots are measured figures (open: held out of the fit), and lines are modelled ones.
+    """
     figure = make_subplots(rows=1, cols=len(_FIGURES), subplot_titles=list(_FIGURES.values()))
     sizes = sorted({int(each.point.load["bytes"]) for each in compared})
     for column, key in enumerate(_FIGURES, 1):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Drives beside their models: errors at measured points, and the search for parameters.
+"""Errors of drives' models at the measured points, and the search for a model's parameters.
 
-The search is scipy's Nelder-Mead on the logarithms of the parameters, several times from where
-the last one ended. It gets the points with the role `fit` and predicts the others.
+The search is scipy's Nelder-Mead on the logarithms of the parameters. It starts several times,
+from the best parameters so far. It uses only points of the role `fit`.
 """
 
 import math
@@ -17,9 +17,9 @@ from scipy import optimize
 from triagelab.ask import devices, drives
 from triagelab.fit.simulator import Simulator
 
-#: Commands that a point's figures rest on, roughly: a P99 of 200 commands.
+#: Commands that are simulated for a point, roughly: 200 of them are above the P99.
 COMMANDS = 20_000
-#: The mix of reads and writes: ms that count, after so many that do not.
+#: The simulation of a mix of reads and writes: ms that are measured, and the warm-up's ms before.
 MIX_MS, MIX_WARMUP_MS = 1500, 500
 
 
@@ -32,18 +32,18 @@ class Compared:
 
     @property
     def errors(self) -> dict[str, float]:
-        """Percent, above zero where the model gives more."""
+        """Return each figure's error in percent: positive if the model's figure is larger."""
         measured = self.point.measured
         return {key: (self.modelled[key] / measured[key] - 1) * 100 for key in measured}
 
     @property
     def misses(self) -> tuple[str, ...]:
-        """The figures that are further off than they may be."""
+        """Return the names of the figures whose errors are too large."""
         return tuple(key for key, off in self.errors.items() if abs(off) > drives.JUDGED[key][1])
 
 
 def compare(simulate: Simulator, drive: drives.Drive) -> list[Compared]:
-    """The model's figures beside every point measured in the state that it models."""
+    """Return the drive's points, except those of role state or info, with the model's figures."""
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
     return [Compared(point, modelled(simulate, drive, point)) for point in points]
 
@@ -76,10 +76,11 @@ def modelled(
 
 
 def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[str, float]:
-    """A probe of 10 000 commands a second, half of them reads, beside 99 % writes.
+    """Return the model's figures for a probe beside other commands, 99 % of which are writes.
 
-    All arrive at exponential intervals; of the probe's 64 and the others' 384 commands that may
-    be in the device, reads and writes have their share each.
+    The probe has 10 000 commands a second, half of them reads. All commands arrive at exponential
+    intervals. The device holds at most 64 commands of the probe and 384 others; reads and writes
+    each have a fixed part of these.
     """
     others = writes_per_s - 5000
     found = simulate(
@@ -119,13 +120,13 @@ def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
 
 
 def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
-    """Return the kinds of errors with too large a median, by the best evidence there is."""
+    """Return the kinds of errors with too large a median; only the first role in `found` counts."""
     first = next(iter(found.values()), {})
     return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
 
 
 def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
-    """The drive with its errors and misses as the simulation has them."""
+    """Return the drive with the errors and misses that a simulation of its points gives."""
     compared = compare(simulate, drive)
     misses = {id(each.point): each.misses for each in compared}
     found = summary(compared)
@@ -141,24 +142,26 @@ def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
 
 # --- the search ---
 
-#: No flash takes that long for a read alone, and no arm is that quick.
+#: A drive whose lone reads take longer is a hard disk: no flash is so slow, and no arm so quick.
 _SLOWEST_FLASH_US = 2000
-#: Commands to simulate of a point while searching; trials from one start, and of each of a
-#: disk's kinds before the best is chosen.
+#: The search simulates this many commands of a point.
 _SEARCH_COMMANDS = 6_000
+#: Trials from one start of the search.
 _SEARCH_STEPS = 120
+#: Trials with each spindle speed and queue rule of a disk, before the best of them is chosen.
 _CHOICE_STEPS = 30
-#: The weights of errors: the rate's and the mean's are equal, the P99's is smaller.
+#: The weight of each kind of error in the cost that the search minimises.
 _WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}
-#: Spindle speeds of disks that are sold, turns a minute.
+#: Spindle speeds of disks on the market, in turns a minute.
 _RPMS = (5400, 7200, 10000, 15000)
 
 
 def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
-    """Hold points out: of one process's random reads of each size, by depth, every third is fitted.
+    """Return the points with their roles.
 
-    The last one is fitted too, the others between are held. Points of several processes depend
-    on how the host shares its queue, and other operations are not fitted: they are for information.
+    Take one process's random reads of one size by depth: the first, every third after it and the
+    last are fitted (fit), the others are held out (held). Points of several processes depend on how
+    the host shares its queue, and other operations are not modelled: these are not fitted (info).
     """
     sizes: dict[int, list[drives.Point]] = {}
     others = []
@@ -178,7 +181,7 @@ def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
 
 
 def fitted(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
-    """The drive with its profile and the parameters that come nearest to its fitted points."""
+    """Return the drive with the profile and the parameters that come nearest to its fit points."""
     points = [point for point in drive.points if point.role == "fit"]
     alone = min(points, key=lambda point: (int(point.load["depth"]), int(point.load["bytes"])))
     if alone.measured["mean_us"] > _SLOWEST_FLASH_US:
@@ -246,7 +249,10 @@ def _nearest(
     rounds: int,
     steps: int,
 ) -> tuple[float, drives.Drive]:
-    """The least cost found from `start` on, and the drive that has it."""
+    """Search from the parameters `start`; return the least cost found, and the drive that has it.
+
+    `rounds` is the number of starts, and `steps` the trials of each.
+    """
     bounds = {key: devices.modeldisk_bounds(drive.profile)[f"model.{key}"] for key in start}
     random = numpy.random.default_rng(1)
     best = (math.inf, drive)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The program that runs modeldisk's models in user space, with a clock of its own."""
+"""A program that runs modeldisk's models in user space, in simulated time."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ _PROGRAM = MODULES.parent / "tests/modeldisk/simulate.c"
 
 @dataclass(frozen=True)
 class Simulator:
-    """The program that drives a model."""
+    """The compiled simulator: call it to run jobs on a model."""
 
     program: Path
 
     @staticmethod
     def build(folder: Path, sanitize: bool = True) -> "Simulator":
-        """Compile the simulator into `folder`, with sanitizers unless it must be quick."""
+        """Compile the simulator into `folder`; sanitizers find errors, but slow it down."""
         names = ("flash.c", "hdd.c", "profiles.c")
         sources = [_PROGRAM, *(MODULES / "modeldisk" / name for name in names)]
         warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
@@ -34,7 +34,7 @@ class Simulator:
         return Simulator(program)
 
     def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """Run `jobs`; return each one's results by name, and the model's own figures as "stats"."""
+        """Run `jobs`; return the results by job's name, and the model's counters as "stats"."""
         arguments = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
             [self.program, profile, *arguments, *jobs], capture_output=True, text=True

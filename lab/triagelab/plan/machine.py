@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The interface of machines: the job that one is given, and the outcome that it gives back."""
+"""The interface of machines: a machine gets a job, and returns an outcome."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from triagelab.base.errors import LabError
 
-#: The line by which a job tells on the console that fio starts.
+#: The line that a job writes to the console just before it starts fio.
 FIO_STARTS = "triage: fio starts"
 
 
@@ -27,7 +27,12 @@ class FullError(BootError):
 
 @dataclass(frozen=True)
 class Job:
-    """Files for a folder in which `run` is executed, and modules of ours that it may load."""
+    """A job for a machine, which executes the file `run` in a folder with the job's `files`.
+
+    modules       modules of this repository that the job may load
+    time_limit_s  seconds that a machine may take, by the host's clock
+    boot_limit_s  seconds until the job is ready to run
+    """
 
     files: Mapping[str, Path | str]
     modules: tuple[Path, ...] = ()
@@ -38,7 +43,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished job: its exit status, and the `folder` with the files that it wrote to `out`."""
+    """The outcome of a finished job.
+
+    status         its exit status
+    folder         has the files that it wrote to `out`
+    fio_started_s  seconds after the machine's start, None if fio did not start
+    """
 
     status: int
     folder: Path
@@ -50,39 +60,39 @@ class Machine(Protocol):
 
     @property
     def name(self) -> str:
-        """The name for --machine."""
+        """Return the machine's name for --machine."""
 
     @property
     def cpus(self) -> int:
-        """The number of its CPUs."""
+        """Return the number of its CPUs."""
 
     @property
     def description(self) -> str:
-        """A description for the report."""
+        """Return a description for the report."""
 
     @property
     def at_once(self) -> int:
-        """The number of runs that fit side by side without changing each other's figures."""
+        """Return how many runs may go on at once without changing each other's figures."""
 
     @property
     def counts_locks(self) -> bool:
-        """Return whether the machine can count how often CPUs wait for each other."""
+        """Return whether the machine can count how often a CPU finds a lock taken."""
 
     @property
     def determines(self) -> Mapping[str, Any]:
-        """Everything about the machine that determines a job's figures."""
+        """Return everything about the machine that determines a job's figures."""
 
     async def run(self, job: Job, folder: Path) -> Outcome:
         """Run the job; write its console log and its output to `folder`."""
 
 
 def console_text(path: Path) -> str:
-    """Return what a console log has so far."""
+    """Return the text that a console log has so far; empty if there is no log yet."""
     return path.read_text(errors="replace") if path.exists() else ""
 
 
 def last_lines(console: Path, count: int = 15) -> str:
-    """The lines of a console log that say why it ended: from the first complaint, or the last."""
+    """Return `count` lines of a console log: from the kernel's first complaint on, or the last."""
     lines = [line.rstrip() for line in console_text(console).splitlines() if line.strip()]
     complaint = re.compile(r"Kernel panic|BUG:|WARNING:|Oops|Unable to mount|blocked for more than")
     first = next((n for n, line in enumerate(lines) if complaint.search(line)), len(lines) - count)

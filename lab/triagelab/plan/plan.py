@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plan of an experiment: its runs, each with a name that says all that determines it."""
+"""The plan of an experiment: its runs. A run's name has a digest of all that determines the run."""
 
 import hashlib
 import json
@@ -19,19 +19,20 @@ from triagelab.base import tools
 from triagelab.plan.machine import Job, Machine
 from triagelab.provision.guest import FILES
 
-#: Marks the point of the protected job alone, on `none`: the base of comparison.
+#: The mark of runs with the protected job alone under `none`, with which others are compared.
 ALONE: Mapping[str, Any] = {"alone": True}
 
-#: A repeat's jobs start up to this much later, in µs: longer than a turn of a disk, a tick of the
-#: kernel's or a period of a scheduler's timers, none of which waits for a user's jobs to start.
+#: The jobs of a repeat start at a random moment within this time, in µs. It is longer than a disk's
+#: turn, a tick of the kernel and a period of a scheduler's timers: jobs may start at any phase of
+#: these.
 _LATEST_START_US = 100_000
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the matrix, and what is measured there.
+    """A point of the matrix, with its machine, device and tunables.
 
-    where     what has which value
+    where     varied name -> value
     tunables  scheduler -> tunable -> value
     """
 
@@ -45,10 +46,11 @@ class Point:
 class Run:
     """One boot: one scheduler, one point of the matrix, one repeat.
 
-    content   a hash of what is run: the same in a larger matrix, which may call it otherwise
-    point     what the points it stands for have in common
-    points    the points it stands for: those that differ in nothing that is run
-    sections  the jobs of the workload that take part, in fio's order
+    content   a hash of all that determines the run; unlike `id`, it has no names of varied values,
+              so that the same run has the same hash in a larger matrix
+    point     the values that all of `points` have in common
+    points    the points whose run this is: they differ in nothing that it depends on
+    sections  the workload's jobs that take part, in the order of its file
     """
 
     id: str
@@ -66,10 +68,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Setup:
-    """All that the runs of an experiment have in common, and its points.
+    """The points of an experiment, and all that its runs have in common.
 
-    modules  scheduler or driver name -> the file that has it, for those not the kernel's own
-    notes    what else a reader of the report should know
+    modules  scheduler or driver -> its module's file, if it is not the kernel's own
+    notes    remarks for a reader of the report
     image    the file system of the experiment's application, if it has one
     """
 
@@ -85,9 +87,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A run of each repeat: `sections` under `scheduler`. It stands for all of `points`.
+    """A run that each repeat has: the jobs `sections` under `scheduler`, for all of `points`.
 
-    named  the values that those points have in common
+    named  the values that these points have in common
     """
 
     scheduler: str
@@ -97,7 +99,7 @@ class _Entry:
 
 
 def runs(setup: Setup) -> list[Run]:
-    """Return every run of the experiment, repeat by repeat, each repeat in an order of its own."""
+    """Return every run of the experiment. The repeats follow each other, each in a random order."""
     shuffle = random.Random(setup.seed)
     entries = [
         *(entry for name in setup.schedulers for entry in _under(setup, name)),
@@ -111,7 +113,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """All points under a scheduler."""
+    """Return the entries of all points under a scheduler."""
     return _alike(
         setup,
         scheduler,
@@ -120,7 +122,10 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
 
 
 def _alone(setup: Setup) -> list[_Entry]:
-    """The protected job alone, wherever the matrix makes a difference to it."""
+    """Return the entries of the protected job alone, or none if no run has other jobs beside it.
+
+    There is one entry for all points that make no difference to this job.
+    """
     protected = setup.experiment.protected
     if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
         return []
@@ -131,9 +136,10 @@ def _alone(setup: Setup) -> list[_Entry]:
 def _alike(
     setup: Setup, scheduler: str, wanted: list[tuple[Point, tuple[str, ...]]]
 ) -> list[_Entry]:
-    """Return the jobs to run, one for all points with the same run.
+    """Return an entry for each group of points that have the same run.
 
-    Such points may differ in another scheduler's tunables, or in a job that takes no part.
+    `wanted` has each point with its jobs. Points of a group may differ in another scheduler's
+    tunables, or in a job that takes no part.
     """
     groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
     for point, sections in wanted:
@@ -154,7 +160,7 @@ def _alike(
 
 
 def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
-    # The same for every scheduler, so that a repeat compares like with like.
+    # A repeat's seed is the same for all schedulers, so that a repeat compares like with like.
     seed = setup.seed * 1000 + repeat
     scheduler, point = entry.scheduler, entry.points[0]
     workload = setup.experiment.workload_at(point.where)
@@ -199,7 +205,7 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
 
 
 def _job_file(workload: FioFile, device: Device, seed: int, sections: tuple[str, ...]) -> str:
-    """The job file for fio; empty where only the application takes part."""
+    """Return the text of the job file for fio; empty if only the application takes part."""
     if not any(job.name in sections for job in workload.jobs):
         return ""
     return workload.prepared(device.blocks, seed, sections)
@@ -210,7 +216,7 @@ def _digest(of: Mapping[str, Any]) -> str:
 
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
-    """The files that a guest needs to run the application, if there is one."""
+    """Return the files that a guest needs to run the experiment's application, or none."""
     if setup.image is None or setup.experiment.application is None:
         return {}
     told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
@@ -223,7 +229,7 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
     }
 
 
-#: The guest memory that one fio process needs, in MiB, if there are hundreds of them.
+#: The guest's memory for each fio process, in MiB, if there are hundreds of processes.
 _PROCESS_MB = 4
 
 
@@ -232,18 +238,18 @@ def _memory_mb(setup: Setup, workload: FioFile, sections: tuple[str, ...]) -> in
     usual = application.memory_mb if application else Job.memory_mb
     taking_part = [job for job in workload.jobs if job.name in sections]
     needed = _PROCESS_MB * sum(job.processes for job in taking_part)
-    # A power of two: for each amount of memory a machine's state is made and kept.
+    # A power of two, so that few amounts occur: a booted guest's state is kept for each of them.
     return usual if needed <= usual else 1 << (needed - 1).bit_length()
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:
-    """A point in the name of a folder."""
+    """Return the words that stand for a point in the name of a run's folder."""
     words = ["alone" if ALONE.get(key) else f"{key}={value}" for key, value in named.items()]
     return [re.sub(r"[^\w.=-]", "_", word) for word in words]
 
 
 def _settings(point: Point, scheduler: str) -> str:
-    """The input of the guest's `measure`: shell assignments and two functions."""
+    """Return the input of the guest's script `measure`: shell assignments and two functions."""
     tunables = [
         f'\techo {_quoted(value)} > "$1/{name}" || return 1'
         for name, value in point.tunables.get(scheduler, {}).items()
@@ -265,7 +271,7 @@ def _settings(point: Point, scheduler: str) -> str:
 
 
 def _start_later(seed: int) -> str:
-    """Seconds that a repeat's jobs start later than another's, the same under any scheduler."""
+    """Return a random delay of a repeat's jobs, in seconds. It depends only on the seed."""
     return f"{random.Random(seed).randrange(_LATEST_START_US) / 1e6:.6f}"
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel's headers as they would be if it had been configured for clang.
+"""A copy of a kernel's headers that is configured for clang.
 
-A kernel that gcc has built says so in its configuration, and with it which options its compiler
-has. Debian has no kernel built by clang. So the lab only compiles and links modules that clang
-builds here; it does not load them.
+The configuration in the headers names the compiler that built the kernel, and the options that
+this compiler has. All of Debian's kernels are built by gcc. So the lab compiles and links modules
+with clang only to see the warnings; it does not load them.
 """
 
 import re
 import shutil
 from pathlib import Path
 
-#: clang's values in place of gcc's in the kernel's configuration; empty: unset.
+#: Options of the kernel's configuration, with their values for clang; empty: not set.
 CONFIG = {
     "CC_IS_GCC": "",
     "GCC_VERSION": "0",
@@ -24,15 +24,18 @@ CONFIG = {
     "UBSAN_BOUNDS_STRICT": "",
     "USE_X86_SEG_SUPPORT": "",
 }
-#: The configuration's two forms, for make and for the compiler.
+#: The two files with the configuration: for make, and for the compiler.
 _FOR_MAKE = "include/config/auto.conf"
 _FOR_C = "include/generated/autoconf.h"
 
 
 def configured(headers: Path, folder: Path) -> Path:
-    """The headers with that configuration, made anew in `folder`; the rest of them is linked."""
+    """Return the headers configured for clang, made anew in `folder`.
+
+    Their other files are links to the files in `headers`.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    # Headers packages name each other by their place.
+    # Link all headers packages, because they name each other by relative paths.
     for package in headers.parent.iterdir():
         _link(package, folder / package.name)
     made = folder / headers.name
@@ -57,7 +60,7 @@ def for_c(text: str) -> str:
 
 
 def _without(line: str, text: str) -> str:
-    """The text without the lines that set one of the configuration's options."""
+    """Return the text without the lines that set an option in CONFIG."""
     return re.sub(
         rf"^{line}", lambda found: "" if found[1] in CONFIG else found[0], text, flags=re.M
     )
@@ -69,7 +72,10 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _unlink(folder: Path, name: str) -> None:
-    """Make room for a file of our own: a linked folder on its way becomes one of links."""
+    """Remove the link `name` in `folder`, so that a file can take its place.
+
+    A linked folder on the way becomes a folder of links.
+    """
     first, _, rest = name.partition("/")
     path = folder / first
     if path.is_symlink():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The debug kernels: built here from a series' source, with two configurations and no more."""
+"""The two debug kernels, which the lab builds from a series' source."""
 
 import hashlib
 import os
@@ -18,10 +18,10 @@ VARIANTS = {
 }
 
 _FOLDER = Path(__file__).parent
-#: For each variant, its file of options in addition to debug.config.
+#: A variant -> its file of options, which are added to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: The parts of a kernel's source that no kernel for these guests needs: most of it.
+#: Files of the source that are not unpacked, because no debug kernel needs them: most files.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",
@@ -32,7 +32,8 @@ _UNUSED = (
     "*/Documentation/*.rst",
     "*/tools/testing/*",
 )
-#: The builder and time that the kernel names: fixed, so that the same source gives the same bytes.
+#: The builder and build time in the kernel's version string. They are fixed, so that the same
+#: source gives the same bytes.
 _BUILDER = {
     "KBUILD_BUILD_TIMESTAMP": "@0",
     "KBUILD_BUILD_USER": "triage",
@@ -42,15 +43,15 @@ _BUILDER = {
 
 
 def config(variant: str) -> str:
-    """Return the options of a debug kernel."""
+    """Return the text of a variant's configuration."""
     return "".join((_FOLDER / name).read_text() for name in ("debug.config", _ADDED[variant]))
 
 
 def built(source: Path, variant: str) -> Path:
-    """The folder of the debug kernel from the tarball `source`: boot/, lib/modules/, build/.
+    """Return a folder with a debug kernel built from the tarball `source`.
 
-    `source` is named by its version. The folder's name and the kernel's release depend on all that
-    determines the kernel: source, configuration, compiler.
+    It has boot/, lib/modules/ and build/. The folder's name and the kernel's release depend on all
+    that determines the kernel: the tarball's name (which has the version), configuration, compiler.
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
     compiler = tools.version(tools.GCC)
@@ -66,7 +67,7 @@ def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
     _call(["tar", "-x", "-f", str(source), "-C", str(tree), "--strip-components=1", *unused])
-    # Read by the Makefile of the distribution's source; modules are built with it too.
+    # The Makefile of the distribution's source reads this, also when modules are built.
     compiler = tools.path(tools.GCC)
     (tree / ".kernelvariables").write_text(
         f"override CC = {compiler}\noverride HOSTCC = {compiler}\n"
@@ -89,7 +90,7 @@ def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
 
 
 def ineffective(wanted: str, config: str) -> list[str]:
-    """The options of `wanted` that the finished `config` does not have."""
+    """Return the options of `wanted` that the finished `config` does not have."""
     lines = set(config.splitlines())
     return [line for line in re.findall(r"^CONFIG_.*$", wanted, re.M) if line not in lines]
 
@@ -99,7 +100,8 @@ def _make(tree: Path, *arguments: str) -> None:
 
 
 def _call(command: list[str]) -> None:
-    # Otherwise the next build would run beside it. On this signal make ends its own processes.
+    # Without the signal, a command would outlive the lab, and the next build would run beside it.
+    # On SIGTERM, make ends its own processes.
     done = subprocess.run(
         tools.with_us("TERM", command),
         env=os.environ | _BUILDER,
@@ -114,7 +116,7 @@ def _call(command: list[str]) -> None:
 
 
 def _thin(tree: Path) -> None:
-    """Leave of a built tree what modules are built against: headers, scripts, programs."""
+    """Delete the files of a built tree that no build of a module needs."""
     for path in tree.rglob("*"):
         if path.is_symlink() or not path.is_file():
             continue

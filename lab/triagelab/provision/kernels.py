@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels to boot: installed here, given as files, the distribution's newest of a series,
-or built here to look for bugs.
+"""Kernels to boot: this computer's, a given file, the distribution's newest of a series, or a
+debug kernel that the lab builds.
 
-The lab installs nothing on the computer: it unpacks packages into the cache folder. Later uses of a
-series need no network.
+The lab installs no kernel: it unpacks packages into the cache folder. Only the first use of a
+series needs the network.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from triagelab.provision.packages import Apt, debian_backports, everywhere, unpa
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: Number of series with headers in Debian's backports: only the newest are kept there.
+#: Number of series that backported() returns: Debian's backports keep only the newest.
 BACKPORTED = 2
 #: Suffix of a series that names the debug kernel for `--debug`.
 DEBUG = "-debug"
 _VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
 _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
-#: End of the part of the boot protocol's header that every current image has.
+#: The offset at which the boot protocol's header ends, as far as every current image has it.
 _HEADER_END = 0x250
 #: The program that unpacks a boot image; the modules' build uses it too, without the lab.
 UNPACK = sources.MODULES / "compat/vmlinux.py"
@@ -44,7 +44,7 @@ class Kernel:
     image     the bzImage
     root      the folder that contains lib/modules/RELEASE
     headers   the folder that modules are built against, None if there is none
-    programs  the folder of the build's programs, None if this computer's programs do
+    programs  the folder of the programs that build modules, None: this computer's are used
     """
 
     release: str
@@ -60,12 +60,12 @@ class Kernel:
 
     @cached_property
     def sha256(self) -> str:
-        """The kernel's part of a run's name."""
+        """Return the image's hash, on which the name of a run depends."""
         return tools.sha256(self.image)
 
     @cached_property
     def elf(self) -> Path:
-        """Return the uncompressed kernel: it has the BTF, and boots faster than the image."""
+        """Return the uncompressed kernel, which has the BTF, and boots faster than the image."""
 
         def unpack(folder: Path) -> None:
             tools.call([sys.executable, "-B", *map(str, (UNPACK, self.image, folder / "vmlinux"))])
@@ -75,7 +75,7 @@ class Kernel:
 
     @cached_property
     def boots_as_elf(self) -> bool:
-        """Return True if the uncompressed kernel has the PVH entry that QEMU boots an ELF by."""
+        """Return whether the uncompressed kernel has a PVH entry: QEMU boots an ELF through it."""
         try:
             elf = self.elf.read_bytes()
         except LabError:
@@ -85,7 +85,7 @@ class Kernel:
 
     @property
     def elf_or_image(self) -> Path:
-        """The file that QEMU boots."""
+        """Return the file that QEMU boots."""
         return self.elf if self.boots_as_elf else self.image
 
 
@@ -123,7 +123,7 @@ def find(name: str) -> Kernel:
 
 
 def looks_for_bugs(name: str) -> bool:
-    """Return True if `name` is a kernel that is built here to look for bugs."""
+    """Return whether `name` is the name of a debug kernel."""
     return _VARIANT.fullmatch(name) is not None
 
 
@@ -188,7 +188,7 @@ def _distribution(series: str) -> Kernel:
 
 
 def _debug(series: str, variant: str) -> Kernel:
-    """Return a debug kernel of a series; build it if there is none yet."""
+    """Return a debug kernel of a series; build it if it is not in the cache."""
     folder = debugkernel.built(source(series), variant)
     (image,) = (folder / "boot").glob("vmlinuz-*")
     return Kernel(image.name.removeprefix("vmlinuz-"), image, folder, folder / "build")
@@ -258,12 +258,15 @@ def _published(series: str, state: Path) -> tuple[Apt, str]:
 
 
 def _arrange(root: Path, release: str) -> None:
-    """Bring packages of any age into the layout boot/vmlinuz-RELEASE, lib/modules/RELEASE."""
+    """Move image and modules to boot/vmlinuz-RELEASE and lib/modules/RELEASE.
+
+    Newer packages have them in other places.
+    """
     newer, modules = root / "usr/lib/modules", root / "lib/modules"
     if newer.exists():
         modules.parent.mkdir(exist_ok=True)
         newer.rename(modules)
-    # A newer depmod looks for the modules there.
+    # A newer depmod looks for the modules in usr/lib/modules.
     newer.parent.mkdir(parents=True, exist_ok=True)
     newer.symlink_to("../../lib/modules")
     image = root / "boot" / f"vmlinuz-{release}"
@@ -291,7 +294,10 @@ def source(series: str) -> Path:
 
 
 def excerpt() -> Path:
-    """Return the default series' source that checks need: style checker, block layer."""
+    """Return a folder with the parts of the default series' source that checks need.
+
+    These are the style checker, the block layer and some headers.
+    """
 
     def fetch(folder: Path) -> None:
         tools.require([tools.XZ])
@@ -311,12 +317,15 @@ def excerpt() -> Path:
 
 
 def checkpatch() -> Path:
-    """The kernel's own style checker, from the distribution's source package."""
+    """Return the path of the kernel's style checker, from the distribution's source package."""
     return excerpt() / "scripts/checkpatch.pl"
 
 
 def _relocate(root: Path, release: str) -> None:
-    """Make the headers unpacked under `root` work there: they refer to /usr/src."""
+    """Make the headers that are unpacked under `root` work there.
+
+    Their Makefile names /usr/src; links to the headers lead there too, and are removed.
+    """
     headers = root / "usr/src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"
     # Relative to the Makefile, so that the cache folder can move.

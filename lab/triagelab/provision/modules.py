@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our kernel modules, built for a kernel from its headers and its BTF only."""
+"""This repository's kernel modules: a kernel's headers and its BTF suffice to build them."""
 
 import dataclasses
 import hashlib
@@ -18,7 +18,7 @@ BUILD = sources.ROOT / "build"
 
 
 def require_built_for(module: Path, kernel: Kernel) -> None:
-    """Raise an error if `module` was built for another kernel, which could not load it."""
+    """Raise RequestError if `module` was built for another kernel: `kernel` would refuse it."""
     found = re.search(rb"\0vermagic=(\S+)", module.read_bytes())
     if found is None:
         raise RequestError(f"{module} is no kernel module")
@@ -35,7 +35,7 @@ def build(
 ) -> Path:
     """Build every module under `source` for `kernel`; return the folder with the .ko files.
 
-    With `storm` each module has its yield points (kernel/include/yield.h) and needs kernel/storm.
+    With `storm`, each module has yield points (kernel/include/yield.h) and needs kernel/storm.
     """
     output = output or BUILD / (kernel.release + ("-storm" if storm else ""))
     _make(kernel, source, output, *(["STORM=1"] if storm else []))
@@ -43,7 +43,7 @@ def build(
 
 
 def warnings(kernel: Kernel, clang: bool = False) -> None:
-    """Compile and link with all warnings, by the kernel's compiler or clang; any is an error."""
+    """Compile and link with the kernel's compiler or clang; LabError if there is any warning."""
     if not clang:
         _make(kernel, sources.MODULES, _output(kernel), "warnings")
         return
@@ -56,7 +56,10 @@ def warnings(kernel: Kernel, clang: bool = False) -> None:
 
 
 def check(kernel: Kernel) -> str:
-    """Compile with all warnings, sparse and checkpatch; return the output, raise on a complaint."""
+    """Compile with all warnings, sparse and checkpatch; return the output.
+
+    LabError if any of them complains.
+    """
     tools.require([tools.SPARSE, tools.PERL])
     checker = f"CHECKPATCH={kernels.checkpatch()}"
     return _make(kernel, sources.MODULES, _output(kernel), "check", checker)
@@ -97,7 +100,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *arguments,
     ]
     with cache.handed_over(output), files.locked(output / ".lock"):
-        # Else the next to build would do so beside it, the lock being gone with us.
+        # make must end when the lab does: then the lock is free, and another build may begin.
         done = subprocess.run(
             tools.with_us("TERM", command),
             stdin=subprocess.DEVNULL,
@@ -111,7 +114,10 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
 
 
 def _programs(headers: Path, folder: Path | None) -> list[str]:
-    """Return make's arguments that name the compiler and pahole; none if the headers' are here."""
+    """Return make's arguments that name the compiler and pahole, or none: make finds them.
+
+    `folder` has the programs of another Debian release; None: this computer's are used.
+    """
     compiler = kernels.compiler_of(headers)
     if compiler is None:
         return []
@@ -123,7 +129,7 @@ def _programs(headers: Path, folder: Path | None) -> list[str]:
 
 
 def kept(module: Path) -> Path:
-    """Return a copy of `module` in the cache: a later build does not change what a plan runs."""
+    """Return a copy of `module` in the cache, which a later build does not change."""
     content = module.read_bytes()
     key = f"{module.stem}-{hashlib.sha256(content).hexdigest()[:16]}"
 

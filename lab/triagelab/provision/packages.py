@@ -16,21 +16,21 @@ from triagelab.base.errors import LabError
 #: The folders of libraries in packages.
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
-#: Libraries that must be those of the loader that is there: this computer's.
+#: Packages that are never fetched: the C library must match the loader, which is this computer's.
 _OURS = ("libc6", "libc-bin")
 
 
-#: Debian suites beside the computer's own, as the archive calls them whatever their code names
-#: are: the newest release with what was backported to it, and the release before it.
+#: Debian suites to search after the computer's own: the newest release with its backports, and the
+#: release before it. These aliases stay the same when Debian publishes a release.
 _ELSEWHERE = ("stable-backports", "oldstable")
 _BACKPORTS = "-backports"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class Apt:
-    """apt with lists of its own: a user may ask it too, and the computer's stay as they are.
+    """apt with its own package lists: any user may fetch them, and the computer's do not change.
 
-    release  the code name of the Debian release whose packages it has
+    release  the code name of the Debian release whose packages are in the lists
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class Apt:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
-        # In containers one rids the computer of the packages that another apt is to install.
+        # A container's image may have a command here that deletes downloaded packages. Another apt
+        # may be about to install them.
         settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
             f"-c={settings}",
@@ -72,7 +73,7 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Return whether the release's programs may need other libraries than this computer's."""
+        """Return whether this is another release: its programs may need newer libraries."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
@@ -82,7 +83,7 @@ class Apt:
             done = subprocess.run(
                 command,
                 cwd=cwd,
-                env=os.environ | {"LC_ALL": "C.UTF-8"},  # its words are read
+                env=os.environ | {"LC_ALL": "C.UTF-8"},  # the lab parses the output
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -98,7 +99,7 @@ class Apt:
 
 
 def _codename() -> str:
-    """The code name of this computer's release, empty if it has none."""
+    """Return the code name of this computer's release; empty if it has none."""
     try:
         return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except OSError:
@@ -106,9 +107,9 @@ def _codename() -> str:
 
 
 def everywhere(state: Path) -> Iterator[Apt]:
-    """Yield the computer's own packages, then those of each other Debian release.
+    """Yield apt with the computer's own package sources, then with each suite in _ELSEWHERE.
 
-    A release's lists are fetched when the caller asks for it.
+    The lists of a suite are fetched only when the caller asks for the suite.
     """
     own = Apt(state / "own")
     yield own
@@ -117,16 +118,16 @@ def everywhere(state: Path) -> Iterator[Apt]:
 
 
 def debian_backports(state: Path) -> Apt:
-    """The packages of Debian's newest release, with those that were backported to it."""
+    """Return apt with the packages of Debian's newest release and with its backports."""
     return elsewhere(Apt(state / "own"), state, _ELSEWHERE[0])
 
 
 def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
-    """The packages of a Debian suite from the mirror that the computer has its own from."""
+    """Return apt with the packages of a Debian suite, from the mirror that `own` uses."""
     mirror = _target(own, "$(LABEL)\t$(REPO_URI)", r"Debian\t(\S+)")
     if mirror is None:
         raise LabError("this computer's apt has no Debian mirror to fetch other kernels from")
-    # The alias only tells the code name: a mirror may be slower to renew what it has below it.
+    # Take only the code name from the alias: a mirror may update an alias later than a code name.
     alias = Apt(state / suite, mirror, [suite])
     codename = _target(alias, "$(CODENAME)", r"(\S+)")
     if codename is None:
@@ -136,7 +137,7 @@ def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
 
 
 def _target(apt: Apt, form: str, shape: str) -> str | None:
-    """Return the first match of `shape` in apt's package lists, one a line, formatted by `form`."""
+    """Format each of apt's package lists by `form`; return what `shape` captures in the first."""
     said = apt.run("apt-get", "indextargets", "--format", form, "Created-By: Packages")
     found = re.search(rf"^{shape}$", said, re.M)
     return found[1] if found else None
@@ -149,9 +150,9 @@ def unpack(packages: Path, folder: Path) -> None:
 
 
 def fetched(name: str, wanted: Sequence[str]) -> Path:
-    """The cache's folder `name` with these packages and the libraries they need, unpacked.
+    """Return a folder in the cache with the packages `wanted` and their libraries, unpacked.
 
-    They are the distribution's newest at the first request.
+    They are the distribution's newest when they are first asked for.
     """
 
     def fetch(folder: Path) -> None:
@@ -161,13 +162,13 @@ def fetched(name: str, wanted: Sequence[str]) -> Path:
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    # Another list or another release gives other packages.
+    # The folder depends on the release and on the packages.
     key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
     return cache.fetched(f"packages/{name}-{key}", fetch)
 
 
 def with_libraries(apt: Apt, wanted: Iterable[str], without: Iterable[str] = ()) -> list[str]:
-    """The packages and all libraries they depend on, and these in turn."""
+    """Return `wanted` and the libraries that they need, directly or not, except `without`."""
     found: list[str] = []
     new = list(wanted)
     while new:

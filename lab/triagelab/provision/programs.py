@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Small C programs of ours, compiled once and kept in the cache folder."""
+"""This repository's small C programs, compiled once and kept in the cache folder."""
 
 import hashlib
 import re
@@ -11,13 +11,13 @@ from triagelab.base.errors import LabError
 
 
 def static(source: Path) -> Path:
-    """Build a program from one C file, without libraries, for a guest."""
+    """Return a program for a guest, built from one C file and linked statically."""
     return _compiled(source, "-static")
 
 
 def shared(source: Path) -> Path:
-    """Build a library from one C file, to preload into a program of this computer."""
-    # The loader splits LD_PRELOAD at these characters, and ignores files that it cannot find.
+    """Return a library, built from one C file, to preload into a program of this computer."""
+    # The loader splits LD_PRELOAD at spaces and colons, and ignores files that it cannot find.
     if re.search(r"[\s:]", str(cache.root())):
         raise LabError(
             f"the cache folder {cache.root()} has a space or a colon in its path, "
@@ -29,7 +29,8 @@ def shared(source: Path) -> Path:
 def _compiled(source: Path, *options: str) -> Path:
     tools.require([tools.GCC])
     command = [tools.path(tools.GCC), "-O2", "-Wall", *options]
-    # The source with its headers, and the library that becomes part of a static program.
+    # The cache entry depends on the source with its headers, and on the C library that becomes
+    # part of a static program.
     text = _call([*command, "-E", "-P", str(source)], source)
     made_of = [*options, tools.version(tools.GCC), text]
     if "-static" in options:
@@ -43,7 +44,7 @@ def _compiled(source: Path, *options: str) -> Path:
 
 
 def _call(command: list[str], source: Path) -> str:
-    """Return the compiler's output; raise an error with its message if it rejects `source`."""
+    """Return the compiler's output. LabError, with its message, if it rejects `source`."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of a newer Debian release, to build modules for that release's kernels here.
+"""Programs of a newer Debian release, which build modules for that release's kernels here.
 
-The lab unpacks them and does not install them. They need a newer C library than this computer's. So
-the lab calls each with the loader and the libraries of its own release.
+The lab unpacks them and does not install them. They may need a newer C library than this
+computer's. So each program is started by the loader, and with the libraries, of its own release.
 """
 
 import hashlib
@@ -13,23 +13,24 @@ from pathlib import Path
 from triagelab.base import cache, tools
 from triagelab.provision.packages import Apt, unpack, with_libraries
 
-#: The loader that a program for x86-64 names, and where Debian has it and the libraries.
+#: The loader that a program for x86-64 names, and Debian's folder of the loader and libraries.
 _LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
-#: A program's first bytes, which have the loader's name.
+#: The number of a program's first bytes in which the loader's name is searched for.
 _HEAD_BYTES = 4096
-#: Added to the name of a program that a script has the place of.
+#: The suffix of a program that was renamed because a script took its name.
 _REAL = ".real"
 #: The link in a kernel's folder to the programs that build modules for it.
 _LINK = "programs"
 
 
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
-    """Make modules for the kernel in `root` build with programs of its own Debian release.
+    """Fetch programs that build modules for the kernel in `root`, of its own Debian release.
 
-    kbuild  the package of the kernel's own programs, which need these libraries too
+    kbuild  the package of the kernel's build programs, which is unpacked in `root`; they get the
+            libraries of that release too
     """
-    preprocessor = compiler.replace("gcc", "cpp")  # and the compiler proper, cc1
+    preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]
 
     def fetch(folder: Path) -> None:
@@ -50,15 +51,15 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
 
 
 def of(root: Path) -> Path | None:
-    """Return the folder of the programs for the kernel in `root`, None if this computer's do."""
+    """Return the folder of the programs for the kernel in `root`, None: use this computer's."""
     link = root / _LINK
     return link if link.exists() else None
 
 
 def _bring_loader(folder: Path, libraries: Path) -> None:
-    """Put a script in place of each program in `folder`: it has the loader in `libraries` run it.
+    """Replace each program in `folder` by a script that starts it with the loader in `libraries`.
 
-    The script finds them by its own place, so that all may move together.
+    The script finds program and loader relative to itself, so that the cache folder may move.
     """
     for program in folder.rglob("*"):
         if program.is_symlink() or not program.is_file() or not os.access(program, os.X_OK):

@@ -2,8 +2,8 @@
 """The guest's two archives: an initramfs with tools and modules, and the job's archive.
 
 The initramfs is made once for each kernel; the guest fetches the job's archive after it
-has booted. Our own modules are part of the job that needs them, so a change to one does
-not change the other runs.
+has booted. This repository's modules are in the archives of jobs that need them, so a
+change to a module does not change the other runs.
 """
 
 import gzip
@@ -27,7 +27,7 @@ from triagelab.provision.kernels import Kernel
 FILES = Path(__file__).parent
 _ARCHIVE = "base.cpio"
 
-#: Kernel modules that guests may need; shipped if the kernel has them as modules.
+#: Kernel modules that guests may need: those that are not built in are in the initramfs.
 _KERNEL_MODULES = (
     "configfs",
     "virtio_pci",
@@ -42,7 +42,7 @@ _KERNEL_MODULES = (
 
 
 def has_module(kernel: Kernel, name: str) -> bool:
-    """Return True if the kernel has `name`, built in or as a module."""
+    """Return whether the kernel has the module `name`, built in or as a file."""
     wanted = _normal(name)
     return any(
         wanted in map(_normal, _lines(kernel.modules / listing))
@@ -64,7 +64,7 @@ class Base:
 
     @cached_property
     def sha256(self) -> str:
-        """A digest of everything in the archive."""
+        """Return a digest of everything in the archive."""
         return tools.sha256(self.archive)
 
 
@@ -106,10 +106,10 @@ def pack_job(
     modules: Iterable[Path],
     output: Path,
 ) -> None:
-    """Write the archive `output` of a job for a guest that has booted `base`.
+    """Write a job's archive to `output`, for a guest that has booted `base`.
 
-    `files` maps a path under /job to the content to `install` there. `modules` are available
-    to modprobe.
+    `files` maps a path under /job to a file or a text, as for install(). The guest's modprobe
+    finds `modules`.
     """
     with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
         stage = Path(scratch)
@@ -128,7 +128,7 @@ def pack_job(
 def archive(stage: Path, output: Path) -> None:
     """Pack `stage` as a newc archive that depends only on names, contents and execute bits.
 
-    So the archive does not depend on the umask.
+    Modes are set for all files, so that the umask makes no difference.
     """
     names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
     for name in names:
@@ -175,12 +175,15 @@ def _normal(path: str) -> str:
     return Path(path).name.split(".ko")[0].replace("-", "_")
 
 
-#: The files that depmod reads beside the modules.
+#: The files that depmod reads besides the modules.
 _LISTINGS = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
 def _needed(kernel: Kernel) -> list[str]:
-    """The files below the kernel's modules that guests may need, with what they depend on."""
+    """Return the paths, in the kernel's folder of modules, of the files that guests may need.
+
+    These are modules with their dependencies, and files that depmod reads.
+    """
     listing = kernel.modules / "modules.dep"
     if not listing.exists():
         raise LabError(f"{listing} is missing: run depmod -b {kernel.root} {kernel.release}")
@@ -194,7 +197,7 @@ def _needed(kernel: Kernel) -> list[str]:
 
 
 def _stage_modules(kernel: Kernel, stage: Path) -> Path:
-    """Copy the modules guests may need, with what they depend on; returns modprobe's index."""
+    """Copy the files in _needed() to `stage`, modules uncompressed; return modprobe's index."""
     target = stage / "lib/modules" / kernel.release
     for name in _needed(kernel):
         listed = name in _LISTINGS
@@ -208,7 +211,7 @@ def _stage_modules(kernel: Kernel, stage: Path) -> Path:
 
 
 def _module(path: Path) -> bytes:
-    """Return a module's ELF, decompressed from the distribution's format."""
+    """Return a module's ELF file, uncompressed."""
     data = path.read_bytes()
     match path.suffix:
         case ".xz":

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * from-host NAME: write to standard output what the host has for the guest by that
- * name, a file of QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
+ * from-host NAME: write a file that the host has for the guest to standard output.
+ * NAME is its name in QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
  *
- * The device copies into the guest's memory itself, in no virtual time: byte by byte
- * through its port a megabyte would take a second of ours.
+ * The device itself copies the file into the guest's memory, which takes no virtual time.
+ * Reading a megabyte through the device's port, byte by byte, would take the host a second.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -23,19 +23,20 @@ enum {
 	PAGE = 4096,
 };
 
-/* As the device has them: big-endian. */
+/* An entry of the device's directory, with big-endian numbers. */
 struct entry {
 	uint32_t size;
 	uint16_t item, reserved;
 	char name[56];
 };
 
+/* A command to the device, with big-endian numbers. */
 struct transfer {
 	uint32_t control, length;
 	uint64_t address;
 };
 
-/* A page for the device to read and one for it to write to, locked where they are. */
+/* A page that the device reads, and one that it writes.  mlock() keeps them in memory. */
 static struct {
 	struct transfer transfer __attribute__((aligned(PAGE)));
 	char data[PAGE] __attribute__((aligned(PAGE)));
@@ -48,7 +49,10 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Where the device finds what is at `address` for us; the low 55 bits are a page's number. */
+/*
+ * Return the physical address of our `address`.  The low 55 bits of an entry in pagemap
+ * are a page's number.
+ */
 static uint64_t physical(const void *address)
 {
 	uint64_t entry, virtual = (uintptr_t)address;
@@ -60,7 +64,7 @@ static uint64_t physical(const void *address)
 	return (entry & ((1ULL << 55) - 1)) * PAGE + virtual % PAGE;
 }
 
-/* Have the device copy the next `length` bytes of what is selected to `shared.data`. */
+/* Have the device copy the next `length` bytes of the selected item to shared.data. */
 static void transfer(uint32_t control, uint32_t length)
 {
 	volatile struct transfer *to = &shared.transfer;
@@ -70,7 +74,7 @@ static void transfer(uint32_t control, uint32_t length)
 	to->control = htobe32(control | DMA_READ);
 	outl(htobe32(transfer_address >> 32), PORT_DMA);
 	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when all is done */
-	__asm__ volatile("" : : : "memory");	/* which has changed, and outl() does not say so */
+	__asm__ volatile("" : : : "memory");	/* the device has written to memory */
 	if (be32toh(to->control) & DMA_ERROR) {
 		fprintf(stderr, "the device could not copy\n");
 		exit(1);
@@ -82,7 +86,7 @@ static void select_item(uint16_t item)
 	transfer((uint32_t)item << 16 | DMA_SELECT, 0);
 }
 
-/* The directory's entry for `name`; exits if there is none. */
+/* Return the directory's entry for `name`.  Exit if there is none. */
 static struct entry find(const char *name)
 {
 	struct entry entry;

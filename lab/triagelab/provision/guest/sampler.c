@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and while it runs write
- * counters every 100 ms, as CSV: the guest's, and the sum of those of DEVICES (one word,
- * with spaces between their names), to FOLDER/samples.csv, to
- * FOLDER/device.csv those of a modelled device, and to FOLDER/locks.csv how often
- * the trace events in LOCK_EVENTS happened, if there are any.  Small, because the
- * guest's instructions are what is being counted.
+ * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and write counters every
+ * 100 ms meanwhile, as CSV.  DEVICES is one argument: names, with spaces between them.
  *
- * Ends with the program's status, or with 75 (EX_TEMPFAIL) after killing it when no
- * request completed for STALL_MS although some were in flight.
+ * FOLDER/samples.csv	the guest's counters, and those of DEVICES added up
+ * FOLDER/device.csv	the counters of a modelled device, if DEVICES is only that
+ * FOLDER/locks.csv	how often the trace events in LOCK_EVENTS happened, if there are any
+ *
+ * The sampler is small, because the lab counts the guest's instructions.  It ends with the
+ * program's status.  If no request completes for STALL_MS although some are in flight, it
+ * kills the program and ends with 75 (EX_TEMPFAIL).
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -26,7 +27,7 @@ enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256,
 
 #define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
-/* perf events that count LOCK_EVENTS, one a CPU: counting writes nothing that CPUs share. */
+/* Perf events that count LOCK_EVENTS, one for each CPU: so counting writes no shared memory. */
 static struct {
 	int fds[MAX_COUNTS];
 	int number;
@@ -39,14 +40,14 @@ static struct {
 
 struct counters {
 	long long time_ns;		/* CLOCK_MONOTONIC */
-	long long idle_ns;		/* idle and iowait sleep, all CPUs */
+	long long idle_ns;		/* idle and iowait sleep of all CPUs, added up */
 	long long context_switches;
 	long long reads, writes, discards, flushes;	/* completed */
 	long long in_flight;
 	long long io_ticks_ms, queue_ms;
 };
 
-/* Read a whole kernel file afresh; exits if it cannot be read. */
+/* Return a kernel file's text, until the next call.  Exit if the file cannot be read. */
 static const char *slurp(const char *path)
 {
 	static char text[1 << 20];
@@ -65,7 +66,7 @@ static const char *slurp(const char *path)
 	return text;
 }
 
-/* The sum of the numbers that follow each occurrence of `key`. */
+/* Return the sum of the numbers that follow each occurrence of `key`. */
 static long long sum_after(const char *text, const char *key)
 {
 	long long sum = 0;
@@ -77,7 +78,10 @@ static long long sum_after(const char *text, const char *key)
 	return sum;
 }
 
-/* Add what a device's file in /sys says: Documentation/block/stat.rst; flushes since 5.5. */
+/*
+ * Add the counters of a device's file `stat` in /sys (Documentation/block/stat.rst in
+ * Linux).  It has flushes since 5.5.
+ */
 static void add_device(const char *stat, struct counters *now)
 {
 	struct counters of = { 0 };
@@ -114,7 +118,7 @@ static void sample(struct counters *now)
 		add_device(devices.stat[i], now);
 }
 
-/* The devices that are named in `names`, which this cuts up. */
+/* Prepare to sample the devices that are named in `names`, which this cuts into words. */
 static void devices_open(char *names)
 {
 	char *name;
@@ -143,7 +147,7 @@ static FILE *create(const char *folder, const char *name)
 	return file;
 }
 
-/* One word of each "name value" line as a CSV line: the first or the second. */
+/* Print one word of each "name value" line, the first or the `second`, as a CSV line. */
 static void print_words(FILE *file, const char *text, int second)
 {
 	const char *comma = "";
@@ -159,7 +163,7 @@ static void print_words(FILE *file, const char *text, int second)
 	fputc('\n', file);
 }
 
-/* The counters of a modelled device, under their names. */
+/* Append a modelled device's counters to a CSV file, which begins with their names. */
 static void sample_device(const char *stats, FILE *file)
 {
 	const char *text = slurp(stats);
@@ -177,7 +181,7 @@ static void print(FILE *file, const struct counters *now)
 		now->io_ticks_ms, now->queue_ms);
 }
 
-/* Begin to count; where there are no such events there is nothing to count. */
+/* Begin to count LOCK_EVENTS.  If the guest has none, locks.number stays 0. */
 static void locks_open(void)
 {
 	long cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN);

@@ -34,7 +34,7 @@ const struct model_profile model_profiles[] = {
 			.gc_ns = 750000,
 		},
 	}, {
-		/* Low-latency flash: a read takes 10 us, and there is no garbage collection. */
+		/* Low-latency flash: a read takes about 10 us. There is no garbage collection. */
 		.name = "fast-flash",
 		.model = &flash_model,
 		.size_mib = 32768,

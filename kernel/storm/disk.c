@@ -29,7 +29,7 @@ struct storm_cmd {
 /* The bit of storm_cmd.state that says that the command is in the device. */
 #define STORM_INSIDE 0
 
-/* The frequencies of faults, in a million requests. Debugfs may change them at any time. */
+/* How many requests in a million have each fault. Debugfs may change these at any time. */
 struct storm_faults {
 	u32 error_ppm;
 	u32 requeue_ppm;

@@ -133,7 +133,7 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 
 /*
  * The number of yield points of each CPU that have been printed. Static, because a stack is
- * too small. Readers of the control file hold the mutex; a panic needs none.
+ * too small. Readers of the control file hold the mutex. A panic does not take it.
  */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);

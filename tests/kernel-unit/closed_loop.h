@@ -36,8 +36,8 @@ struct scene {
 	u32 stall_permille;	/* so many of the reader's requests take @stall_us longer */
 	u32 stall_us;
 	double sigma;		/* each of the reader's requests takes a lognormal time longer */
-	u64 cliff;		/* with more bulk in the drive (ns of cost), the reader's */
-	u32 cliff_us;		/* requests take this much longer */
+	u64 cliff;		/* cost of bulk in the drive beyond which @cliff_us counts, in ns */
+	u32 cliff_us;		/* then each of the reader's requests takes this much longer */
 	u32 pause_ms;		/* the reader reads and pauses in turn, so long each */
 	bool free;		/* nothing holds bulk back, and there are no probes */
 	u64 cost;		/* cost of a request of bulk, in ns; 0: triage's first guess */
@@ -290,7 +290,7 @@ static void loop_done(struct loop *l, u32 tag)
 	loop_keep(l);
 }
 
-/* Return when waiting bulk may go though nothing else happens; NEVER: not in the future. */
+/* Return the future time at which waiting bulk may go though nothing else happens, or NEVER. */
 static u64 loop_opens_at(const struct loop *l)
 {
 	u64 at = 0;

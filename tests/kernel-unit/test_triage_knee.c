@@ -85,7 +85,10 @@ static void expect_run(const char *what, const struct scene *scene, double most_
 	expect_between(what, run.bulk, least_bulk, 1e9);
 }
 
-/* Alone a slow read takes 63 us. A second has 20 200 reads of 64 KiB, or 11 400 writes. */
+/*
+ * A slow read alone takes 63 us. The drive serves 20 200 reads, or 11 400 writes, of 64 KiB a
+ * second.
+ */
 static void test_drive(void)
 {
 	struct scene scene = beside(64, 128);
@@ -183,7 +186,7 @@ static void test_target(void)
 	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.05);
 }
 
-/* Bulk sent during the reader's pause does not count when the reader comes back. */
+/* Bulk served while the reader pauses does not mislead the controller afterwards. */
 static void test_pauses(void)
 {
 	struct scene scene = beside(64, 128);

@@ -6,11 +6,11 @@
  * A test shuts the gate, submits requests, and opens the gate. Meanwhile the scheduler
  * holds all of them as a backlog. The log shows the order in which it dispatches them.
  *
- * The budget (get_budget()) makes the backlog exact: the core asks a scheduler for a
- * request only when it has a budget, and while the gate is shut there is none. From a
- * device that is only out of tags the core would take one request more than fits.
+ * Budgets (get_budget()) make the backlog exact. The core asks a scheduler for a request
+ * only when it has a budget, and while the gate is shut gatedisk gives it none. If the
+ * device were only out of tags, the core would take one request more than fits.
  *
- * This is for tests only: it neither stores nor returns data.
+ * The disk is for tests only: it neither stores nor returns data.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -23,7 +23,7 @@
 
 #include "blkdrv.h"
 
-/* The number of requests in the log: more than any backlog of a test (nr_requests). */
+/* The number of requests that the log holds: more than the backlog of any test. */
 #define GD_LOG_ENTRIES	4096
 
 static unsigned int depth = 1;
@@ -79,7 +79,7 @@ struct gd_cmd {
  * @gate: written with @lock held; gd_get_budget() reads it without
  * @held: the requests that the device holds, oldest first
  * @nr_held: the length of @held; written with @lock held, gd_held_get() reads it without
- * @nr_logged: the number of requests since the log was cleared
+ * @nr_logged: the number of requests logged since the log was cleared
  */
 struct gatedisk {
 	struct blk_mq_tag_set set;
@@ -100,15 +100,15 @@ static struct gatedisk gd = {
 	.held = LIST_HEAD_INIT(gd.held),
 };
 
-/* The latest requests, number n at n modulo GD_LOG_ENTRIES. gd.lock guards it. */
+/* The log: request number n is at index n modulo GD_LOG_ENTRIES. gd.lock guards it. */
 static struct gd_log_entry gd_log[GD_LOG_ENTRIES];
 
 /* Service */
 
 /*
- * End a request and return its budget after its tag, so that a dispatcher with a budget
- * finds a tag. The core does not retry after a lack of budget, so run the queues. The
- * reference keeps them alive after the request's own reference has gone.
+ * End a request. This frees its tag before its budget, so that a dispatcher with a budget
+ * finds a tag. The core does not retry by itself after a lack of budget, so run the
+ * queues. The extra reference keeps the queues alive: the request's own ends with it.
  */
 static void gd_complete_rq(struct request *rq)
 {
@@ -155,7 +155,7 @@ static void gd_log_rq(struct request *rq)
 	entry->ioprio = req_get_ioprio(rq);
 }
 
-/* The core gives the device a request, with the budget that it took for it. */
+/* The core calls this to give the device a request, for which it holds a budget. */
 static blk_status_t gd_queue_rq(struct blk_mq_hw_ctx *hctx,
 				const struct blk_mq_queue_data *bd)
 {
@@ -179,8 +179,8 @@ static blk_status_t gd_queue_rq(struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * The core takes a budget before it asks the scheduler for a request. All hardware
- * queues share depth budgets.
+ * The core calls this to take a budget before it asks the scheduler for a request. All
+ * hardware queues together have @depth budgets. Return 0, or -1 if there is none.
  */
 static int gd_get_budget(struct request_queue *q)
 {
@@ -189,7 +189,7 @@ static int gd_get_budget(struct request_queue *q)
 	return atomic_add_unless(&gd.in_flight, 1, depth) ? 0 : -1;
 }
 
-/* The core returns a budget that it has not used. */
+/* The core calls this to return a budget that it has not used. */
 static void gd_put_budget(struct request_queue *q, int token)
 {
 	atomic_dec(&gd.in_flight);
@@ -248,7 +248,7 @@ static void gd_set_gate(enum gd_gate gate)
 		blk_mq_run_hw_queues(gd.disk->queue, true);
 }
 
-/* Complete @max held requests, oldest first. */
+/* Complete up to @max held requests, oldest first. */
 static void gd_release(unsigned int max)
 {
 	struct gd_cmd *cmd, *next;
@@ -367,7 +367,10 @@ static const char *gd_class_name(unsigned short ioprio)
 	}
 }
 
-/* The reader gets one line at a time. Position n is request n. */
+/*
+ * Return the log's entry for request number *@pos, or NULL if no request has had it yet. If
+ * the log has dropped that request, move *@pos on to the oldest that it has.
+ */
 static void *gd_log_at(loff_t *pos)
 {
 	u64 oldest = 0;

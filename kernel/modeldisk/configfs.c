@@ -34,7 +34,7 @@ static struct mdk_config *to_config(struct config_item *item)
 
 struct mdk_setting {
 	const char *name;
-	size_t offset;		/* in struct mdk_settings, of a u32 */
+	size_t offset;		/* of the value, a u32, in struct mdk_settings */
 	u32 smallest;
 	u32 largest;
 	u32 flags;
@@ -74,7 +74,7 @@ static ssize_t setting_show(struct config_item *item, enum mdk_setting_id id,
 	return sysfs_emit(page, "%u\n", READ_ONCE(*value));
 }
 
-/* Log the refused setting and its bounds. */
+/* Log that the value in @page is refused, and the setting's bounds. Return -EINVAL. */
 static int setting_refuse(struct mdk_config *c, const struct mdk_setting *s,
 			  const char *page)
 {
@@ -122,7 +122,7 @@ static ssize_t setting_store(struct config_item *item, enum mdk_setting_id id,
 	return ret ?: count;
 }
 
-/* configfs does not name the file in a call, so each file has its own functions. */
+/* configfs does not tell a function which file it is called for: each file has its own two. */
 #define MDK_SETTING_FILE(name)						\
 static ssize_t mdk_##name##_show(struct config_item *item, char *page);	\
 static ssize_t mdk_##name##_store(struct config_item *item,		\

@@ -9,23 +9,24 @@
  *
  * The controller fetches commands in order of arrival while one of a limited
  * number of slots is free. A command holds its slot until it completes. So the device
- * serves no reads while waiting writes hold all its slots.
+ * serves no reads while waiting writes hold all its slots (but see protect_after_ms).
  *
  * The bus serves transfers in the order in which their data is ready, so the
  * end of a transfer is known when it is queued. The bus is cheap to simulate: its only
  * events are completions of commands.
  *
- * Writes are programmed on the dies in turn, whatever their address, as by a
- * translation layer. Reads find their data by address.
+ * Writes are programmed on the dies in turn, whatever their address, as a drive's
+ * translation layer does. A read's die depends only on its address, not on where the
+ * data was programmed.
  */
 #include "model.h"
 
 #define FLASH_MAX_DIES	128
 
-/* A page is as fast as most, faster or slower, by its place in a cell's levels. */
+/* Pages are fast, normal or slow to read, as the bits of a multi-level cell are. */
 #define FLASH_PAGE_KINDS	3
 
-/* A read of more sectors than this is a long one: 4 KiB. */
+/* A read of more sectors than this (4 KiB) is a long read. */
 #define FLASH_SHORT_SECTORS	8
 
 enum die_work {
@@ -37,66 +38,66 @@ enum die_work {
 };
 
 /*
- * Programs are alike, so a die counts them in place of a queue. A program in
- * progress, or paused, counts until it ends.
+ * A die. All its programs are alike, so it counts them instead of queueing them. A
+ * program in progress, or paused, counts until it ends. Copies are counted likewise.
  */
 struct flash_die {
 	enum die_work work;
-	enum die_work paused;	/* DIE_PROGRAM or DIE_COPY, if left_ns */
+	enum die_work paused;	/* the paused work if left_ns: DIE_PROGRAM or DIE_COPY */
 	u64 start_ns;
 	u64 finish_ns;		/* U64_MAX: idle */
-	u64 data_ns;		/* no data before this; U64_MAX: none expected */
-	u64 left_ns;		/* of the paused program */
+	u64 data_ns;		/* see die_data_ns() */
+	u64 left_ns;		/* time that the paused work still needs; 0: none is paused */
 	u32 programs;
 	u32 copies;
-	u32 overtaken;		/* reads served before the next program */
+	u32 overtaken;		/* reads that have overtaken the next program */
 	u64 programmed;		/* programs that have ended here */
-	struct model_part *reading;
+	struct model_part *reading;	/* the read in progress */
 	struct model_part *head;	/* reads that wait */
 	struct model_part **tail;
 };
 
 struct flash {
 	struct model_params p;
-	u32 page_shift;		/* of sectors */
-	/* of short and long reads, and of pages of three kinds */
+	u32 page_shift;		/* from a sector to its page */
+	/* a die's time for a read of at most one page: [is it a long read][kind of page] */
 	u32 read_ns[2][FLASH_PAGE_KINDS];
-	u32 read_mbps[2];
+	u32 read_mbps[2];	/* [is it a long read] */
 	bool pages_differ;
 	u64 protect_ns;		/* U64_MAX: never */
-	u64 slow_ctrl_ns;	/* in the first slow_ns of each slow_every_ns */
+	u64 slow_ctrl_ns;	/* for a command in the first slow_ns of each slow_every_ns */
 	u64 slow_ns;		/* 0: never */
 	u64 slow_every_ns;
-	u32 map_shift;		/* of sectors */
+	u32 map_shift;		/* from a sector to its unit of map_kib */
 	u32 program_bytes;
 	u64 buffer_bytes;
 
-	u64 now;		/* the last event, or submission */
+	u64 now;		/* time of the last event or submission */
 
-	struct io_fifo arrivals;	/* not fetched yet */
-	struct io_fifo decoding;	/* fetched, by event_ns */
-	struct io_fifo waiting;		/* writes, for room in the buffer */
-	struct io_fifo flushing;	/* for programs to end */
-	struct io_fifo leaving;		/* on the bus, by event_ns */
+	struct io_fifo arrivals;	/* commands not fetched yet */
+	struct io_fifo decoding;	/* commands with the controller until event_ns */
+	struct io_fifo waiting;		/* writes that wait for room in the buffer */
+	struct io_fifo flushing;	/* commands that wait for programs to end */
+	struct io_fifo leaving;		/* commands on the bus until event_ns */
 	u32 nr_waiting;
-	u32 nr_parked;		/* the first of these, which hold no slot */
-	u64 waiting_since_ns;	/* without a break, if any wait */
+	u32 nr_parked;		/* so many of @waiting, from its head, hold no slot */
+	u64 waiting_since_ns;	/* the time since which @waiting has not been empty */
 	u32 slots_used;
-	u32 decoding_others;	/* commands being decoded that are not reads */
-	u64 decoding_bus_ns;	/* the least time of the bus for one */
-	u32 decoding_read_ns;	/* the least time of a die for a read */
+	u32 decoding_others;	/* commands in @decoding that are not reads */
+	u64 decoding_bus_ns;	/* each of @decoding takes the bus at least so long */
+	u32 decoding_read_ns;	/* each read of @decoding takes a die at least so long */
 	u64 ctrl_free_ns;
 	u64 bus_free_ns;
 
 	u64 buffered;		/* bytes of the buffer in use */
-	u64 unprogrammed;	/* of these, not yet given to a die */
+	u64 unprogrammed;	/* bytes in the buffer that no die has been given yet */
 	u64 last_end;		/* the sector after the last write */
 	u64 programs_issued;
 	u64 programs_done;
 
 	u64 clean;		/* bytes to write before copies begin */
-	u32 copy_debt_pct;	/* copies due for programs, percent of one */
-	u32 copies_saved;	/* due copies, to be done in one burst */
+	u32 copy_debt_pct;	/* the part of a copy that is due, percent */
+	u32 copies_saved;	/* copies that are due, for the next burst */
 	u32 next_copy_die;
 
 	u64 busy_ns[DIE_NR_WORKS];
@@ -105,9 +106,9 @@ struct flash {
 	u64 copies_done;
 	u64 pauses;
 
-	/* The least of all dies: die_changed() lowers, dies_finish() renews it. */
-	u64 first_ns;		/* finish_ns; U64_MAX: all are idle */
-	u64 first_data_ns;	/* data_ns */
+	/* Minima over all dies: die_changed() lowers them, dies_finish() computes them anew. */
+	u64 first_ns;		/* least finish_ns; U64_MAX: all dies are idle */
+	u64 first_data_ns;	/* least data_ns */
 
 	struct flash_die die[FLASH_MAX_DIES];
 };
@@ -115,8 +116,8 @@ struct flash {
 /* --- the bus --- */
 
 /*
- * Put a transfer of @io on the bus, which takes @ns; the last of a command's
- * transfers makes it leave. The bus keeps order, so @leaving is sorted.
+ * Put a transfer of @io on the bus, where it takes @ns. With its last transfer the
+ * command joins @leaving. The bus keeps order, so @leaving is sorted by event_ns.
  */
 static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 {
@@ -128,7 +129,7 @@ static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 	io_fifo_push(&f->leaving, io);
 }
 
-/* Complete a command that has nothing (more) to transfer, in its turn. */
+/* Complete a command that has no data to transfer, after the transfers on the bus. */
 static void bus_skip(struct flash *f, struct model_io *io, u64 t)
 {
 	io->pending = 1;
@@ -142,7 +143,7 @@ static bool is_long(const struct model_io *io)
 	return io->sectors > FLASH_SHORT_SECTORS;
 }
 
-/* The time that a die takes to read from @page. A page is always as fast. */
+/* Return the time that a die takes to read from @page; @whole: for a long read. */
 static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 {
 	u64 hash;
@@ -157,7 +158,7 @@ static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 	return f->read_ns[whole][kind] + slow_ns;
 }
 
-/* Return a lower bound on how long a read occupies a die; exact within one page. */
+/* Return the least time that a read occupies a die; if it has one page only, the exact time. */
 static u32 least_read_ns(const struct flash *f, const struct model_io *io)
 {
 	u64 page = io->sector >> f->page_shift;
@@ -168,13 +169,13 @@ static u32 least_read_ns(const struct flash *f, const struct model_io *io)
 	return f->read_ns[is_long(io)][0];
 }
 
-/* The bus's time for a part of a read. */
+/* Return the bus's time for a part of a read. */
 static u64 part_bus_ns(const struct flash *f, const struct model_part *part)
 {
 	return transfer_ns(part->bytes, f->read_mbps[is_long(part->io)]);
 }
 
-/* The earliest time the bus can get data from @die. */
+/* Return the earliest time at which data of @die can be at the host; U64_MAX: it has no read. */
 static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 {
 	if (die->work == DIE_READ)
@@ -185,7 +186,7 @@ static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 	return U64_MAX;
 }
 
-/* To be called when @die's work or its first waiting read has changed. */
+/* Update all that depends on @die, after its work or its first waiting read has changed. */
 static void die_changed(struct flash *f, struct flash_die *die)
 {
 	die->data_ns = die_data_ns(f, die);
@@ -206,8 +207,8 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 }
 
 /*
- * Give a free die its next work. Reads go first, but a waiting program lets
- * only overtake_max of them pass. Copies go before programs: they make room.
+ * Give a free die its next work. Reads go first, but a waiting program lets only
+ * overtake_max of them pass. Copies go before programs, which need their space.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -232,7 +233,7 @@ static void die_start(struct flash *f, struct flash_die *die, u64 t)
 	die_changed(f, die);
 }
 
-/* Pause the program on @die for a read, at the end of the present step. */
+/* Let the program on @die pause at the end of its present step, if that is not its last. */
 static void die_pause(struct flash *f, struct flash_die *die, u64 t)
 {
 	u64 step = max(program_ns(f, die->work) / f->p.program_steps, 1ULL);
@@ -267,9 +268,9 @@ static void die_read(struct flash *f, struct flash_die *die,
 }
 
 /*
- * Return the die that holds a page. Each row of pages, one a die, is shifted by
- * a pseudo-random number of dies. So sequential reads use all dies alike, and
- * random reads collide at random, whatever their alignment.
+ * Return the die that holds a page. A row is one page on each die. Each row is shifted
+ * by a pseudo-random number of dies. So sequential reads use all dies alike, and random
+ * reads collide at random, whatever their alignment.
  */
 static struct flash_die *die_of_page(struct flash *f, u64 page)
 {
@@ -283,7 +284,7 @@ static struct flash_die *die_of_page(struct flash *f, u64 page)
 
 /* --- writes: buffer, programs, garbage collection --- */
 
-/* The bus's time for all data of @io. */
+/* Return the bus's time for all data of @io. */
 static u64 io_bus_ns(const struct flash *f, const struct model_io *io)
 {
 	u64 bytes = (u64)io->sectors << MODEL_SECTOR_SHIFT;
@@ -293,7 +294,7 @@ static u64 io_bus_ns(const struct flash *f, const struct model_io *io)
 	return io->op == MODEL_WRITE ? transfer_ns(bytes, f->p.bus_mbps) : 0;
 }
 
-/* The controller's time for a command that it begins with at @t. */
+/* Return the controller's time for a command that it begins at @t. */
 static u64 ctrl_ns(const struct flash *f, u64 t)
 {
 	u64 since;
@@ -332,6 +333,7 @@ static void io_fetch(struct flash *f, u64 t)
 	}
 }
 
+/* Give a write its room in the buffer, and put its data on the bus. */
 static void write_admit(struct flash *f, struct model_io *io, u64 t)
 {
 	f->buffered += io->charge;
@@ -339,12 +341,16 @@ static void write_admit(struct flash *f, struct model_io *io, u64 t)
 	bus_move(f, io, io_bus_ns(f, io), t);
 }
 
-/* Have writes waited for so long that reads pass them? */
+/* Return whether writes have waited for so long that reads pass them. */
 static bool is_protecting(const struct flash *f, u64 t)
 {
 	return f->waiting.head && t - f->waiting_since_ns >= f->protect_ns;
 }
 
+/*
+ * Admit waiting writes, in order, while there is room in the buffer. If writes have waited
+ * too long, take their slots away.
+ */
 static void writes_admit(struct flash *f, u64 t)
 {
 	while (f->waiting.head &&
@@ -372,7 +378,10 @@ static void write_wait(struct flash *f, struct model_io *io, u64 t)
 	writes_admit(f, t);
 }
 
-/* Return the bytes of buffer for a write: whole units, but for the one it continues. */
+/*
+ * Return the bytes of buffer that a write takes: whole units, without the unit in which the
+ * last write ended if this write continues it.
+ */
 static u32 write_charge(struct flash *f, const struct model_io *io)
 {
 	u64 end = io->sector + io->sectors;
@@ -395,7 +404,7 @@ static void die_add_copy(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Give the data of one program, from the buffer, to the next die. */
+/* Give the data of one program to the next die. If no space is clean, make copies due. */
 static void program_issue(struct flash *f, u64 t)
 {
 	struct flash_die *die;
@@ -419,7 +428,7 @@ static void program_issue(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Program a rest that does not fill a program, because a flush waits for it. */
+/* Program the data that does not fill a program, because a flush waits for it. */
 static void program_rest(struct flash *f, u64 t)
 {
 	if (!f->unprogrammed)
@@ -429,7 +438,7 @@ static void program_rest(struct flash *f, u64 t)
 	program_issue(f, t);
 }
 
-/* Complete @io when all data that is in the buffer now is on the dies. */
+/* Complete @io when all data now in the buffer is on the dies; with power_safe, at once. */
 static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 {
 	if (!f->p.power_safe)
@@ -444,8 +453,8 @@ static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 }
 
 /*
- * End a program. Each die gets every dies-th program and ends its programs in
- * order, so their count tells the number of this one.
+ * End a program. Each die gets every dies-th program and ends its programs in order,
+ * so the number of this program follows from the die's count.
  */
 static void program_end(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -467,14 +476,14 @@ static void program_end(struct flash *f, struct flash_die *die, u64 t)
 }
 
 /*
- * Let garbage collection use the time from the last event until @t, in which
- * the device was idle: all dies copied.
+ * Let garbage collection use the time from the last event until @t, in which the
+ * device was idle. Assume that all dies made copies all the time.
  */
 static void collect_idle(struct flash *f, u64 t)
 {
 	u64 room = (u64)f->p.gc_after_mib << 20;
 	u64 most = div64_u64(room, f->program_bytes);
-	/* An hour makes all room there is, and does not overflow the product. */
+	/* Count an hour at most, so that the product cannot overflow. */
 	u64 ns = min(t - f->now, 3600ULL * 1000 * 1000 * 1000);
 	u64 copies = div64_u64(ns * f->p.dies, f->p.gc_ns);
 	u64 programs;
@@ -512,7 +521,10 @@ static void die_finish(struct flash *f, struct flash_die *die, u64 t)
 	die_start(f, die, t);
 }
 
-/* Finish the work of all dies that end at @t: the parts of a request often do together. */
+/*
+ * Finish the work of all dies that end at @t. It is one event, because the parts of a request
+ * often end together.
+ */
 static void dies_finish(struct flash *f, u64 t)
 {
 	struct flash_die *die, *end = f->die + f->p.dies;
@@ -578,7 +590,7 @@ static void io_start(struct flash *f, u64 t)
 	}
 }
 
-/* Complete the first command on the bus. */
+/* Complete the first command on the bus. A write with FUA then waits for its program. */
 static void io_leave(struct flash *f, u64 t, struct io_fifo *done)
 {
 	struct model_io *io = io_fifo_pop(&f->leaving);
@@ -637,9 +649,9 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 }
 
 /*
- * All commands leave over the bus, in order, so the first one on the bus is the
- * next to complete. While the bus is idle, the next may be data from a die, a command
- * without a die, or a command that waits for programs.
+ * All commands leave over the bus, in order, so the first one on the bus is the next
+ * to complete. While the bus is idle, the next may be a read on a die, a command that
+ * the controller decodes, or a command that waits for programs.
  */
 static u64 flash_next(const void *model)
 {
@@ -699,7 +711,7 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 
 static const char *flash_check(const struct model_params *p)
 {
-	/* A write must not wait for room that only further writes would make. */
+	/* A write must not wait for room that only further writes would free. */
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)
 		return "buffer_kib must hold program_kib, 2 * map_kib and a request of 512 KiB";

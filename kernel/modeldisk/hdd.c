@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A model of a hard disk: one arm, a turning platter, an internal queue served
- * nearest-first, a read-ahead cache and, on request, a write cache.
+ * nearest-first, a read-ahead cache and an optional write cache.
  *
- * The medium is a sequence of tracks, from the outside in, in zones of equally
- * many tracks. A track of a zone has as many sectors as the zone's transfer rate
- * gives in one turn. Crossing to the next track takes no time: a zone's rate is
- * a sustained one. The clock gives the platter's position: sector 0 of every
+ * The medium is a sequence of tracks, from the outside in. Zones divide it: all
+ * have the same number of tracks. A track holds the data of one turn at its
+ * zone's transfer rate. That rate is a sustained one, so crossing to the next
+ * track takes no time. The clock gives the platter's position: sector 0 of every
  * track passes the head at multiples of one turn.
  *
  * A request on the medium takes a seek, the wait for its first sector and its
- * transfer. The command's overhead follows while the arm already makes its next
- * move. After a read the head reads on until the arm is needed.
+ * transfer. The command completes cmd_ns later, while the arm already makes its
+ * next move. After a read the head reads on, up to readahead_kib, until the arm
+ * is needed.
  */
 #include "model.h"
 
 #define HDD_ZONES	16
 
-/* Requests at the arm: bounds the search for the nearest. */
+/* The most requests that wait for the arm. This bounds the search for the nearest. */
 #define HDD_MAX_QUEUE	256
 
-/* Runs in the write cache, and how long sequential writes make one. */
+/*
+ * The write cache holds at most HDD_MAX_DIRTY runs besides the one that the arm writes. A
+ * write that would make a run longer than HDD_DIRTY_SECTORS begins a new run.
+ */
 #define HDD_MAX_DIRTY	64
 #define HDD_DIRTY_SECTORS	2048
 
 #define HDD_NO_SEGMENT	U32_MAX
 
-/* A run of sectors: in the read cache, or to be written. */
+/* A run of consecutive sectors: a segment of the read cache, or a part of the write cache. */
 struct hdd_run {
 	u64 start;
-	u64 end;	/* the sector after it */
-	u64 order;	/* of use, or of arrival */
+	u64 end;	/* the sector after the run */
+	u64 order;	/* segment: of its last use; write cache: of its first write */
 };
 
 struct hdd {
@@ -39,40 +43,40 @@ struct hdd {
 	u64 sectors;
 	u64 tracks;
 	u64 zone_tracks;
-	u64 zone_start[HDD_ZONES + 1];	/* first sectors */
-	u32 zone_spt[HDD_ZONES];	/* sectors a track */
-	u64 knee;			/* fractions are in units of 2^-32 */
-	u64 knee_sqrt;
+	u64 zone_start[HDD_ZONES + 1];	/* first sector of each zone */
+	u32 zone_spt[HDD_ZONES];	/* sectors of each of its tracks */
+	u64 knee;			/* a share of all tracks, in 2^-32 */
+	u64 knee_sqrt;			/* its square root, in 2^-32 */
 	u64 write_cache_sectors;
 	u64 readahead_sectors;
 
-	struct io_fifo arrivals;	/* without a slot yet */
-	struct io_fifo waiting;		/* writes, for room in the cache */
-	struct io_fifo flushing;	/* for the cache to be written */
-	struct model_io *leaving;	/* complete at event_ns, sorted */
+	struct io_fifo arrivals;	/* commands without a slot yet */
+	struct io_fifo waiting;		/* writes that wait for room in the cache */
+	struct io_fifo flushing;	/* flushes that wait for the cache to be written */
+	struct model_io *leaving;	/* commands that complete at event_ns, sorted by it */
 	u32 slots_used;
-	u64 link_free_ns;
+	u64 link_free_ns;		/* when the link to the host is free */
 
-	struct model_io *queue[HDD_MAX_QUEUE];	/* for the arm, oldest first */
+	struct model_io *queue[HDD_MAX_QUEUE];	/* requests that wait for the arm, oldest first */
 	u32 queued;
 	struct hdd_run dirty[HDD_MAX_DIRTY];
 	u32 nr_dirty;
 	u64 dirty_sectors;	/* including the run that is being written */
-	u64 dirty_order;	/* of the next run */
+	u64 dirty_order;	/* the order of the next run */
 
 	/* The arm is busy until arm_ns (U64_MAX: idle). */
 	u64 arm_ns;
-	struct model_io *serving;	/* NULL: it writes @writing */
+	struct model_io *serving;	/* the arm's request; NULL: the arm writes @writing */
 	struct hdd_run writing;
 
-	/* The head passed head_sector at head_ns, and reads on to ahead_end. */
+	/* The head was at head_sector at head_ns, and reads on from there to ahead_end. */
 	u64 head_sector;
 	u64 head_ns;
 	u64 ahead_end;
 
-	struct hdd_run segment[16];
-	u32 growing;		/* index of the one that grows, or HDD_NO_SEGMENT */
-	u64 segment_order;
+	struct hdd_run segment[16];	/* the read cache */
+	u32 growing;		/* index of the segment that the head extends, or HDD_NO_SEGMENT */
+	u64 segment_order;	/* the order of the latest use of a segment */
 
 	u64 seek_ns;
 	u64 rotation_ns;
@@ -107,7 +111,7 @@ static u32 zone_of(const struct hdd *h, u64 sector)
 	return zone;
 }
 
-/* Return the track of @sector, and when in a turn the sector passes the head. */
+/* Return the track of @sector. Set @angle_ns to the time in a turn at which it passes the head. */
 static u64 locate(const struct hdd *h, u64 sector, u64 *angle_ns)
 {
 	u32 zone = zone_of(h, sector);
@@ -125,9 +129,10 @@ static u64 sectors_ns(const struct hdd *h, u64 first, u64 sectors)
 }
 
 /*
- * Return the seek time over a share x of all tracks. Up to the knee the arm
- * speeds up and slows down: settle + sqrt_ns * sqrt(x). Beyond the knee it moves
- * at top speed, and the time grows in a straight line of the same slope.
+ * Return the time of a seek over @tracks, a share x of all tracks. Up to the knee
+ * the arm speeds up and then slows down, which takes settle + sqrt_ns * sqrt(x).
+ * Beyond the knee it moves at top speed: the time grows linearly, with the slope
+ * that the curve has at the knee.
  */
 static u64 seek_time(const struct hdd *h, u64 tracks)
 {
@@ -146,14 +151,14 @@ static u64 seek_time(const struct hdd *h, u64 tracks)
 
 /* --- the position of the head, and moves --- */
 
-/* Return the first sector of the present run that the head has not read at @t. */
+/* Return the sector that the head has reached at @t, at most ahead_end. */
 static u64 head_at(const struct hdd *h, u64 t)
 {
 	u32 spt = h->zone_spt[zone_of(h, h->head_sector)];
 	u64 left = h->ahead_end - h->head_sector;
 	u64 turns, in_turn;
 
-	/* Whole turns and a rest, so that the product cannot overflow. */
+	/* Count whole turns separately, so that the product cannot overflow. */
 	turns = div64_u64_rem(t - h->head_ns, h->turn_ns, &in_turn);
 	if (turns > left)
 		return h->ahead_end;
@@ -161,14 +166,16 @@ static u64 head_at(const struct hdd *h, u64 t)
 	       min(left, turns * spt + div64_u64(in_turn * spt, h->turn_ns));
 }
 
+/* The work of the arm for one request, or for one run of the write cache. */
 struct hdd_move {
 	u64 from;		/* the first sector still to transfer */
-	bool goes_on;		/* continues the head's present run */
+	bool goes_on;		/* no move is needed: the head goes on where it is */
 	u64 seek_ns;
 	u64 rotation_ns;
 	u64 transfer_ns;
 };
 
+/* Compute the seek and the rotation of @m, which begins at @t with the arm at sector @head. */
 static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 {
 	u64 angle_ns, unused, arrive_ns;
@@ -182,8 +189,9 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 }
 
 /*
- * Plan the transfer of the sectors from @start to @end, beginning at @t. A read
- * that begins in the head's present run needs no move.
+ * Plan the transfer of the sectors from @start to @end, beginning at @t. A read that
+ * begins in the growing segment, or right after it, needs no move if the segment has
+ * all of the read or if the head still reads on.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -201,7 +209,7 @@ static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 		return m;
 
 	if (m.goes_on) {
-		/* Part of the next sector may have passed the head already. */
+		/* Count from head_ns: part of the next sector may have passed the head already. */
 		m.transfer_ns = h->head_ns - t +
 				sectors_ns(h, h->head_sector, end - h->head_sector);
 	} else {
@@ -218,6 +226,7 @@ static u64 position_ns(const struct hdd_move *m)
 
 /* --- the read cache --- */
 
+/* End the segment that grows, at the sector that the head has reached. */
 static void cache_stop(struct hdd *h, u64 t)
 {
 	if (h->growing != HDD_NO_SEGMENT)
@@ -239,7 +248,10 @@ static bool cache_has(const struct hdd *h, const struct model_io *io, u64 t)
 	return false;
 }
 
-/* Remember a read from @start that has ended at the head, and read on. */
+/*
+ * Put a read from @start, which has just ended, into the segment that grows, else in place of
+ * the least recently used one. Let the head read on.
+ */
 static void cache_read(struct hdd *h, u64 start)
 {
 	u64 keep = 2 * h->readahead_sectors;
@@ -263,7 +275,7 @@ static void cache_read(struct hdd *h, u64 start)
 	h->ahead_end = min(h->head_sector + h->readahead_sectors, h->sectors);
 }
 
-/* Forget the sectors that a write overwrites. */
+/* Drop each segment that overlaps with a write of the sectors from @start to @end. */
 static void cache_forget(struct hdd *h, u64 start, u64 end, u64 t)
 {
 	u32 i;
@@ -283,6 +295,7 @@ static void cache_forget(struct hdd *h, u64 start, u64 end, u64 t)
 
 /* --- the end of commands --- */
 
+/* Let @io complete at @t. */
 static void io_leave_at(struct hdd *h, struct model_io *io, u64 t)
 {
 	struct model_io **at = &h->leaving;
@@ -294,7 +307,7 @@ static void io_leave_at(struct hdd *h, struct model_io *io, u64 t)
 	*at = io;
 }
 
-/* Move data between cache and host: over the link, one transfer at a time. */
+/* Move the data of @io between cache and host. The link carries one transfer at a time. */
 static void link_move(struct hdd *h, struct model_io *io, u64 t)
 {
 	h->link_free_ns = max(h->link_free_ns, t) +
@@ -305,7 +318,7 @@ static void link_move(struct hdd *h, struct model_io *io, u64 t)
 
 /* --- the write cache --- */
 
-/* Take a write into the cache; false if there is no room. */
+/* Take a write into the cache. Return false if there is no room. */
 static bool dirty_add(struct hdd *h, const struct model_io *io)
 {
 	u64 end = io->sector + io->sectors;
@@ -338,7 +351,7 @@ static void writes_admit(struct hdd *h, u64 t)
 	}
 }
 
-/* End the write of a run of the cache to the medium. */
+/* Note that @writing is on the medium. End the flushes that waited only for it. */
 static void dirty_written(struct hdd *h, u64 t)
 {
 	struct io_fifo waiters = h->flushing;
@@ -367,7 +380,10 @@ static void flush_begin(struct hdd *h, struct model_io *io, u64 t)
 		io_leave_at(h, io, t + h->p.cmd_ns);
 }
 
-/* Is it time to write the cache? When the arm has no other work, or must. */
+/*
+ * Return whether the arm may write the cache now: no request waits for the arm, a command
+ * waits for the cache, or the cache is three quarters full.
+ */
 static bool dirty_due(const struct hdd *h)
 {
 	return !h->queued || h->flushing.head || h->waiting.head ||
@@ -377,6 +393,7 @@ static bool dirty_due(const struct hdd *h)
 
 /* --- the arm --- */
 
+/* Return whether the oldest request is next because of its age. */
 static bool queue_overdue(const struct hdd *h, u64 t)
 {
 	return h->queued && h->p.age_limit_ms &&
@@ -391,15 +408,15 @@ static struct hdd_move queue_plan(const struct hdd *h, u32 i, u64 t)
 		    io->op == MODEL_READ, t);
 }
 
-/* Return the distance by which the queue's rule compares requests. */
+/* Return the time that queue_rule compares: the seek and the rotation, or only the seek. */
 static u64 distance_ns(const struct hdd *h, const struct hdd_move *m)
 {
 	return h->p.queue_rule ? m->seek_ns : position_ns(m);
 }
 
 /*
- * Find the nearest work. Returns its index: a request in the queue, or, from
- * h->queued on, a run of the write cache.
+ * Return the index of the nearest work, and its move in @best. Indexes below h->queued
+ * are requests in the queue; those from h->queued on are runs of the write cache.
  */
 static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 {
@@ -426,7 +443,7 @@ static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 	return found;
 }
 
-/* Must the oldest request be next, because few wait? */
+/* Return whether the oldest request is next because fewer than reorder_min wait. */
 static bool queue_in_order(const struct hdd *h)
 {
 	return h->queued < h->p.reorder_min && !dirty_due(h);
@@ -567,7 +584,7 @@ static u64 hdd_next(const void *model)
 	const struct hdd *h = model;
 	u64 t = h->leaving ? h->leaving->event_ns : U64_MAX;
 
-	/* While the arm writes the cache, only commands in wait depend on its end. */
+	/* The end of a cache write lets a command complete only if one waits. */
 	if (h->arm_ns != U64_MAX &&
 	    (h->serving || h->queued || h->waiting.head || h->flushing.head))
 		t = min(t, h->arm_ns + h->p.cmd_ns);
@@ -603,7 +620,7 @@ static void hdd_init(void *model, const struct model_params *p, u64 sectors)
 	h->sectors = sectors;
 	h->turn_ns = div64_u64(60ULL * 1000 * 1000 * 1000, p->rpm);
 	h->knee = div64_u64((u64)p->seek_knee_permille << 32, 1000);
-	/* The knee may be the whole stroke, 1 << 32. */
+	/* The knee may be all tracks, 1 << 32: a shift by 32 would overflow. */
 	h->knee_sqrt = isqrt(h->knee << 30) << 1;
 	h->write_cache_sectors = (u64)p->write_cache_kib * 2;
 	h->readahead_sectors = (u64)p->readahead_kib * 2;
@@ -618,7 +635,7 @@ static const char *hdd_check(const struct model_params *p)
 		return "a disk's slots must not be above 256";
 	if (p->inner_mbps > p->outer_mbps)
 		return "inner_mbps must not be above outer_mbps";
-	/* 64 KiB a track: else there are too many to count seeks in 64 bits. */
+	/* With less there may be so many tracks that seek_time() overflows. */
 	if (p->inner_mbps * 60000000ULL < 65536ULL * p->rpm)
 		return "inner_mbps / rpm must be at least 64 KiB a turn";
 	return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface between a model of a device and its driver: the block driver,
- * with the kernel's clock and a timer, or a test, with a clock of its own.
+ * The interface between a model of a device and its driver. The driver is the block
+ * driver, with the kernel's clock and a timer, or a test in user space, with a clock
+ * of its own.
  *
  * A model is a simulation of discrete events that never reads a clock. The
  * driver names the time, in ns, and the model simulates up to it. Every event
@@ -33,7 +34,7 @@ enum model_op {
 
 struct model_io;
 
-/* A part of a command, for one die. */
+/* A part of a read: the part in one page, and so on one die. */
 struct model_part {
 	struct model_part *next;
 	struct model_io *io;
@@ -50,8 +51,9 @@ struct model_part {
  * @done_ns: when it completed
  * @submit_ns: when the driver submitted it
  *
- * The driver fills in @sector, @sectors, @op and @fua. All fields after
- * @submit_ns belong to the model from submission to completion.
+ * The driver fills in @sector, @sectors, @op and @fua, the model @done_ns and
+ * @submit_ns. All fields after @submit_ns belong to the model from submission to
+ * completion.
  */
 struct model_io {
 	u64 sector;
@@ -63,8 +65,8 @@ struct model_io {
 
 	struct model_io *next;
 	u64 event_ns;		/* the end of its present stage */
-	u64 barrier;		/* flush: waits for all programs, or runs, before this */
-	u32 pending;		/* parts, or writes, that it waits for */
+	u64 barrier;		/* flush: waits for programs, or runs, with a lower number */
+	u32 pending;		/* transfers, programs or runs that it still waits for */
 	u32 charge;		/* its room in the write buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
 	struct model_part parts[];
@@ -106,14 +108,14 @@ struct model_stat {
 /**
  * struct model_ops - a model
  * @name: its name for users
- * @param: PARAM_FLASH or PARAM_HDD, its parameters in MODEL_PARAMS()
- * @size: bytes of state, the same for all parameters
+ * @param: the flag of its parameters in model-params.h, PARAM_FLASH or PARAM_HDD
+ * @size: size of its state in bytes, whatever the parameters are
  * @check: returns what is wrong with parameters that are within their bounds, or NULL
- * @parts: returns the length of model_io.parts[]
+ * @parts: returns the length of model_io.parts[] that commands need
  * @init: sets up zeroed state for a device of so many sectors
  * @discards: it takes MODEL_DISCARD
  * @volatile_cache: returns whether a power loss loses completed writes
- * @submit: advances to @now and takes a command
+ * @submit: does what @advance does, then takes a command
  * @advance: simulates up to @now, and appends completed commands to @done
  * @next: returns a time before which no command completes unless another is
  *	submitted; U64_MAX if none can
@@ -139,14 +141,14 @@ extern const struct model_ops flash_model;
 extern const struct model_ops hdd_model;
 
 /**
- * struct model_profile - a device by name
+ * struct model_profile - a named device: a model with values of all parameters
  * @name: as in configfs
  * @model: its model
  * @rotational: the block layer's flag
  * @size_mib: default size
  * @hw_queues: default number of hardware queues
- * @depth: default tags of each
- * @params: the model's
+ * @depth: default number of tags of each hardware queue
+ * @params: parameters of the model
  */
 struct model_profile {
 	const char *name;
@@ -162,8 +164,8 @@ extern const struct model_profile model_profiles[];
 extern const u32 model_nr_profiles;
 
 /*
- * Time for @bytes at @mbps, 10^6 bytes a second, in ns. Rounded up, so that the
- * parts of a transfer never take less than the whole.
+ * Return the time for @bytes at @mbps (10^6 bytes a second), in ns. Round up, so that
+ * the parts of a transfer never take less than the whole.
  */
 static inline u64 transfer_ns(u64 bytes, u32 mbps)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The parts of the driver: configfs.c sets up, queue.c serves, store.c keeps data. */
+/*
+ * Interfaces between the driver's parts: configfs.c sets devices up, queue.c serves their
+ * requests, store.c keeps their data.
+ */
 #ifndef MODELDISK_H
 #define MODELDISK_H
 
@@ -12,7 +15,7 @@
 #undef pr_fmt
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-/* May be written while the device is on. */
+/* A setting with this flag may change while the device is on. */
 #define SETTING_LIVE	0x8
 
 /*
@@ -33,11 +36,11 @@ struct mdk_settings {
 	u32 block_size;
 	/* 1: keep written data for reads */
 	u32 memory_backed;
-	/* ... of the first so many MiB; 0: of all */
+	/* ... only by requests that begin in the first so many MiB; 0: by all */
 	u32 kept_mib;
-	/* until the block layer gives up a request */
+	/* time after which the block layer gives up a stalled request */
 	u32 timeout_ms;
-	/* of the random numbers that draw the faults below */
+	/* seed of the random numbers that decide on the faults below */
 	u32 seed;
 	/* requests in a million that fail */
 	u32 error_ppm;
@@ -52,8 +55,9 @@ struct mdk_disk;
 
 /**
  * mdk_disk_add - power on
- * @name: of the disk, /dev/@name
- * @set: must stay until mdk_disk_del(), and only live settings may change
+ * @name: name of the disk, /dev/@name
+ * @set: its settings. They must exist until mdk_disk_del(), and until then only those
+ *	with SETTING_LIVE may change
  *
  * Returns the device, or an ERR_PTR(); the kernel log has the reason.
  */
@@ -62,14 +66,14 @@ struct mdk_disk *mdk_disk_add(const char *name, const struct mdk_settings *set);
 /* mdk_disk_del - wait until every request has completed or timed out, then power off */
 void mdk_disk_del(struct mdk_disk *disk);
 
-/* mdk_debugfs_init, mdk_debugfs_exit - the folder of all devices' figures */
+/* mdk_debugfs_init, mdk_debugfs_exit - make and remove modeldisk's folder in debugfs */
 void mdk_debugfs_init(void);
 void mdk_debugfs_exit(void);
 
 /**
  * struct mdk_store - the data of a memory-backed device
- * @pages: the written ones; all others read as zeros
- * @sem: taken for reading to use pages, for writing to free them
+ * @pages: a page of memory for each written page of the device; all others read as zeros
+ * @sem: held for reading to use pages, for writing to free them
  */
 struct mdk_store {
 	struct xarray pages;

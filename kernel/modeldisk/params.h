@@ -5,7 +5,7 @@
 
 #include "shim.h"
 
-/* The models that have a parameter, and what holds beside its bounds. */
+/* Flags of a parameter: the models that have it, and a condition besides its bounds. */
 #define PARAM_FLASH	0x1
 #define PARAM_HDD	0x2
 #define PARAM_ANY	(PARAM_FLASH | PARAM_HDD)
@@ -22,8 +22,8 @@ struct model_params {
 	/* the controller's time for a command, one at a time, ns */
 	u32 ctrl_ns;
 	/*
-	 * how much longer it takes, percent, in the first ctrl_slow_ms of each
-	 * ctrl_slow_every_ms; 0: never
+	 * the controller takes this much longer, percent, in the first ctrl_slow_ms of
+	 * each ctrl_slow_every_ms
 	 */
 	u32 ctrl_slow_pct;
 	u32 ctrl_slow_ms;
@@ -34,18 +34,18 @@ struct model_params {
 	u32 page_kib;
 	/* time to read a page, or a part of it, from the die, ns */
 	u32 read_ns;
-	/* the same for a read of more than 4 KiB, ns; 0: read_ns */
+	/* the same for each page of a long read (more than 4 KiB), ns; 0: read_ns */
 	u32 read_full_ns;
-	/* its bandwidth to the host, MB/s; 0: bus_mbps */
+	/* bandwidth of a long read to the host, MB/s; 0: bus_mbps */
 	u32 full_mbps;
-	/* reads of a third of the pages are this much faster, of a third slower, percent */
+	/* a third of the pages is this much faster to read, a third this much slower, percent */
 	u32 read_spread_pct;
 	/* so many pages in a thousand take read_slow_ns longer */
 	u32 read_slow_permille;
 	u32 read_slow_ns;
 	/* data of one program operation, KiB */
 	u32 program_kib;
-	/* and its time, ns */
+	/* time of one program operation, ns */
 	u32 program_ns;
 	/* equal steps of a program; reads get in between them */
 	u32 program_steps;
@@ -53,7 +53,7 @@ struct model_params {
 	u32 overtake_max;
 	/* write buffer, KiB */
 	u32 buffer_kib;
-	/* a write takes whole units of this size, KiB */
+	/* a write takes whole units of this size in the buffer, KiB */
 	u32 map_kib;
 	/* 1: the buffer survives power loss; flush and FUA cost nothing */
 	u32 power_safe;
@@ -63,11 +63,11 @@ struct model_params {
 	u32 gc_amplify_pct;
 	/* time to copy the data of one program, its share of erasing included, ns */
 	u32 gc_ns;
-	/* copies are saved up and made so many at a time; 0: at once */
+	/* copies wait until so many are due, and are then all made; 0: each is made at once */
 	u32 gc_burst;
 	/*
-	 * once writes have waited for room for this long without a break, ms, they hold no
-	 * slot and no copies are saved up; 0: never
+	 * after writes have waited in the device for this long without a break, ms, they hold
+	 * no slot and copies do not wait for gc_burst; 0: never
 	 */
 	u32 protect_after_ms;
 	/* revolutions a minute */
@@ -79,9 +79,9 @@ struct model_params {
 	u32 seek_settle_ns;
 	u32 seek_sqrt_ns;
 	u32 seek_knee_permille;
-	/* a request this old is next, ms; 0: age does not count */
+	/* a request older than this is next, ms; 0: age does not count */
 	u32 age_limit_ms;
-	/* the next request has the least of, 0: seek and rotation, 1: seek */
+	/* the next request is the one with, 0: the least seek plus rotation, 1: the least seek */
 	u32 queue_rule;
 	/* with fewer requests than this waiting, the oldest is next */
 	u32 reorder_min;
@@ -89,7 +89,7 @@ struct model_params {
 	u32 readahead_kib;
 	/* segments of the read cache */
 	u32 cache_segments;
-	/* write cache, KiB; 0: a write ends on the medium */
+	/* write cache, KiB; 0: none, so a write completes when it is on the medium */
 	u32 write_cache_kib;
 };
 

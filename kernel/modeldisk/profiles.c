@@ -5,9 +5,9 @@
 const struct model_profile model_profiles[] = {
 	{
 		/*
-		 * A TLC NVMe drive with a fifth of its throughput, so that 64 KiB
-		 * requests saturate it before they saturate one emulated CPU.
-		 * Latency at queue depth 1 is that of the whole drive.
+		 * A TLC NVMe drive with a fifth of the throughput: 64 KiB requests
+		 * must saturate the drive before they saturate one emulated CPU. One
+		 * 4 KiB read at a time has the latency of the whole drive.
 		 */
 		.name = "flash",
 		.model = &flash_model,
@@ -34,7 +34,7 @@ const struct model_profile model_profiles[] = {
 			.gc_ns = 750000,
 		},
 	}, {
-		/* Low-latency flash: reads and writes alike, nothing to collect. */
+		/* Low-latency flash: a read takes about 10 us. There is no garbage collection. */
 		.name = "fast-flash",
 		.model = &flash_model,
 		.size_mib = 32768,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The block driver around a model: it submits requests as commands, and one
- * timer a device completes them when the model says so.
+ * The block driver around a model. It submits each request to the model as a command.
+ * Each device has one timer, which completes requests at the times that the model names.
  *
  * Each device is one state machine under one lock. To measure lock contention, use
  * null_blk.
@@ -15,7 +15,7 @@
 
 #include "modeldisk.h"
 
-/* The fate of a request. */
+/* The fate of a request, drawn at random. */
 enum mdk_fate {
 	FATE_SERVED,
 	FATE_ERROR,
@@ -41,11 +41,11 @@ struct mdk_disk {
 	struct dentry *debugfs;
 	struct mdk_store store;
 
-	/* Guards all fields after it but @completed. Interrupts take it. */
+	/* Guards all fields below except @completed. The timer's interrupt takes it. */
 	spinlock_t lock;
 	struct hrtimer timer;
 	u64 armed_ns;		/* expiry of the timer; U64_MAX: not armed */
-	struct io_fifo done;	/* for the timer to complete */
+	struct io_fifo done;	/* served; the timer completes them */
 	void *model;
 	u64 random;
 	u64 counts[MDK_NR_COUNTS];
@@ -111,7 +111,7 @@ static void mdk_timer_init(struct mdk_disk *d)
 {
 	d->armed_ns = U64_MAX;
 #ifdef MDK_HAVE_HRTIMER_SETUP
-	/* Since 6.13; 6.15 has no hrtimer_init(). */
+	/* New in 6.13. Since 6.15 there is no hrtimer_init(). */
 	hrtimer_setup(&d->timer, mdk_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS_PINNED);
 #else
@@ -190,7 +190,7 @@ static bool mdk_describe(struct request *rq, struct model_io *io,
 	}
 }
 
-/* Does the store keep the data of @rq? */
+/* Return whether the store keeps the data of @rq. */
 static bool mdk_keeps(const struct mdk_settings *set, const struct request *rq)
 {
 	sector_t end = (sector_t)set->kept_mib << (20 - SECTOR_SHIFT);
@@ -260,8 +260,8 @@ static const struct blk_mq_ops mdk_mq_ops = {
 /* --- figures --- */
 
 /*
- * Show one "name value" a line. Times are sums in ns since power-on, over all parts
- * of the device that do this kind of work.
+ * Show one "name value" a line. time_ns is the present time. The other times are sums in
+ * ns since power-on, over all parts of the device that do this kind of work.
  */
 static int mdk_stats_show(struct seq_file *m, void *unused)
 {
@@ -329,7 +329,7 @@ static int mdk_init_tags(struct mdk_disk *d)
 			 parts * sizeof(struct model_part);
 	tags->timeout = msecs_to_jiffies(d->set->timeout_ms);
 #ifdef MDK_HAVE_SHOULD_MERGE
-	/* Until 6.14; since then all queues merge. */
+	/* Before 6.14 a queue merges only with this flag. Since then all queues merge. */
 	tags->flags |= BLK_MQ_F_SHOULD_MERGE;
 #endif
 	/* The store allocates and copies pages, which may sleep. */
@@ -471,7 +471,7 @@ void mdk_disk_del(struct mdk_disk *d)
 {
 	debugfs_remove(d->debugfs);
 	del_gendisk(d->gendisk);
-	/* No request is left, but the timer may be armed for a write buffer. */
+	/* No request is left, but the timer's function may still be running. */
 	hrtimer_cancel(&d->timer);
 	WARN_ON(d->submitted != d->completed);
 	put_disk(d->gendisk);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The settings of a device, as the parameters of its model in model-params.h. */
+/*
+ * The settings of a device: PARAM(name, smallest, largest, flags), as in model-params.h.
+ * struct mdk_settings explains each setting.
+ */
 PARAM(size, 1, 64 << 20, PARAM_ANY)
 PARAM(hw_queues, 1, 1024, PARAM_ANY)
 PARAM(depth, 1, 10240, PARAM_ANY)

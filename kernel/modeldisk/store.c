@@ -28,7 +28,7 @@ void mdk_store_free(struct mdk_store *store)
 	xa_destroy(&store->pages);
 }
 
-/* The page at @index, made if it is not there; NULL without memory. */
+/* Return the page at @index. If there is none, allocate it; NULL: there is no memory. */
 static struct page *store_make_page(struct mdk_store *store, pgoff_t index)
 {
 	struct page *page = xa_load(&store->pages, index);
@@ -36,7 +36,7 @@ static struct page *store_make_page(struct mdk_store *store, pgoff_t index)
 
 	if (page)
 		return page;
-	/* Memory may be sought by writing to this very device: no I/O for it. */
+	/* The kernel may free memory by writing to this very device: allow it no I/O here. */
 	page = alloc_page(GFP_NOIO | __GFP_ZERO);
 	if (!page)
 		return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tells whether requests arrive in sequence or at random. Each arrival moves two
- * scores, one for each kind. The higher one is of the kind that was more frequent
- * lately.
+ * Tells whether requests arrive in sequence or at random. There is a score for each
+ * kind, and each arrival moves both. The higher score is that of the kind that was
+ * more frequent lately.
  *
  * These are pure functions. They also compile in user space, where tests call them.
  */
@@ -34,7 +34,7 @@ struct detector {
 	unsigned int score_max;
 };
 
-/* Tell whether @sector continues from @end, the end of another request. */
+/* Tell whether a request at @sector continues another one, which ends at @end. */
 static inline bool detector_near(const struct detector *d, u64 end, u64 sector)
 {
 	const u64 gap = sector > end ? sector - end : end - sector;

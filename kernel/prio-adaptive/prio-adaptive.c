@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * prio-adaptive: three classes by I/O priority in strict order, with aging. Inside a
- * class it adapts to the workload and to the medium: while requests arrive in sequence
- * it merges them, and serves several requests of one stream in a row. On a rotating
- * disk it goes by sector.
+ * prio-adaptive: an I/O scheduler with three classes by I/O priority, served in strict
+ * order with aging. Inside a class it adapts to the workload and to the medium. While
+ * requests arrive in sequence it merges them, and serves several requests of one stream
+ * in a row. On a rotating disk it serves a class in order of sectors.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -26,19 +26,19 @@
 
 /* In ms. Longer than a burst of HIGH, shorter than a user's patience. */
 static const unsigned int aging_expire_default = 500;
-/* The same: a class goes by sector for as long as aging lets it have the device. */
+/* As long as aging_expire_default: a class is served by sector until its requests age. */
 static const unsigned int hdd_fifo_expire_default = 500;
 /* With 0 there would be one queue, in the order of arrival. */
 static const unsigned int expire_min = 1;
 /* Half the time after which the kernel reports a waiting task as hung. */
 static const unsigned int expire_max = 60000;
 
-/* 32 KiB: a stream may leave out a few blocks. */
+/* 32 KiB, so that a stream may skip a few blocks. */
 static const unsigned int seq_gap_sectors_default = 64;
-/* 1 GiB: with more, everything on a disk would be near. */
+/* 1 GiB. With more, hardly any request to a disk would count as random. */
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
-/* The mode follows a change of workload within 17 requests, and ignores one stray. */
+/* So the mode follows a change of workload within 17 requests, and ignores a single stray. */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
 static const unsigned int score_max_max = 1024;
@@ -60,7 +60,7 @@ struct pa_class {
 	unsigned long inserted;
 	unsigned long merged;
 	unsigned long dispatched;
-	unsigned long aged;		/* part of @dispatched: for their age */
+	unsigned long aged;		/* part of @dispatched: chosen for their age */
 };
 
 /* The scheduler's data for one device */
@@ -69,9 +69,9 @@ struct pa_data {
 	struct request_queue *q;
 
 	/*
-	 * Guards all members below, and the queue's hash and last_merge. Submitters
-	 * take it, dispatchers, and readers and writers of sysfs and debugfs. None
-	 * of them is an interrupt, so interrupts stay on.
+	 * Guards all members below, and the queue's hash and last_merge. Submitters,
+	 * dispatchers, and readers and writers of sysfs and debugfs take it. None of
+	 * them is an interrupt, so interrupts stay on.
 	 */
 	spinlock_t lock;
 	unsigned int queued;		/* written with the lock held, read without */
@@ -125,7 +125,7 @@ static struct request *pa_first(struct list_head *list)
 
 /* Arrivals */
 
-/* Each request, and each bio that joins a request, is seen here once. */
+/* Feed the detector an arrival: a new request, or a bio that joins a request. */
 static void pa_observe(struct pa_data *pa, sector_t sector, unsigned int sectors)
 {
 	lockdep_assert_held(&pa->lock);
@@ -162,8 +162,8 @@ static void pa_dequeue(struct pa_data *pa, struct request *rq)
 }
 
 /*
- * A request that is inserted at head has been here before. It says nothing new about
- * the workload, and nothing is merged with it.
+ * Queue a request. One that is inserted at head has been here before: the detector does
+ * not see it again, and nothing is merged with it.
  */
 static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 {
@@ -206,8 +206,9 @@ static void pa_insert_requests(struct blk_mq_hw_ctx *hctx,
 /* Merging */
 
 /*
- * The core calls this for each bio before the bio gets a request of its own. In random
- * mode a search would hardly ever find anything, so there is none.
+ * Merge a bio with a queued request if they are adjacent. The core calls this for each
+ * bio before the bio gets a request of its own. In random mode a search would hardly
+ * ever find a request, so there is no search.
  */
 static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 			 unsigned int nr_segs)
@@ -239,7 +240,7 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
  * request that ends where the bio begins, in the hash, and then asks allow_merge().
  *
  * The core does not merge requests of different priorities. Requests of one priority
- * are in different classes if the bounds have changed between their insertions.
+ * may be in different classes if the bounds have changed between their insertions.
  */
 static bool pa_allow_merge(struct request_queue *q, struct request *rq,
 			   struct bio *bio)
@@ -272,7 +273,7 @@ static int pa_request_merge(struct request_queue *q, struct request **req,
 	return ELEVATOR_FRONT_MERGE;
 }
 
-/* A bio has joined @rq. The core updates the hash, which has @rq by its end. */
+/* Note that a bio has joined @rq. The core itself updates the hash, which finds @rq by its end. */
 static void pa_request_merged(struct request_queue *q, struct request *rq,
 			      enum elv_merge type)
 {
@@ -287,7 +288,10 @@ static void pa_request_merged(struct request_queue *q, struct request *rq,
 	}
 }
 
-/* @rq has taken over @next, with its bios and with the time that it has waited. */
+/*
+ * Note that @rq has taken over the bios of @next, which leaves the queue. From now on @rq has
+ * waited as long as the older of the two.
+ */
 static void pa_requests_merged(struct request_queue *q, struct request *rq,
 			       struct request *next)
 {
@@ -326,9 +330,9 @@ static struct request *pa_at_or_after(const struct rb_root *by_sector,
 }
 
 /*
- * Return the next request of a class. On a rotating disk the arm sweeps in one
- * direction, and this is the next request on its way. The oldest request of the class
- * goes first if it has waited for longer than hdd_fifo_expire.
+ * Return the next request of a class: the oldest. On a rotating disk, whose arm sweeps in
+ * one direction, return the next request on the arm's way instead, unless the oldest has
+ * waited for longer than hdd_fifo_expire.
  */
 static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 {
@@ -343,7 +347,7 @@ static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 	       rb_entry(rb_first(&c->by_sector), struct request, rb_node);
 }
 
-/* Let requests of the same class follow this one without another choice of class. */
+/* Begin a batch with @rq. In sequential mode more requests of its class may follow it. */
 static void pa_begin_batch(struct pa_data *pa, const struct request *rq)
 {
 	lockdep_assert_held(&pa->lock);
@@ -413,7 +417,7 @@ static struct request *pa_pick_strict(struct pa_data *pa)
 	return NULL;
 }
 
-/* The whole policy. Age goes before a batch, so a batch delays no expired request. */
+/* Pick the next request. Age goes before a batch, so a batch delays no expired request. */
 static struct request *pa_pick(struct pa_data *pa)
 {
 	return pa_pick_aged(pa) ?: pa_pick_batched(pa) ?: pa_pick_strict(pa);
@@ -443,8 +447,8 @@ static struct request *pa_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * The core calls this without the lock, before each run of the queue. A submitter that
- * inserts runs the queue afterwards, so that run sees a request that this one misses.
+ * The core calls this without the lock, before each run of the queue. A submitter runs
+ * the queue after it has inserted a request, so that run sees a request that this misses.
  */
 static bool pa_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -453,7 +457,7 @@ static bool pa_has_work(struct blk_mq_hw_ctx *hctx)
 	return READ_ONCE(pa->queued);
 }
 
-/* There is nothing to do, but elv_register() refuses a scheduler without it since 6.12. */
+/* Do nothing. Since 6.12 elv_register() refuses a scheduler without this operation. */
 static void pa_finish_request(struct request *rq)
 {
 }
@@ -483,7 +487,7 @@ static int pa_init(struct request_queue *q, struct elevator_queue *eq)
 	pa->batch_max = batch_max_default;
 	pa->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* pa_pick() takes requests of the whole device, not of one hctx. */
+	/* pa_pick() picks from the requests of the whole device, not of one hctx. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pa;
@@ -615,7 +619,7 @@ static struct elv_fs_entry pa_attrs[] = {
 #ifdef CONFIG_BLK_DEBUG_FS
 /* /sys/kernel/debug/block/DEV/sched/ */
 
-/* Show one file, if the scheduler has not left the queue. */
+/* Show one file. Return -ENODEV if the scheduler has left the queue. */
 static int pa_show_device(const struct request_queue *q, struct seq_file *m,
 			  void (*show)(struct pa_data *pa, struct seq_file *m))
 {
@@ -685,7 +689,7 @@ static void pa_show_aged(struct pa_data *pa, struct seq_file *m)
 	pa_show_counts(pa, m, pa_aged);
 }
 
-/* The mode, the score for sequential, the score for random */
+/* Show the mode, the sequential score and the random score. */
 static void pa_show_mode(struct pa_data *pa, struct seq_file *m)
 {
 	struct detector d;
@@ -698,7 +702,7 @@ static void pa_show_mode(struct pa_data *pa, struct seq_file *m)
 		   d.seq_score, d.rand_score);
 }
 
-/* The batch's class, the requests that it may still have, its stream's position */
+/* Show the batch's class, the number of requests that it may still have, and the position. */
 static void pa_show_batch(struct pa_data *pa, struct seq_file *m)
 {
 	static const char * const names[PRIO_CLASS_COUNT] = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * prio-basic: three classes by I/O priority, served in strict order. Aging keeps each
- * of them from starving. There is no order by address, no merging, and no limit on
- * requests in flight: a scheduler that knows priorities needs no more than this.
+ * prio-basic: an I/O scheduler with three classes by I/O priority, served in strict
+ * order. Aging keeps NORMAL and LOW from starving. The scheduler does not sort by
+ * address, does not merge, and does not limit the requests in flight.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -36,7 +36,7 @@ struct pb_class {
 	struct list_head fifo;		/* oldest first */
 	unsigned long inserted;
 	unsigned long dispatched;
-	unsigned long aged;		/* part of @dispatched: for their age */
+	unsigned long aged;		/* part of @dispatched: chosen for their age */
 };
 
 /* The scheduler's data for one device */
@@ -44,8 +44,8 @@ struct pb_data {
 	struct iosched_queue queue;	/* in pb_alive */
 
 	/*
-	 * Guards all members below. Submitters take it, dispatchers, and readers
-	 * and writers of sysfs and debugfs. None of them is an interrupt, so
+	 * Guards all members below. Submitters, dispatchers, and readers and
+	 * writers of sysfs and debugfs take it. None of them is an interrupt, so
 	 * interrupts stay on.
 	 */
 	spinlock_t lock;
@@ -180,8 +180,8 @@ static struct request *pb_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * The core calls this without the lock, before each run of the queue. A submitter that
- * inserts runs the queue afterwards, so that run sees a request that this one misses.
+ * The core calls this without the lock, before each run of the queue. A submitter runs
+ * the queue after it has inserted a request, so that run sees a request that this misses.
  */
 static bool pb_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -190,7 +190,7 @@ static bool pb_has_work(struct blk_mq_hw_ctx *hctx)
 	return READ_ONCE(pb->queued);
 }
 
-/* There is nothing to do, but elv_register() refuses a scheduler without it since 6.12. */
+/* Do nothing. Since 6.12 elv_register() refuses a scheduler without this operation. */
 static void pb_finish_request(struct request *rq)
 {
 }
@@ -211,7 +211,7 @@ static int pb_init(struct request_queue *q, struct elevator_queue *eq)
 	pb->aging_expire = aging_expire_default;
 	pb->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* pb_pick() takes requests of the whole device, not of one hctx. */
+	/* pb_pick() picks from the requests of the whole device, not of one hctx. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pb;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk in memory that a seed makes slow, busy and faulty: the seed decides how long each
- * request takes, and which one is refused, requeued, fails or stalls. So requests complete
- * in any order, on any CPU, and even before their submission returns.
+ * A disk in memory that a seed makes slow, busy and faulty. The seed decides how long each
+ * request takes, and which requests are refused, requeued, failed or stalled. So requests
+ * complete in any order, on any CPU, and even before queue_rq() returns.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -16,7 +16,7 @@
 #include "storm.h"
 
 #define STORM_BYTES	SZ_8M
-/* A request that stalls takes this much longer. */
+/* A request that stalls takes this many times as long as without. */
 #define STORM_STALL	200
 
 /* The driver's part of a request. */
@@ -26,10 +26,10 @@ struct storm_cmd {
 	unsigned long state;
 };
 
-/* In storm_cmd's state: the command is in the device. */
+/* The bit of storm_cmd.state that says that the command is in the device. */
 #define STORM_INSIDE 0
 
-/* Requests in a million; set in debugfs at any time. */
+/* How many requests in a million have each fault. Debugfs may change these at any time. */
 struct storm_faults {
 	u32 error_ppm;
 	u32 requeue_ppm;
@@ -46,7 +46,7 @@ static struct storm_disk {
 	atomic64_t random;
 	atomic_t inside;
 	atomic64_t served;
-	u64 idle_since_ns;	/* when the device last became idle */
+	u64 idle_since_ns;	/* when a request last left the device */
 } disk;
 
 static u64 storm_random(void)
@@ -54,6 +54,7 @@ static u64 storm_random(void)
 	return storm_mix(atomic64_add_return(STORM_STEP, &disk.random));
 }
 
+/* Draw whether a fault of this frequency happens. */
 static bool storm_happens(const u32 *ppm)
 {
 	const u32 wanted = READ_ONCE(*ppm);
@@ -127,7 +128,7 @@ static blk_status_t storm_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (storm_happens(&disk.faults.refuse_ppm))
 		return BLK_STS_RESOURCE;
 
-	/* A request that comes twice is a scheduler's bug. */
+	/* A scheduler with a bug may dispatch a request that is in the device already. */
 	WARN_ON_ONCE(test_and_set_bit(STORM_INSIDE, &cmd->state));
 	atomic_inc(&disk.inside);
 	blk_mq_start_request(rq);

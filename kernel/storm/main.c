@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * storm - a disk and delays that a seed decides, to look for an I/O scheduler's
- * bugs (docs/storm.md). It is for tests only.
+ * storm - helps to find bugs in I/O schedulers: it makes a disk with faults, and delays
+ * CPUs. A seed decides when (docs/storm.md). For tests only.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -82,7 +82,7 @@ static int storm_passthrough_set(void *data, u64 at_head)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(storm_passthrough_fops, NULL, storm_passthrough_set, "%llu\n");
 
-/* Each write names one function. */
+/* Make the beginning of a function a yield point. Each write names one function. */
 static ssize_t storm_probe_write(struct file *file, const char __user *ubuf, size_t count,
 				 loff_t *ppos)
 {

@@ -4,7 +4,7 @@
  *
  *	main.c		parameters and control files
  *	disk.c		a disk that a seed makes slow, busy and faulty
- *	yield.c delays of CPUs that a seed decides
+ *	yield.c		delays of CPUs that a seed decides
  */
 #ifndef STORM_H
 #define STORM_H
@@ -14,7 +14,7 @@
 struct dentry;
 struct seq_file;
 
-/* Return the next number of splitmix64 (Steele, Lea, Flood, 2014) after @state. */
+/* Return the number that the generator splitmix64 (Steele, Lea, Flood, 2014) has at @state. */
 static inline u64 storm_mix(u64 state)
 {
 	state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -22,6 +22,7 @@ static inline u64 storm_mix(u64 state)
 	return state ^ (state >> 31);
 }
 
+/* The step from one state of the generator to the next. */
 #define STORM_STEP 0x9e3779b97f4a7c15ULL
 
 /* yield.c */
@@ -36,7 +37,7 @@ u64 storm_fingerprint(void);
 struct storm_disk_settings {
 	unsigned int hw_queues;		/* 0: one for each CPU */
 	unsigned int depth;
-	unsigned int service_us;	/* the mean; 0: served at once, by the submitter */
+	unsigned int service_us;	/* the mean; 0: queue_rq() itself completes requests */
 	bool rotational;
 };
 

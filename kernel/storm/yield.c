@@ -3,9 +3,9 @@
  * Delays of CPUs that a seed decides: at the yield points in a scheduler's build
  * (kernel/include/yield.h), and at any function that accepts a kprobe.
  *
- * A delay is a number of cpu_relax(). QEMU with one thread for all virtual CPUs lets
- * another CPU run at each of these; otherwise a CPU runs until the next timer is due. So
- * the seed decides which CPU passes a yield point first.
+ * A delay is a number of calls of cpu_relax(). If QEMU runs all virtual CPUs in one
+ * thread, it changes to another CPU at each such call, and else only when the next timer
+ * is due. So the seed decides which CPU passes a yield point first.
  */
 #include <linux/kprobes.h>
 #include <linux/list.h>
@@ -18,36 +18,42 @@
 
 #include "storm.h"
 
-/* The number of last points that are kept for each CPU; a power of two. */
+/* The number of latest yield points that are kept for each CPU; a power of two. */
 #define STORM_POINTS 64
-/* The number of points of all CPUs that a panic prints. */
+/* The number of yield points, of all CPUs together, that a panic prints. */
 #define STORM_POINTS_TOLD 48
 /*
- * At one point of so many a CPU goes away, as one does that a host takes from its guest. It
- * comes back when the time is over: by then the scheduler may have been left.
+ * At one yield point in this many, the CPU is delayed for very long, as if the host had given
+ * it to another guest. The delay ends after these pauses, or after this time. Meanwhile the
+ * queue may have changed to another scheduler.
  */
 #define STORM_AWAY 8192
 #define STORM_AWAY_PAUSES BIT(20)
 #define STORM_AWAY_NS (16 * NSEC_PER_MSEC)
 
+/* A yield point that a CPU has passed. */
 struct storm_point {
 	u64 time_ns;
 	unsigned long ip;
 	unsigned int pauses;
 };
 
-/* Only its own CPU writes it, in any context; an interrupt in between changes only the numbers. */
+/*
+ * The state of a CPU. Only this CPU writes it, in any context. An interrupt during a write
+ * does no harm: only the numbers become others.
+ */
 struct storm_cpu {
 	u64 random;
-	u64 fingerprint;	/* of all points so far and when they were passed */
-	unsigned long passed;
+	u64 fingerprint;	/* a hash of all yield points so far and of their times */
+	unsigned long passed;	/* number of yield points so far */
 	struct storm_point last[STORM_POINTS];
 };
 
 static DEFINE_PER_CPU(struct storm_cpu, storm_cpus);
-static unsigned int storm_chance;	/* of a delay, in 1024 */
-static unsigned int storm_longest;	/* in pauses */
+static unsigned int storm_chance;	/* the chance of a delay, in 1024 */
+static unsigned int storm_longest;	/* the longest common delay, in pauses */
 
+/* Draw the length of a delay, in pauses (calls of cpu_relax()); 0: none. */
 static unsigned int storm_draw(struct storm_cpu *cpu)
 {
 	u64 random;
@@ -62,6 +68,7 @@ static unsigned int storm_draw(struct storm_cpu *cpu)
 	return 1 + (random >> 32) % max(storm_longest >> (random >> 10 & 7), 1U);
 }
 
+/* Record that the CPU passes the yield point at @ip, and delay the CPU if the seed says so. */
 static void storm_pass(unsigned long ip)
 {
 	struct storm_cpu *cpu = get_cpu_ptr(&storm_cpus);
@@ -80,14 +87,14 @@ static void storm_pass(unsigned long ip)
 		cpu_relax();
 }
 
-/* Delay the CPU, perhaps. Schedulers call this in any context, where CPUs may meet. */
+/* Pass a yield point. Schedulers call this in any context, where CPUs share data. */
 void storm_yield(void)
 {
 	storm_pass(_RET_IP_);
 }
 EXPORT_SYMBOL_GPL(storm_yield);
 
-/* Return a fingerprint of the points that all CPUs passed, and when. */
+/* Return a hash of the yield points that all CPUs have passed, and of their times. */
 u64 storm_fingerprint(void)
 {
 	u64 all = 0;
@@ -98,7 +105,10 @@ u64 storm_fingerprint(void)
 	return all;
 }
 
-/* Return the latest point of any CPU, less the @told[] latest of each; NULL: none is left. */
+/*
+ * Return the latest yield point of all CPUs but for the @told[] latest ones of each, and add
+ * it to @told[]; @at: its CPU. NULL: none is left.
+ */
 static const struct storm_point *storm_point_before(unsigned int told[], int *at)
 {
 	const struct storm_point *found = NULL;
@@ -122,13 +132,13 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 }
 
 /*
- * Static, because a stack is too small. There is one reader at a time: a control file or a
- * panic.
+ * The number of yield points of each CPU that have been printed. Static, because a stack is
+ * too small. Readers of the control file hold the mutex. A panic does not take it.
  */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);
 
-/* Print one point a line, the latest first: time in ns, CPU, pauses, place. */
+/* Print one yield point a line, the latest first: time in ns, CPU, pauses, place. */
 void storm_points_show(struct seq_file *m)
 {
 	const struct storm_point *point;
@@ -178,7 +188,7 @@ static int storm_probed(struct kprobe *kprobe, struct pt_regs *regs)
 	return 0;
 }
 
-/* Put a yield point at the begin of a function. */
+/* Put a yield point at the beginning of the function @symbol. */
 int storm_probe(const char *symbol)
 {
 	struct storm_kprobe *probe;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A simulation of a reader that waits for each answer, greedy bulk, a modelled drive, and
- * triage's budget.c and controller.c between them. No CPU takes any time, so latencies are
- * those in the drive.
+ * A simulation of a modelled drive, a reader that waits for each answer, and bulk that always
+ * has more requests. The code that limits bulk imitates triage's budget.c and controller.c. CPUs
+ * take no time, so latencies are those in the drive.
  */
 #ifndef CLOSED_LOOP_H
 #define CLOSED_LOOP_H
@@ -24,37 +24,37 @@
 /* The parameters of a run; zero: absent. */
 struct scene {
 	const char *on;		/* the drive's name */
-	bool full;		/* it is from the beginning */
+	bool full;		/* the drive is full from the beginning, see drive_new() */
 	bool writes;		/* bulk writes */
 	bool mixed;		/* about half of the requests of bulk write, at random */
-	bool turns;		/* it reads and writes in turn, a second each */
-	u32 kib;		/* of a request of bulk */
-	u32 depth;		/* of bulk */
-	u32 ms;			/* simulated */
+	bool turns;		/* bulk reads and writes in turn, a second each */
+	u32 kib;		/* size of a request of bulk */
+	u32 depth;		/* requests of bulk at once, sent or waiting */
+	u32 ms;			/* simulated time */
 	u32 from_ms;		/* bulk and latencies count from then on */
-	u32 think_us;		/* between an answer and the next request */
-	u32 stall_permille;	/* so many of the reader's requests take longer, */
-	u32 stall_us;		/* by this */
-	double sigma;		/* all of them do, by a lognormal tail of the drive's own */
-	u64 cliff;		/* beyond so much of bulk in the drive, in ns of cost, */
-	u32 cliff_us;		/* each takes longer by this */
-	u32 pause_ms;		/* after as long a time the reader pauses for so long */
-	bool free;		/* nothing holds bulk, and there are no probes */
-	u64 cost;		/* of a request of bulk, in ns; 0: triage's first guess */
-	u64 fixed;		/* budget, in ns */
-	u32 exchange;		/* 0: by the target */
-	u32 factor;		/* of the target */
+	u32 think_us;		/* the reader's time between an answer and the next request */
+	u32 stall_permille;	/* so many of the reader's requests take @stall_us longer */
+	u32 stall_us;
+	double sigma;		/* each of the reader's requests takes a lognormal time longer */
+	u64 cliff;		/* cost of bulk in the drive beyond which @cliff_us counts, in ns */
+	u32 cliff_us;		/* then each of the reader's requests takes this much longer */
+	u32 pause_ms;		/* the reader reads and pauses in turn, so long each */
+	bool free;		/* nothing holds bulk back, and there are no probes */
+	u64 cost;		/* cost of a request of bulk, in ns; 0: triage's first guess */
+	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
+	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
+	u32 factor;		/* the target, in % of the latency without bulk */
 };
 
 struct run {
-	double p50, p99;	/* of the reader, in us */
-	double slow;		/* of its slowest eighth, the mean, in us */
-	double bulk;		/* requests a second */
-	double budget;		/* the last, in us */
-	double alone;		/* a slow request of the reader's alone, in us */
-	double median;		/* of the best known budget over the last half, in us */
-	double settled;		/* the time from which it stays within half an octave of that, s */
-	double swing;		/* its largest over its smallest from @from_ms on */
+	double p50, p99;	/* latency of the reader, in us */
+	double slow;		/* mean latency of the slowest eighth of its requests, in us */
+	double bulk;		/* requests of bulk a second */
+	double budget;		/* the last budget, in us */
+	double alone;		/* the probes' latency of a slow request without bulk, in us */
+	double median;		/* median of the best known budget in the second half, in us */
+	double settled;		/* from then on it is within half an octave of @median, s */
+	double swing;		/* the largest such budget over the smallest from @from_ms on */
 	unsigned long trials, taken;
 };
 
@@ -80,6 +80,7 @@ struct loop {
 	u32 nr_kept;
 };
 
+/* Return a random number of the standard normal distribution. */
 static double loop_normal(void)
 {
 	double sum = 0;
@@ -117,6 +118,7 @@ static u64 loop_gate_opens_at(const struct loop *l)
 	return l->asked ? l->granted_at + 4 * l->depth.mean : l->back_at + l->depth.mean / 2;
 }
 
+/* Send a request of the reader. */
 static void loop_ask(struct loop *l)
 {
 	const struct scene *s = l->scene;
@@ -145,6 +147,7 @@ static bool loop_probe_holds(const struct loop *l)
 	       (l->asked || l->now < l->back_at + 32 * MS);
 }
 
+/* Return whether a request of bulk may go. */
 static bool loop_fits(const struct loop *l)
 {
 	if (l->scene->free)
@@ -199,6 +202,7 @@ static void loop_probe_begin(struct loop *l)
 	l->probe_until = l->probe_began + 100 * MS;
 }
 
+/* Let the controller learn from an answer to the reader. */
 static void loop_learn(struct loop *l, u64 latency)
 {
 	const struct scene *s = l->scene;
@@ -249,7 +253,7 @@ static void loop_learn(struct loop *l, u64 latency)
 		loop_probe_begin(l);
 }
 
-/* Note the best known budget if it has changed; a trial's does not count. */
+/* Note the best known budget if it has changed. A budget on trial is not the best known one. */
 static void loop_keep(struct loop *l)
 {
 	const u64 budget = l->knee.budget ?: l->depth.budget;
@@ -286,7 +290,7 @@ static void loop_done(struct loop *l, u32 tag)
 	loop_keep(l);
 }
 
-/* Return when bulk that waits may go by itself. */
+/* Return the future time at which waiting bulk may go though nothing else happens, or NEVER. */
 static u64 loop_opens_at(const struct loop *l)
 {
 	u64 at = 0;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A drive's frontier: bulk and latency with each of many fixed budgets; and where on it
- * triage's controller settles.
+ * Finds a drive's frontier, and where triage's controller settles beside it. The frontier is
+ * the throughput of bulk and the reader's latency under each of many fixed budgets.
  */
 #ifndef CONVERGENCE_H
 #define CONVERGENCE_H
 
 #include "closed_loop.h"
 
-/* The background of experiments/drives-matrix: 8 MiB of requests of 128 KiB. */
+/* Bulk is the background of experiments/drives-matrix: 8 MiB in requests of 128 KiB. */
 #define BULK_KIB 128
 #define BULK_DEPTH 64
-/* P99 of two runs is the same within this. */
+/* The P99s of two runs are taken as equal if one is at most this many times the other. */
 #define ALIKE 1.03
 #define MOST_BUDGETS 32
-/* Half an octave. */
+/* The ratio of a fixed budget to the one before: half an octave. */
 #define STEP 1.41421356
 /*
- * A run counts from the moment by which the controller should have settled. The other 3 s are
- * long enough to meet a drive that is slow once in 3 s.
+ * A run counts from FROM_MS on: by then the controller should have settled. The other 3 s
+ * include a slow time of a drive that is slow once in 3 s.
  */
 #define RUN_MS 5000
 #define FROM_MS 2000
@@ -41,8 +41,8 @@ struct fixed {
 };
 
 /*
- * From the least budget to one that holds nothing back; @alone: the reader's slow requests
- * without bulk, in us.
+ * The results of fixed budgets, from the least to one that holds no bulk back; @none: the
+ * result without a budget; @alone: latency of the reader's slow requests without bulk, in us.
  */
 struct frontier {
 	struct fixed at[MOST_BUDGETS];
@@ -52,8 +52,9 @@ struct frontier {
 };
 
 /*
- * Return a reader beside bulk; no more bulk at once than the drive has tags for. A drive that
- * writers can fill is full: otherwise each budget would fill it at another time.
+ * Return a scene with a reader beside bulk. Bulk leaves the reader one of the drive's tags. A
+ * drive that writers can fill is full from the beginning: otherwise it would become full at
+ * another time under each budget.
  */
 static struct scene beside_bulk(const char *drive, const struct load *load, u32 exchange)
 {
@@ -79,7 +80,7 @@ static struct run run_alike(const struct scene *scene, u32 series)
 	return loop_run(scene);
 }
 
-/* The least budget is a tenth of a request of bulk. */
+/* Run the scene under each fixed budget. The least is a tenth of a request of bulk. */
 static void frontier_find(struct frontier *frontier, struct scene scene)
 {
 	const double cost = loop_cost(&scene);
@@ -100,8 +101,8 @@ static void frontier_find(struct frontier *frontier, struct scene scene)
 }
 
 /*
- * Return the controller's result: means of several runs, and the longest time to settle and
- * the largest swing of any.
+ * Return the controller's result in several runs: the longest time to settle, the largest
+ * swing, and the means of all other figures.
  */
 static struct run controller_run(const struct scene *scene, u32 runs)
 {
@@ -123,7 +124,10 @@ static struct run controller_run(const struct scene *scene, u32 runs)
 	return sum;
 }
 
-/* Return the most bulk that a fixed budget, or none at all, leaves at a P99; 0: nothing does. */
+/*
+ * Return the most bulk under those fixed budgets, and under none, that keep the reader's P99
+ * at @p99 or below; 0: none does.
+ */
 static double frontier_bulk(const struct frontier *frontier, double p99)
 {
 	double most = frontier->none.p99 <= p99 * ALIKE ? frontier->none.bulk : 0;
@@ -135,13 +139,13 @@ static double frontier_bulk(const struct frontier *frontier, double p99)
 	return most;
 }
 
-/* Return what a run is worth: bulk's logarithm, less the reader's delays at their price. */
+/* Return the worth of a run as in knee.h: bulk's logarithm, less the reader's delays at a price. */
 static double run_worth(const struct frontier *frontier, const struct run *run, u32 exchange)
 {
 	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;
 }
 
-/* Return the least fixed budget that is worth as much as any, within 1 % of bulk. */
+/* Return the least fixed budget whose worth is the largest, or 1 % of bulk less at most. */
 static const struct fixed *frontier_best(const struct frontier *frontier, u32 exchange)
 {
 	double most = -INFINITY;
@@ -154,7 +158,7 @@ static const struct fixed *frontier_best(const struct frontier *frontier, u32 ex
 	return &frontier->at[i];
 }
 
-/* Return how much less than the best fixed budget a run is worth, in % of bulk. */
+/* Return how much less a run is worth than the best fixed budget, in % of bulk. */
 static double worth_lost(const struct frontier *frontier, const struct run *run, u32 exchange)
 {
 	const struct fixed *best = frontier_best(frontier, exchange);

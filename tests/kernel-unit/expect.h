@@ -11,7 +11,7 @@
 
 static int failed;
 
-/* Both bounds are valid. */
+/* Check that @got is from @least to @most, both included. */
 static inline void expect_between(const char *what, double got, double least, double most)
 {
 	if (got >= least && got <= most)
@@ -34,13 +34,13 @@ static inline void expect(const char *what, double got, double wanted)
 
 static u64 any_state = ANY_SEED;
 
-/* Begin a series of numbers of its own; 0: the one that a test begins with. */
+/* Restart the random numbers, with the series of this number; a program begins with series 0. */
 static inline void any_begin(u64 series)
 {
 	any_state = ANY_SEED + series * 0x9e3779b97f4a7c15ull;
 }
 
-/* Xorshift: the same numbers in every run. */
+/* Return a random number (xorshift). The numbers are the same in every run. */
 static inline u64 any(void)
 {
 	any_state ^= any_state << 13;
@@ -49,7 +49,7 @@ static inline u64 any(void)
 	return any_state;
 }
 
-/* Both bounds occur. */
+/* Return a random number from @least to @most, both included. */
 static inline u64 any_between(u64 least, u64 most)
 {
 	return least + any() % (most - least + 1);

@@ -33,13 +33,13 @@ static struct detector fresh(void)
 	return (struct detector){ .seq_gap_sectors = GAP, .score_max = MAX };
 }
 
-/* An object @gap sectors after the end of the one before. */
+/* Feed the detector a request that begins @gap sectors after the end of the one before. */
 static void feed_after(struct detector *d, long gap)
 {
 	detector_feed(d, d->end + gap, LENGTH);
 }
 
-/* The largest gap that is sequential, forward and back, and the next larger. */
+/* The largest gaps, forward and back, are sequential. The next larger ones are random. */
 static void test_gap(void)
 {
 	static const struct {
@@ -68,7 +68,7 @@ static void test_scores(void)
 
 	expect("mode at first", detector_sequential(&d), 1);
 
-	/* One up, the other down but not below 0; as many of each: sequential. */
+	/* One score rises, the other falls but not below 0. If both are equal: sequential. */
 	feed_after(&d, 0);
 	feed_after(&d, 0);
 	expect_scores("two sequential", &d, 2, 0);
@@ -86,7 +86,7 @@ static void test_scores(void)
 	expect_scores("very sequential", &d, MAX, 0);
 }
 
-/* After any length of one kind, so many of the other turn the mode. */
+/* However many requests of one kind came before, this many of the other kind turn the mode. */
 static void test_change(void)
 {
 	unsigned int max, n;
@@ -109,7 +109,7 @@ static void test_change(void)
 	}
 }
 
-/* A bound that was lowered holds from the next object on, whatever that is. */
+/* A lowered score_max holds from the next request on, whatever kind that is. */
 static void test_lowered_bound(void)
 {
 	const struct detector high = { .seq_score = MAX, .seq_gap_sectors = GAP, .score_max = 4 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: which class each I/O priority belongs to, for every pair of bounds, and
- * which pairs of bounds are refused. Written against the definition, level by
- * level, not against the code. Run with: make -C kernel unit
+ * Guards: each I/O priority is in its class, for every pair of bounds, and invalid
+ * pairs of bounds are refused. Written against the definition, level by level, not
+ * against the code. Run with: make -C kernel unit
  */
 #include <stdio.h>
 
@@ -27,7 +27,7 @@ static unsigned short ioprio(unsigned int class, unsigned int level)
 	return class << CLASS_SHIFT | level;
 }
 
-/* The table of the definition with its default bounds, one line a level. */
+/* With the default bounds each level is in the class that the definition's table gives. */
 static void test_defaults(void)
 {
 	static const enum prio_class best_effort[LEVELS] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage charges requests by their cost, learns a device's costs from windows of
+ * Guards: triage charges requests by their cost. It learns a device's costs from windows of
  * any mixture and from any guess, and keeps them in bounds. Run with: make -C kernel unit
  */
 #include "expect.h"
@@ -38,7 +38,7 @@ static u64 work_took(const struct tg_cost costs[TG_OPS], const struct tg_work wo
 	return ns;
 }
 
-/* A window of few jobs, each with a different size and operation. */
+/* Fill a window with the requests of two jobs. The size and operation of each job are random. */
 static void any_window(const struct tg_cost costs[TG_OPS], struct tg_work work[TG_OPS])
 {
 	const u64 kib[] = { 4ull << any_between(0, 8), 4ull << any_between(0, 8) };
@@ -58,7 +58,10 @@ static u32 bounded(double ns)
 	return ns < TG_COST_MIN ? TG_COST_MIN : ns > TG_COST_MAX ? TG_COST_MAX : ns;
 }
 
-/* @noise: error of windows, in % */
+/*
+ * Check that triage learns the costs of @device, from a first guess of @guess times these;
+ * @noise: error of the elapsed times, in %; @within: allowed error of the result.
+ */
 static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, double within)
 {
 	static const char *const names[] = { "of a read", "of a write", "of another" };
@@ -117,7 +120,7 @@ static void test_absent(void)
 	expect_between("write slope", costs[TG_WRITE].per_kib, guess.per_kib + 1, TG_COST_MAX);
 }
 
-/* A number that is anywhere from 0 to 2^bits - 1, small ones as often as large. */
+/* Return a random number from 0 to 2^@bits - 1, small ones as often as large ones. */
 static u64 any_size(u32 bits)
 {
 	return any() >> any_between(64 - bits, 63);
@@ -143,7 +146,7 @@ static void test_bounds(void)
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
 		}
-		/* One strange window changes a cost by a quarter at most. */
+		/* One strange window raises a cost by at most a quarter of its scale. */
 		expect_between("more base", costs[TG_READ].base, 0, before.base +
 			       .25 * max_t(double, before.base, 4. * before.per_kib));
 		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage's controller finds the limit on bulk at which urgent requests are late as
- * rarely as stated, on a model of a flash device, from any beginning. Also its arithmetic.
+ * Guards: triage's controller finds the budget of bulk at which urgent requests are late as
+ * rarely as stated, on a model of a flash device, from any first budget. Also its arithmetic.
  * Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/depth.h"
 
-#define LEAST 80ull	/* ns: 1 % of a small request of bulk, the least there is */
+#define LEAST 80ull	/* the least budget, in ns: 1 % of the cost of a small request */
 
 static struct tg_depth begun(void)
 {
 	return (struct tg_depth){ .budget = TG_DEPTH_FIRST };
 }
 
-/* A probe in which half of the requests took @mean - @off, half @mean + @off. */
+/* Make a probe in which half of the requests take @mean - @off, and half @mean + @off. */
 static void probe(struct tg_depth *depth, u64 mean, u64 off)
 {
 	u32 i;
@@ -81,7 +81,7 @@ static void test_bounds(void)
 	}
 }
 
-/* The other requests give back the cut of a late one, however small the budget is. */
+/* Requests in time give back what a late one takes away, however small the budget is. */
 static void test_rest(void)
 {
 	const u64 budgets[] = { 100, 1000, 10000, 1000000, TG_DEPTH_MAX / 2 };
@@ -97,8 +97,9 @@ static void test_rest(void)
 }
 
 /*
- * The model: 16 dies, each a queue, all behind one bus. A job reads from any die, one
- * request at a time, and is protected; bulk has as many requests as fit.
+ * The model: 16 dies, and one bus that all data crosses. Each of them serves one request
+ * after the other. A protected job reads from a random die, one request at a time. Bulk
+ * sends as many requests as its budget allows.
  */
 #define DIES 16
 #define BUS DIES
@@ -159,7 +160,8 @@ static void send(struct device *dev, u32 kib, u64 cost)
 }
 
 /*
- * Send as much bulk as the budget allows, as budget.c does. Return: whether it is limited.
+ * Send as much bulk as the budget allows, as budget.c does. Return whether the budget holds
+ * bulk back.
  */
 static bool send_bulk(struct device *dev, u64 budget, u32 kib)
 {
@@ -202,14 +204,14 @@ static u64 device_step(struct device *dev)
 }
 
 struct outcome {
-	double late;	/* part of requests */
-	double p99;	/* part of the target */
-	double budget;	/* mean */
+	double late;	/* late requests as a part of all */
+	double p99;	/* 99th percentile of latency, in targets */
+	double budget;	/* mean budget, in ns */
 };
 
 #define SETTLING 20000
 #define MEASURED 30000
-#define BUCKETS 400	/* of 1 % of the target */
+#define BUCKETS 400	/* of latency, each 1 % of the target wide */
 
 /* Send this many protected requests, each after the answer to the last one. */
 static struct outcome run(struct tg_depth *depth, u32 factor_pct, u32 kib, u32 requests)
@@ -295,7 +297,7 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* At first nothing was late yet, and one that is in time counts as much as one late. */
+/* Until a request is late, each raises the budget by the cut of a late one. So one is soon late. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
@@ -317,7 +319,7 @@ static void test_larger_bulk(void)
 	expect_rest(&outcome);
 }
 
-/* If a quarter of the answers come at once, bulk makes no request late. */
+/* If a quarter of a probe's answers come at once, the device has no queue: bulk has no limit. */
 static void test_at_once(void)
 {
 	struct tg_depth depth = begun();

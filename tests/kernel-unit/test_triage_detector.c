@@ -18,6 +18,7 @@ static enum mind mind(const struct tg_detector *d)
 	return tg_detector_maybe_sequential(d) ? NEUTRAL : RANDOM;
 }
 
+/* Return a detector that has seen one request, at @sector. */
 static struct tg_detector at(u64 sector)
 {
 	struct tg_detector d = {};
@@ -26,7 +27,7 @@ static struct tg_detector at(u64 sector)
 	return d;
 }
 
-/* Requests that begin @gap sectors after the end of the one before. */
+/* Let the detector see @times requests, each @gap sectors after the end of the one before. */
 static void see_after(struct tg_detector *d, s64 gap, int times)
 {
 	while (times--)
@@ -46,7 +47,7 @@ static void test_first(void)
 	}
 }
 
-/* The largest gap that is sequential, forward and back, and the next larger. */
+/* The largest gaps, forward and back, are sequential. The next larger ones are random. */
 static void test_gap(void)
 {
 	static const struct {
@@ -68,7 +69,7 @@ static void test_gap(void)
 	}
 }
 
-/* A sector before 0 must not wrap. */
+/* Near sector 0 the range of sequential sectors must not wrap around. */
 static void test_near_zero(void)
 {
 	struct tg_detector d = at(0);
@@ -99,20 +100,20 @@ static void test_patterns(void)
 		tg_detector_see(&d, any_between(0, FAR), LENGTH);
 	expect("mind, at random", mind(&d), RANDOM);
 
-	/* Two passes through one flow take the disk to and fro. */
+	/* A flow that goes on at two places in turn makes a disk seek each time. */
 	d = at(FAR);
 	for (i = 0; i < 100; i++)
 		tg_detector_see(&d, FAR * (1 + i % 2) + (u64)i / 2 * LENGTH, LENGTH);
 	expect("mind, two interleaved", mind(&d), RANDOM);
 
-	/* A file's metadata now and then. */
+	/* A jump now and then, as to a file's metadata. */
 	d = at(FAR);
 	for (i = 0; i < 100; i++)
 		see_after(&d, i % 10 ? 0 : 1 << 20, 1);
 	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
 }
 
-/* However long it was of one kind, so many of the other change its mind. */
+/* However many requests of one kind came before, this many of the other change the verdict. */
 static void test_change(void)
 {
 	struct tg_detector d = at(FAR);
@@ -139,8 +140,8 @@ static void measure_after(struct tg_detector *d, s64 gap, u32 sectors)
 }
 
 /*
- * A flow that reads on is a stream: not after few requests, nor after a pause, but in spite
- * of jumps.
+ * A flow that reads on is a stream, in spite of jumps. It is no stream after only a few
+ * requests, or just after a pause.
  */
 static void test_streams(void)
 {
@@ -158,11 +159,11 @@ static void test_streams(void)
 	tg_detector_pause(&d);
 	expect("streams, after a pause", tg_detector_streams(&d), false);
 
-	/* Read one file after another. */
+	/* A jump after each full run, as to the next file. */
 	for (i = 0; i < 10 * many; i++)
 		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
 	expect("streams, with jumps", tg_detector_streams(&d), true);
-	/* Long requests, each elsewhere. */
+	/* Long requests, each at another place. */
 	for (i = 0; i < 100; i++)
 		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM / 4);
 	expect("streams, in jumps of a quarter", tg_detector_streams(&d), false);

@@ -4,7 +4,8 @@
  * nearly as much as under the best fixed budget of equal P99. The controller's budget is worth
  * nearly as much as the best one, so it is on the good side of a cliff. P99 is no longer than
  * without a scheduler.
- * Drives that miss a bound are listed with the reason; a listed miss that is none fails too.
+ * misses[] lists the bounds that a drive misses, with the reason. If a listed bound is no longer
+ * missed, the test fails too.
  * Drives with an arm are not covered: an arm takes turns and has no budget.
  * Run with: make -C kernel unit
  */
@@ -12,13 +13,10 @@
 
 #define EXCHANGE 6
 #define RUNS 2
-/*
- * The bounds: s; % of the best fixed budget's bulk; % of bulk that would make up for being
- * worth less than the best fixed budget.
- */
-#define SETTLED 2.
-#define LEAST_BULK 90
-#define MOST_LOST 10
+/* The bounds. */
+#define SETTLED 2.	/* the controller has settled by then, in s */
+#define LEAST_BULK 90	/* bulk, in % of that under the best fixed budget of equal P99 */
+#define MOST_LOST 10	/* how much less a run may be worth than the best budget, in % of bulk */
 
 struct miss {
 	const char *drive, *beside, *kind, *reason;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage's trials find the budget that is worth most, beside reads and writes of
- * any size, on a modelled drive and on drives with slow times of their own. The result is
- * on the frontier of fixed budgets. Also the arithmetic. Run with: make -C kernel unit
+ * any size, on a modelled drive, also if it has slow times of its own. No fixed budget with
+ * as short a P99 leaves bulk much more. Also the arithmetic. Run with: make -C kernel unit
  */
 #include "closed_loop.h"
 
@@ -58,7 +58,7 @@ static void test_slow(void)
 	}
 }
 
-/* With any fixed budget that protects as well, bulk has hardly more. */
+/* Check that bulk has hardly more under any fixed budget with as short a P99. */
 static void expect_frontier(const char *what, struct scene scene)
 {
 	const u64 budgets[] = { 33000, 66000, 100000, 133000, 177000, 200000, 300000, 400000,
@@ -85,7 +85,10 @@ static void expect_run(const char *what, const struct scene *scene, double most_
 	expect_between(what, run.bulk, least_bulk, 1e9);
 }
 
-/* A slow read alone takes 63 us; the drive serves 20 200 reads of 64 KiB, 11 400 writes. */
+/*
+ * A slow read alone takes 63 us. The drive serves 20 200 reads, or 11 400 writes, of 64 KiB a
+ * second.
+ */
 static void test_drive(void)
 {
 	struct scene scene = beside(64, 128);
@@ -136,7 +139,7 @@ static void test_tails(void)
 	expect_run("the same beside writes", &scene, 1e9, writes);
 }
 
-/* More than a little bulk, and everybody waits: there is no more. */
+/* If more than a little bulk makes all reads slow, the controller lets no more in. */
 static void test_cliff(void)
 {
 	struct scene scene = beside(64, 128);
@@ -146,7 +149,7 @@ static void test_cliff(void)
 	expect_run("below a cliff", &scene, 250, .85 * 18000);
 }
 
-/* Bulk that changes is followed. */
+/* The controller follows a change of bulk. */
 static void test_turns(void)
 {
 	struct scene scene = beside(64, 128);
@@ -183,7 +186,7 @@ static void test_target(void)
 	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.05);
 }
 
-/* Bulk sent during the reader's pause does not count when the reader comes back. */
+/* Bulk served while the reader pauses does not mislead the controller afterwards. */
 static void test_pauses(void)
 {
 	struct scene scene = beside(64, 128);

@@ -8,7 +8,7 @@
 
 #define SECOND 1000000000ull
 
-/* A class that always asks gets exactly the rate, and the burst once. */
+/* A class that always has requests gets exactly the rate, and one burst. */
 static void test_rate(void)
 {
 	int i;
@@ -24,7 +24,7 @@ static void test_rate(void)
 			due = tg_limit_charged(due, now, last, rate);
 			units += last;
 			now = max_t(u64, now, tg_limit_opens(due));
-			/* The next is asked for a little late, as timers are. */
+			/* Timers are late, so the class asks again a little late. */
 			now += any_between(0, 1000);
 		}
 		expect_between("units in a second", units,
@@ -33,7 +33,7 @@ static void test_rate(void)
 	}
 }
 
-/* An hour's rest is worth a burst, nothing more. */
+/* After an hour without requests a class gets one burst, not more. */
 static void test_idle(void)
 {
 	u64 due = tg_limit_charged(0, SECOND, 1, 1000), now = 3600 * SECOND;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: that triage's flows get parts of a device in proportion to their weights,
- * and classes what they are guaranteed, whatever the sizes of requests. Run with:
+ * Guards: triage's flows get parts of a device in proportion to their weights, and
+ * classes get their guaranteed shares, whatever the sizes of requests. Run with:
  * make -C kernel unit
  */
 #include "expect.h"
@@ -35,7 +35,7 @@ static void test_debt(void)
 	expect("a huge quantum", tg_share_charge(0, U32_MAX, 7, U32_MAX), -4. * U32_MAX);
 }
 
-/* A flow with a large debt from long turns need not wait for as many short ones. */
+/* A debt from long turns is forgiven in part if turns get short: see TG_DEBT_MAX. */
 static void test_turns(void)
 {
 	s64 deficit = tg_share_charge(0, U32_MAX, 7, QUANTUM);
@@ -47,7 +47,7 @@ static void test_turns(void)
 	expect("turns until it may send", turns, TG_DEBT_MAX);
 }
 
-/* Never more than is due, and less only by rounding. */
+/* A class gets its guaranteed share, and less only by rounding. */
 static void test_due(void)
 {
 	u32 percent;
@@ -71,13 +71,13 @@ static void test_due(void)
 
 struct flow {
 	u8 level;
-	u32 least;	/* cost of its requests */
+	u32 least;	/* bounds of the costs of its requests */
 	u32 most;
 	s64 deficit;
 	u64 served;
 };
 
-/* Deficit round robin over flows that always have requests, as in flow.c. */
+/* Serve flows that always have requests by deficit round robin, as flow.c does. */
 static void serve(struct flow *flows, u32 count, u64 until)
 {
 	struct flow *flow = flows;
@@ -103,7 +103,7 @@ static void test_equal(void)
 		{ .level = 4, .least = 5000, .most = 6000 },
 		{ .level = 4, .least = 20000, .most = 1000000 },
 		{ .level = 4, .least = 3000000, .most = 3000000 },
-		/* Small ones for the most part. */
+		/* Small requests of many sizes. */
 		{ .level = 4, .least = 1000, .most = 8000 },
 	};
 	const u64 each = 2000000000;
@@ -116,7 +116,7 @@ static void test_equal(void)
 
 static void test_weighted(void)
 {
-	/* Large requests for the heavy ones, then for the light ones. */
+	/* The costs of requests of flows with large weights, and with small weights. */
 	const u32 costs[][2] = { { 1000000, 5000 }, { 5000, 1000000 }, { 80000, 80000 } };
 	const u64 each = 500000000;
 	u32 i;
@@ -138,8 +138,8 @@ static void test_weighted(void)
 }
 
 /*
- * A flow that always wants to go has its share of all, and a burst at most; a pause earns a
- * burst and no more; a request that is larger than the burst is paid for afterwards.
+ * Requests that go out of turn get their share of all service. After a pause they get one
+ * burst, however long the pause was. A request larger than the burst is paid for afterwards.
  */
 static void test_spent(void)
 {

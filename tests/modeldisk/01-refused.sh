@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a value that makes no sense is refused with EINVAL, leaves the old one
-#         in place, and the log names the setting and its bounds.
+# Guards: modeldisk refuses an invalid value with EINVAL and keeps the old one; the log
+#         names the setting and its bounds.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# refused DEVICE SETTING VALUE LOG [ERROR]
+# refused DEVICE SETTING VALUE LOG [ERROR]: check that VALUE is refused with ERROR (default
+# "Invalid argument") and LOG in the kernel's log, and that the old value stays.
 refused() {
 	before=$(cat "$CONFIG/$1/$2")
 	if message=$( (echo "$3" > "$CONFIG/$1/$2") 2>&1); then
@@ -35,7 +36,7 @@ refused disk dies 4 "dies refused: profile hdd is a model of kind hdd"
 refused ssd profile tape "profile=tape refused"
 refused ssd power perhaps "power refused: must be 0 or 1"
 
-# Each within its bounds, together nonsense: seen at power-on.
+# At power-on modeldisk refuses values that are within their bounds but contradict each other.
 echo 10 > $CONFIG/disk/outer_mbps
 refused disk power 1 "not powered on: inner_mbps must not be above outer_mbps"
 echo 2048 > $CONFIG/ssd/buffer_kib

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the block layer is told what the device is: rotational, cache, FUA,
-#         discard, queues, size.
+# Guards: modeldisk tells the block layer the properties of a device: rotational, cache,
+#         FUA, discard, queues, size.
 # Machine: sim
 # Machine: vm 2
 . "${0%/*}/lib.sh"

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: ext4 works on a memory-backed device: files written, overwritten, cut
-#         short and deleted in many places keep their content, also after a mount.
+# Guards: ext4 works on a memory-backed device: files that are written, overwritten and
+#         cut short keep their content, also after another mount, while others are deleted.
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# ext4 asks for checksums by name, which finds no module in a guest like this.
+# ext4 asks for its checksums by name. In this guest the kernel finds no module by that name.
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || fail "the kernel has no ext4"
 mkdir -p /tmp/fs

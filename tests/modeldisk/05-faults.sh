@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: errors, stalls and refusals come at the rates asked for, the same with the
-#         same seed; a stalled request ends by timeout; what is refused is served later.
+# Guards: errors, stalls and refusals come at the rates that were set; a stalled request
+#         ends by timeout; a refused request is served later.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# load REQUESTS: read at random; print the number of failures by error.
+# load REQUESTS: make so many random reads, and go on after errors. Fio's result is in /tmp/fio.
 load() {
 	fio --filename=/dev/disk --direct=1 --minimal --output=/tmp/fio --name=load \
 		--rw=randread --bs=4k --ioengine=io_uring --iodepth=16 --number_ios="$1" \
 		--continue_on_error=all > /tmp/errors 2>&1 || :
 }
 
-# settled: as many requests have ended as were begun.
+# settled: check that no request is in the device or in flight.
 settled() {
 	expect "requests in the device" 0 "$(stat disk in_device)"
 	expect "requests in flight" "0 0" "$(xargs < /sys/block/disk/inflight)"
@@ -30,8 +30,8 @@ rmdir $CONFIG/disk
 device disk flash timeout_ms=1000
 echo 50000 > $CONFIG/disk/error_ppm
 load 4000
-# Reading the partition table comes before, with other requests: the same seed gives the
-# same figures only where all requests are drawn for.
+# The first device's number may be another one though the seed is the same: there the reads of
+# the partition table took random numbers too.
 [ "$(stat disk errors)" -gt 0 ] || fail "no errors once they are switched on"
 echo 0 > $CONFIG/disk/error_ppm
 
@@ -40,7 +40,7 @@ load 2000
 settled
 expect "fio's error" 0 "$(cut -d ';' -f 5 /tmp/fio)"
 refusals=$(stat disk refusals)
-# Each of 2000 is refused 3 / 7 times on average.
+# Each of 2000 requests is refused 3 / 7 times on average.
 [ "$refusals" -ge 700 ] && [ "$refusals" -le 1050 ] || fail "$refusals refusals instead of 857"
 echo 0 > $CONFIG/disk/resource_ppm
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a device can be removed, or switched off and on, in the middle of requests,
-#         stalled ones too; no request hangs, and nothing is left behind.
+# Guards: a device can be removed, or switched off and on, while it has requests, even
+#         stalled ones; no request hangs, and nothing is left behind.
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -12,7 +12,7 @@ load() {
 		--numjobs=2 > /dev/null 2>&1
 }
 
-# underway: wait for the load to reach the device.
+# underway: wait until the load has reached the device.
 underway() {
 	tries=500
 	until [ "$(stat disk in_device)" -gt 0 ]; do

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the driver costs at most 1.3 times the instructions of null_blk with timed
-#         completions, for each request in all, at the same latency.
+# Guards: a request to modeldisk takes at most 1.3 times as many instructions, in all, as
+#         one to null_blk with timed completions and the same latency.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# idle_ns: of the one CPU, which does one instruction a ns while it is not.
+# idle_ns: print the idle time of the one CPU. While not idle, it executes one instruction a ns.
 idle_ns() {
 	total=0
 	for ns in $(sed -n 's/.*\(idle\|iowait\)_sleeptime *: *\([0-9]*\) nsecs/\2/p' /proc/timer_list); do
@@ -18,7 +18,7 @@ now_ns() {
 	awk '/^now at/ { print $3 }' /proc/timer_list
 }
 
-# busy DEVICE SECONDS OPTION...: sets ios and busy, ns, of a run of fio.
+# busy DEVICE SECONDS OPTION...: run fio; set ios to its requests, and busy to the CPU's busy ns.
 busy() {
 	_disk=$1
 	_seconds=$2
@@ -33,8 +33,8 @@ busy() {
 	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
 }
 
-# cost DEVICE OPTION...: sets cost, instructions a request. The difference of a long and a short run
-# excludes fio's start.
+# cost DEVICE OPTION...: set cost to the instructions for one request. The difference between a
+# long and a short run leaves out fio's start.
 cost() {
 	disk=$1
 	shift
@@ -45,7 +45,7 @@ cost() {
 	cost=$(((busy - short_busy) / (ios - short_ios)))
 }
 
-# null NS: null_blk with this latency.
+# null NS: make nullb9, a device of null_blk with this latency.
 null() {
 	mkdir /sys/kernel/config/nullb/nullb9
 	echo 2 > /sys/kernel/config/nullb/nullb9/irqmode
@@ -57,15 +57,15 @@ null() {
 
 modprobe null_blk nr_devices=0 || fail "the kernel has no null_blk"
 device disk flash
-# Long reads and pages of several kinds, which a drive may have besides.
+# A flash with all that makes reads dearer: long reads, and pages of several kinds.
 device uneven flash read_full_ns=90000 full_mbps=1000 read_spread_pct=15 \
 	read_slow_permille=50 read_slow_ns=100000
 for name in disk uneven; do
 	echo none > /sys/block/$name/queue/scheduler
 done
-sleep 3 # what follows a boot is no noise of ours
+sleep 3 # the kernel's own work after a boot must not count
 
-# Device, size, and the time that one read alone takes by its parameters, ns.
+# Device, size, and the time in ns that a read alone takes by the device's parameters.
 while read -r name size ns; do
 	null "$ns"
 	cost nullb9 --bs="$size"

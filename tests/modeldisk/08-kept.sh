@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: with kept_mib a device keeps what requests carry that begin before its end, whole,
-#         and nothing of others, which are served all the same.
+# Guards: with kept_mib a device keeps all data of requests that begin in these MiB, and no
+#         data of other requests, but serves these too.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# The first 8 of this block's 24 KiB are the last of the 8 MiB that are kept.
+# Blocks, each as its length and number. The 8 MiB that are kept end in ACROSS, 8 KiB after
+# its start, and just before BEHIND.
 ACROSS="24576 341"
 BEHIND="8192 1024"
 
-# No program's memory has this byte by itself.
+# A byte that a buffer for reads does not have by itself.
 MARK='\252'
 
 # put BYTES NUMBER: fill a block of disk with marks, in one request.
@@ -29,7 +30,7 @@ found() {
 
 device disk flash size=64 memory_backed=1 kept_mib=8
 put $BEHIND
-# Read from the store, as it begins before the end: what was not kept is zeros there.
+# This read begins before the end, so the store has its data: zeros where nothing was kept.
 expect "kept of what was written behind the end" 0 "$(found $ACROSS)"
 put 8192 0
 expect "kept at the start" 8192 "$(found 8192 0)"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The calibration of `flash`.
+"""The calibration of the profile `flash`: the model's P99s beside those of a study.
 
-Run as a program, prints the table of docs/modeldisk.md: how the P99 of an L-app, 4 KiB
-random reads one at a time, grows beside T-apps with 128 requests each.
+Run as a program, this prints the table of docs/modeldisk.md: how the P99 of an L-app, which
+makes 4 KiB random reads one at a time, grows beside T-apps with 128 requests each.
 """
 
 import tempfile
@@ -11,27 +11,29 @@ from pathlib import Path
 
 from triagelab.fit.simulator import Simulator
 
-#: As measured on a real device with `none`, as a ratio to alone (docs/modeldisk.md names the
-#: study). With 4 KiB reads it says only that the P99 stays below 0.21 ms, 2.7 times that.
+#: The study's results by the T-apps' load and number: the L-app's P99, as a multiple of its P99
+#: alone, on a real device with `none` (docs/modeldisk.md names the study). For 4 KiB reads the
+#: study says only that the P99 stays below 0.21 ms, which is 2.7 times the P99 alone.
 STUDY: dict[str, dict[int, float]] = {
     "read:random:4096": {8: 2.7, 16: 2.7, 32: 2.7},
     "read:random:65536": {8: 500, 16: 1870, 32: 3948},
     "write:random:4096": {8: 187, 16: 305, 32: 439},
     "write:random:65536": {8: 974, 16: 3195, 32: 5260},
 }
-#: The study's ten cores made 776 000 requests a second at most; the model is a fifth of its device.
+#: The host's time for a request: the study's ten cores made at most 776 000 requests a second, and
+#: the model has a fifth of its device's throughput.
 HOST_NS = round(5 / 776e3 * 1e9)
-#: With the host's share as it is in `sim`, the L-app alone sees 77 µs.
+#: The L-app. With the host's time for a request that `sim` has, its P99 alone is 77 µs.
 L_APP = "l:read:random:4096:1:host_ns=13900"
 
 
 def p99_alone(simulate: Simulator) -> float:
-    """The L-app's P99 with nothing beside it, ns."""
+    """Return the L-app's P99 with nothing beside it, in ns."""
     return float(simulate("flash", L_APP)["l"]["p99_ns"])
 
 
 def p99_beside(simulate: Simulator, load: str, t_apps: int) -> float:
-    """The L-app's P99 beside so many T-apps, ns."""
+    """Return the L-app's P99 beside `t_apps` T-apps with this load, in ns."""
     job = f"t:{load}:{t_apps * 128}:host_ns={HOST_NS}"
     found = simulate("flash", L_APP, job, time_ms=14_000, warmup_ms=4_000)
     return float(found["l"]["p99_ns"])

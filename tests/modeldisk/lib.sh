@@ -24,7 +24,7 @@ expect() {
 	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"
 }
 
-# device NAME PROFILE [SETTING=VALUE]...: make one, set it up, power on.
+# device NAME PROFILE [SETTING=VALUE]...: make a device, set it up, switch it on.
 device() {
 	_name=$1
 	mkdir "$CONFIG/$_name" || fail "no device $_name"
@@ -37,17 +37,18 @@ device() {
 	[ -b "/dev/$_name" ] || fail "there is no /dev/$_name"
 }
 
-# limit NAME FILE: the block layer's limit of a device.
+# limit NAME FILE: print a limit that the block layer has for a device.
 limit() {
 	cat "/sys/block/$1/queue/$2"
 }
 
-# stat NAME KEY: a figure of the device's own.
+# stat NAME KEY: print a figure that modeldisk has for a device.
 stat() {
 	awk -v key="$2" '$1 == key { print $2 }' "$STATS/$1/stats"
 }
 
-# Every test ends here. Any other test must be able to remove all traces.
+# Every test ends here. If it has not failed, its devices and the module must go away. The test
+# fails if the kernel has logged a bad message.
 _finish() {
 	_status=$?
 	trap - EXIT

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Prints the errors of the drives in drives/, point by point: `personalities.py [NAME]...`.
+"""Print how far the models of the drives in drives/ are off, point by point.
 
-With `--write` it puts the errors and the misses into the drives' files.
+Usage: `personalities.py [NAME]...`. With `--write` it puts the errors and the misses into the
+drives' files.
 """
 
 import argparse
@@ -27,7 +28,7 @@ def _lines(drive: drives.Drive, compared: list[fitting.Compared]) -> Iterator[st
 
 
 def main() -> None:
-    """Print, or write, the errors."""
+    """Print the errors, and write them if asked to."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", nargs="*", choices=[[], *drives.names()])
     parser.add_argument("--write", action="store_true", help="put the errors into the files")

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Drives a model of kernel/modeldisk in user space, with a clock that jumps
- * from event to event, and prints what its jobs saw as JSON.
+ * Runs jobs on a model of kernel/modeldisk in user space, with a clock that jumps
+ * from event to event, and prints their results as JSON.
  *
  *   simulate PROFILE [PARAMETER=N]... [SETTING=N]... JOB...
  *
- * PARAMETER is one of model-params.h. SETTING is size_mib, time_ms, warmup_ms (not
- * counted), interval_ms (bytes moved in each, if given) or seed. JOB is
- * NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]..., a closed loop unless it has a rate:
+ * PARAMETER is one of model-params.h. SETTING is size_mib, time_ms, warmup_ms (a time
+ * at the start that does not count), interval_ms (if given, prints the bytes moved in
+ * each such interval) or seed. JOB is NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]... Without a
+ * rate, a job sends a command when another of its DEPTH commands has ended.
  *
  *   OP       read, write, fua, flush, discard
  *   PATTERN  random, sequential, or alternate (between two places @span apart)
  *   offset, span  the part of the device in use, in bytes; default all of it
- *   host_ns  the host's time for each command, one after the other
+ *   host_ns  the host's time to submit a command; the job submits one at a time
  *   think_ns a pause between completion and the next command
  *   limit    commands in all
  *   rate     commands a second, at exponentially distributed intervals; the
@@ -21,9 +22,9 @@
  * "trace" in the results is a hash of every command's job, start and end: two
  * runs have the same one if no command took a ns more or less.
  *
- * Exit status 1: bad arguments. 3: the model completed a command before the
- * time it had promised as the earliest, or too late for the promise to be of
- * use; then the driver's timer would be late.
+ * Exit status 1: bad arguments. 3: the model broke a promise. It completed a command
+ * before the earliest time that its next() had given, or in the future, or next() gave
+ * a time in the past, at which the driver's timer should have been.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,17 +47,17 @@ struct job {
 	u64 arrival_ns;		/* of the last command, if there is a rate */
 	u64 next_offset;
 	u64 begun;
-	struct slot *head, **tail;	/* to submit, in order */
+	struct slot *head, **tail;	/* slots to submit, in order */
 	u64 *latencies;
 	size_t ended, room;
 	u64 *intervals;
 };
 
-/* One of a job's commands at a time, for which it is called again and again. */
+/* One of a job's DEPTH places for a command: when a command ends, the next one takes its slot. */
 struct slot {
 	struct slot *next;
 	struct job *job;
-	u64 asked_ns;		/* when the job wanted it */
+	u64 asked_ns;		/* when the job wanted the command */
 	u64 submit_ns;
 	struct model_io *io;
 };
@@ -108,7 +109,7 @@ static bool set_param(const char *name, u64 value)
 {
 #define PARAM(param, smallest, largest, flags)				\
 	if (!strcmp(name, #param)) {					\
-		/* + 1: no tautology if the smallest is 0 */		\
+		/* + 1: gcc warns of "value < 0" */			\
 		if (value + 1 < (smallest) + 1 || value > (largest))	\
 			fail("out of bounds", name);			\
 		params.param = value;					\
@@ -225,7 +226,7 @@ static u64 next_offset(struct job *job)
 	return offset;
 }
 
-/* The time from one arrival to the next, exponential with this rate a second. */
+/* Draw the time between two arrivals: exponentially distributed, @rate arrivals a second. */
 static u64 interval_ns(u64 rate)
 {
 	double share = ((random64() >> 11) + 1) * 0x1p-53;	/* 0 < share <= 1 */
@@ -233,7 +234,7 @@ static u64 interval_ns(u64 rate)
 	return -log(share) * 1e9 / rate;
 }
 
-/* The job wants another command at @t; the host takes its time for it. */
+/* Queue the job's next command, which it wants at @t, for submission after host_ns. */
 static void ask(struct slot *slot, u64 t)
 {
 	struct job *job = slot->job;
@@ -273,12 +274,13 @@ static void start_jobs(u32 parts)
 	}
 }
 
-/* A command's slot is kept behind its parts. */
+/* Return the place of the pointer to a command's slot: behind the command's parts. */
 static struct slot **slot_of(struct model_io *io, u32 parts)
 {
 	return (struct slot **)&io->parts[parts];
 }
 
+/* Return the job whose next command is to be submitted first; NULL: none has one. */
 static struct job *first_job(void)
 {
 	struct job *first = NULL;
@@ -330,6 +332,7 @@ static void record(struct slot *slot, u64 t)
 	job->latencies[job->ended++] = t - slot->asked_ns;
 }
 
+/* Run the jobs until time_ms. Return how often the driver was woken up. */
 static u64 run(void *model)
 {
 	u32 parts = profile->model->parts(&params);
@@ -428,7 +431,7 @@ static void print_results(const void *model, u64 wakes)
 
 int main(int argc, char **argv)
 {
-	static void *model;	/* static: all memory stays reachable from it */
+	static void *model;	/* static, so that the leak checker sees its memory in use */
 	const char *wrong;
 
 	for (u32 i = 0; argc > 1 && i < model_nr_profiles; i++)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The models of kernel/modeldisk against closed forms, in user space, under sanitizers.
+"""Compare the models of kernel/modeldisk with closed forms, in user space, under sanitizers.
 
-Each test reduces a device until one formula predicts its figures, and demands them within 3 %.
-`simulate.c` also fails, here and everywhere, if a model completes a command at another time than
-the one it told its driver to come back at.
+Each test simplifies a device until one formula predicts its figures, and demands them within 3 %.
+`simulate.c` also fails if a model completes a command before the earliest time that it has
+named to its driver.
 """
 
 import math
@@ -29,7 +29,7 @@ def near(expected: float) -> Any:
     return pytest.approx(expected, rel=WITHIN)
 
 
-# Flash: a device that adds nothing to the measured part.
+# Flash in which all but the dies takes next to no time. Each test adds what it measures.
 PLAIN_FLASH = {
     "cmd_ns": 0, "ctrl_ns": 0, "bus_mbps": 100_000, "slots": 256, "dies": 16, "page_kib": 16,
     "read_ns": 50_000, "program_kib": 64, "program_ns": 640_000, "map_kib": 4,
@@ -46,13 +46,13 @@ def test_flash_latency_alone_is_the_sum_of_its_terms(simulate: Simulator) -> Non
 def test_flash_pages_of_one_read_are_read_together_and_moved_in_turn(simulate: Simulator) -> None:
     settings = PLAIN_FLASH | {"bus_mbps": 1000}
     alone = simulate("flash", "a:read:sequential:65536:1", **settings)["a"]
-    # Four of sixteen dies in a row, and now and then one of the next row's on the same die.
+    # The four pages of a read are on four different dies: aligned, they are in one row.
     assert alone["p50_ns"] == pytest.approx(50_000 + 65536, abs=4)
 
 
 def test_flash_peak_random_reads_are_dies_over_read_time(simulate: Simulator) -> None:
     peak = simulate("flash", "a:read:random:4096:256", **PLAIN_FLASH)["a"]
-    # All dies are busy but for those that 256 random requests leave out: see the next test.
+    # All dies are busy but those that 256 random requests leave out; the next test has the formula.
     assert peak["iops"] == near(256 / (256 + 15) * 16 / 50e-6)
 
 
@@ -99,7 +99,7 @@ def test_flash_write_buffer_plateau_and_cliff(simulate: Simulator) -> None:
         "a"
     ]["intervals"]
     programmed = 16 * 65536 / 640e-6
-    # The buffer fills with what comes in over the bus less what goes out to the dies.
+    # The buffer fills at the rate of the bus, less the rate of the programs.
     full_ms = 64 * MIB / (3e9 - programmed) * 1e3
     assert sum(found[2:20]) / 18e-3 == near(3e9)
     assert sum(found[100:]) / 100e-3 == near(programmed)
@@ -123,7 +123,7 @@ def test_flash_garbage_collection_slows_sustained_writes(simulate: Simulator) ->
 
 def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
     settings = PLAIN_FLASH | {"gc_after_mib": 64, "gc_amplify_pct": 200, "gc_ns": 1_000_000}
-    # 40 MiB, a pause long enough for 20 ms * 16 dies / 1 ms * 64 KiB = 20 MiB, one write more.
+    # 640 writes of 64 KiB are 40 MiB. They leave 24 of the 64 MiB clean.
     job = "a:write:sequential:65536:1:limit={}:think_ns={}"
     settings |= {"time_ms": 2000}
     written = simulate("flash", job.format(640, 0), **settings)["stats"]
@@ -134,7 +134,7 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
         "a:write:sequential:65536:1:limit=640",
         **settings | {"time_ms": 2100},
     )
-    # After 2 s all parts have long been idle: all 64 MiB are clean, except later writes.
+    # After a pause of nearly 2 s all 64 MiB are clean again, less one later write of job b.
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
@@ -167,10 +167,10 @@ def test_flash_fua_write_takes_as_long_as_its_program(simulate: Simulator) -> No
 def test_flash_read_waits_for_the_end_of_a_step_of_a_program(
     simulate: Simulator, steps: int
 ) -> None:
-    # One die that always programs. A read that comes at any time waits half a step.
+    # One die that always programs. A read that comes at a random time waits half a step on average.
     settings = PLAIN_FLASH | {"dies": 1, "program_steps": steps, "overtake_max": 1000}
     step_ns = 640_000 // steps
-    # Each read begins at the same point of a step, so reads at eight points are averaged.
+    # All reads of a run come at the same point of a step, so average over eight points.
     means = [
         simulate(
             "flash",
@@ -201,7 +201,7 @@ def test_flash_slots_full_of_writes_keep_reads_out(
     settings = PLAIN_FLASH | {"slots": slots, "buffer_kib": 2048}
     jobs = [f"w:write:random:65536:{writes}", "r:read:random:4096:1"]
     found = simulate("flash", *jobs, time_ms=3000, warmup_ms=1000, **settings)
-    # The command takes its turn behind all earlier ones, at the pace of programs.
+    # The read gets a slot in its turn, behind all writes without one, at the pace of programs.
     assert found["r"]["mean_ns"] == near((writes - slots) * 65536 / (16 * 65536 / 640e-6) * 1e9)
 
 
@@ -209,8 +209,8 @@ def test_flash_writes_that_wait_for_long_let_reads_pass(simulate: Simulator) -> 
     settings = PLAIN_FLASH | {
         "slots": 16, "buffer_kib": 2048, "program_steps": 4, "protect_after_ms": 500,
     }  # fmt: skip
-    # A program lets a read in at the end of its present step. The pauses keep the read from
-    # falling into step with the programs.
+    # A program lets a read in at the end of its present step. The read's random intervals keep it
+    # from falling into step with the programs.
     jobs = ["w:write:random:65536:512", "r:read:random:4096:1:rate=1000"]
     before = simulate("flash", *jobs, time_ms=500, warmup_ms=100, **settings)
     after = simulate("flash", *jobs, time_ms=4000, warmup_ms=1000, **settings)
@@ -256,7 +256,7 @@ def test_flash_copies_in_bursts_stop_writes_and_sustain_the_same(simulate: Simul
     }  # fmt: skip
     found = simulate("flash", "a:write:random:65536:64", time_ms=9000, warmup_ms=1000, **settings)
     assert found["a"]["bytes_per_s"] == near(16 * 65536 / (640e-6 + 2 * 800e-6))
-    # 3200 copies on 16 dies; a write waits for them and for the 64 ahead of it.
+    # A write waits for 3200 copies on 16 dies, and for the programs of 64 writes.
     assert found["a"]["max_ns"] == near(3200 * 800e3 / 16 + 64 * 640e3 / 16)
 
 
@@ -277,17 +277,18 @@ def test_hdd_rotational_delay_is_half_a_turn(simulate: Simulator) -> None:
 
 @pytest.mark.parametrize("depth", [4, 16, 32])
 def test_hdd_nearest_first_gain(simulate: Simulator, depth: int) -> None:
-    # Without seeks the head serves each request as its place passes by. A request comes when
-    # another has ended, and the head is then on its way to a third. On average it waits half a
-    # turn. If its place is passed on that way, which is one of `served` a turn, it waits a
-    # turn more: depth / served = 1 / 2 + 1 / served.
+    # Without seeks the head serves a request when its place passes by, half a turn after the
+    # request came on average. But when it comes, the head is already on the way to another one.
+    # With `served` requests a turn, the head passes the new request's place on this way with a
+    # probability of 1 / served, and the new one waits a turn more: depth / served = 1 / 2 + 1 /
+    # served.
     settings = PLAIN_HDD | {"outer_mbps": 10_000, "inner_mbps": 10_000}
     found = simulate("hdd", f"a:read:random:512:{depth}", time_ms=30_000, **settings)["a"]
     assert found["iops"] == near(2 * (depth - 1) / TURN_NS * 1e9)
 
 
 def seek_ns(share: float, settle: float, root: float, knee: float) -> float:
-    """The seek curve: see kernel/modeldisk/hdd.c."""
+    """Return the time of a seek over this share of the tracks, as in kernel/modeldisk/hdd.c."""
     if share <= knee:
         return settle + root * math.sqrt(share)
     return settle + root * (math.sqrt(knee) + (share - knee) / (2 * math.sqrt(knee)))
@@ -301,7 +302,7 @@ def test_hdd_seek_curve(simulate: Simulator, share: float) -> None:
         "hdd", f"a:read:alternate:512:1:span={span}", time_ms=20_000, **PLAIN_HDD | curve
     )
     done = stats["a"]["ios"]
-    # The first one found the arm where it had to be; one more may be on its way.
+    # The first request needed no seek. The last seek may be that of a request that has not ended.
     assert stats["stats"]["seek_ns"] / done == pytest.approx(
         seek_ns(share, 1e6, 13.58e6, 0.3), rel=WITHIN
     )
@@ -333,7 +334,7 @@ def test_hdd_sequential_reads_run_at_the_zone_rate(
 
 
 def test_hdd_sequential_writes_run_at_the_zone_rate(simulate: Simulator) -> None:
-    # Through the write cache, once it is full.
+    # The writes go through the write cache, which is full when the warm-up has ended.
     found = simulate("hdd", "a:write:sequential:65536:1", time_ms=10_000, warmup_ms=1000)
     assert found["a"]["bytes_per_s"] == near(180e6)
 
@@ -343,13 +344,12 @@ def test_hdd_sequential_writes_one_by_one_without_cache_miss_a_turn_each(
 ) -> None:
     settings = PLAIN_HDD | {"cmd_ns": 100_000}
     found = simulate("hdd", "a:write:sequential:65536:1", time_ms=20_000, **settings)["a"]
-    # A transfer, and the head is past the next one's start by the time that is known.
+    # When the host knows that a write has ended, the head is past the start of the next one.
     assert found["mean_ns"] == near(TURN_NS + 65536 / 150e6 * 1e9)
 
 
 def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
-    # Two sequential readers a third of the disk apart. Each seek and turn fetches the requested
-    # data and, while the host thinks, the data after it: the second of two is a hit.
+    # Two sequential readers a third of the disk apart. Read-ahead must not slow them down.
     jobs = [f"s{i}:read:sequential:65536:1:offset={i * (80 << 30)}" for i in range(2)]
     with_ahead = simulate("hdd", *jobs, time_ms=10_000)
     without = simulate("hdd", *jobs, time_ms=10_000, readahead_kib=0)
@@ -358,7 +358,10 @@ def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
 
 
 def nearest_by_seek(depth: int, seek: Callable[[float], float]) -> float:
-    """The mean of `seek` where the nearest of `depth` random places is next, and replaced."""
+    """Return the mean of `seek` if the nearest of `depth` random places is always next.
+
+    A new random place replaces it.
+    """
     random = Random(1)
     places = [random.random() for _ in range(depth)]
     arm, total, rounds = 0.5, 0.0, 100_000
@@ -377,7 +380,8 @@ def test_hdd_nearest_by_seek_saves_seeks_and_no_rotation(simulate: Simulator, de
     found = simulate(
         "hdd", f"a:read:random:4096:{depth}", time_ms=300_000, queue_rule=1, **PLAIN_HDD | curve
     )
-    # A request that comes at another's end finds the arm on its way: one fewer to choose from.
+    # When a request comes, at the end of another, the arm has already chosen its next one: so the
+    # arm chooses from one request fewer.
     wanted = nearest_by_seek(depth - 1, lambda share: seek_ns(share, 1e6, 13.58e6, 0.3))
     done = found["a"]["ios"]
     assert found["stats"]["seek_ns"] / done == near(wanted)
@@ -392,7 +396,7 @@ def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: 
     }  # fmt: skip
     job = f"a:read:random:4096:{depth}"
     in_order = simulate("hdd", job, reorder_min=depth, **settings)["a"]
-    # Requests go one at a time; the mean of sqrt(x) over two random places is 8/15.
+    # Requests go one at a time. The mean of sqrt(x) over the distance of two random places is 8/15.
     service_ns = 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
     assert in_order["iops"] == near(1e9 / service_ns)
     assert in_order["mean_ns"] == near(depth * service_ns)
@@ -413,7 +417,7 @@ def test_hdd_few_requests_do_not_keep_a_flush_waiting(simulate: Simulator) -> No
 
 
 def test_hdd_old_requests_are_served_next(simulate: Simulator) -> None:
-    # Nearest-first alone would leave the one that is far away waiting for good.
+    # Without an age limit, nearest-first would never serve the request that is far away.
     jobs = ["near:read:random:4096:8:span=1048576", f"far:read:random:4096:1:offset={200 << 30}"]
     bound = simulate("hdd", *jobs, time_ms=20_000, age_limit_ms=200)["far"]
     assert bound["ios"] > 50
@@ -423,12 +427,12 @@ def test_hdd_old_requests_are_served_next(simulate: Simulator) -> None:
 def test_hdd_flush_waits_for_the_write_cache(simulate: Simulator) -> None:
     jobs = ["w:write:random:4096:1:limit=32", "f:flush:random:0:1:limit=2:think_ns=5000000"]
     found = simulate("hdd", *jobs, time_ms=5000)
-    # Nearly all of 32 random writes in one sweep, several ms each.
+    # The flush waits for nearly all of the 32 random writes, which take several ms each.
     assert found["f"]["max_ns"] > 25 * 2e6
     assert found["stats"]["dirty_bytes"] == 0
 
 
-#: All that is off in the profiles.
+#: Parameters that turn on, for each profile, features that the profile leaves off.
 ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
@@ -460,8 +464,9 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: A hash of every command's end and the number of times the driver was woken up, as the models
-#: gave them before they knew long reads, kinds of pages, bursts, protection and queue rules.
+#: By device and settings: the hash of all commands' times, and the number of times the driver was
+#: woken up. The models gave these before they had long reads, kinds of pages, bursts, protection
+#: and queue rules.
 TRACES = {
     "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),
     "flash gc_after_mib=64 slots=8 buffer_kib=2048 power_safe=1 time_ms=1000": (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The properties in this folder (NN-name.sh) in guests, and modeldisk's figures there.
+"""Run this folder's checks (NN-name.sh) in guests, and check modeldisk's figures in guests.
 
-Guests run side by side on `sim` with both kernels, and one at a time on `vm`, with its default
-kernel, if a script asks for it.
+On `sim` guests run side by side, with each kernel. On `vm` they run one at a time, with the
+default kernel, and only if a check asks for `vm`.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def cases() -> Iterator[Case]:
 
 @dataclass(frozen=True)
 class Guest:
-    """A job, its machine, and its output."""
+    """A guest to run: the files of its job, its machine, and the folder for its output."""
 
     files: dict[str, Path | str]
     place: verify.Place
@@ -53,7 +53,7 @@ class Guest:
 
 
 def run(guests: Iterable[Guest]) -> list[Outcome]:
-    """Run the jobs, side by side as far as their machine allows; return the results."""
+    """Run the guests, as many side by side as their machine allows; return the results."""
     prepared: list[tuple[Guest, machines.Qemu, Job]] = []
     for guest in guests:
         kernel = kernels.find(guest.series)
@@ -142,7 +142,7 @@ class Figures:
         return side
 
     def files(self) -> dict[str, str]:
-        """All that was measured, by file."""
+        """Return the content of each file of results, by its name."""
         found = sorted([*self.folder.glob("*-*.json"), *self.folder.glob("*.stats")])
         return {path.name: path.read_text() for path in found}
 
@@ -170,22 +170,23 @@ def test_flash_alone_answers_within_77_us(figures: Figures) -> None:
 
 def test_flash_with_64_kib_requests_is_bound_by_the_device_not_the_cpu(figures: Figures) -> None:
     assert figures("flash-reads")["bw_bytes"] == pytest.approx(1324e6, rel=0.03)
-    # Beyond the write buffer, 16 MiB in 2 s: 16 dies, 32 KiB in 688 µs each.
+    # The dies set the rate: each of 16 programs 32 KiB in 688 µs. The write buffer takes 16 MiB
+    # more at once, which is 1 % of the writes of 2 s and is neglected here.
     programmed = 16 * 32768 / 688e-6
     assert figures("flash-writes", "write")["bw_bytes"] == pytest.approx(programmed, rel=0.03)
 
 
 def test_fast_flash_answers_in_about_ten_us_and_the_softwares_share(figures: Figures) -> None:
     fast, slow = (figures(f"{name}-alone")["lat_ns"]["mean"] for name in ("fast-flash", "flash"))
-    # Alone, each takes the sum of its terms, and the software takes the same for both.
+    # A read alone takes the sum of its terms. The software takes the same time on both devices.
     assert slow - fast == pytest.approx(63_094 - 9_639, rel=0.03)
 
 
 def test_disk_random_and_sequential(figures: Figures) -> None:
-    # Mean seek, half a turn, transfer and overhead; some 150 samples, so not within 3 %.
+    # Mean seek, half a turn and overhead. There are only some 150 samples, so not within 3 %.
     alone = figures("hdd-alone")["lat_ns"]["mean"]
     assert alone == pytest.approx(8.5e6 + 60e9 / 7200 / 2 + 0.1e6, rel=0.1)
-    # The write cache takes its 16 MiB at once: they come on top of what the zone takes in 2 s.
+    # The zone's rate, and the 16 MiB that the write cache takes at once in these 2 s.
     assert figures("hdd-writes", "write")["bw_bytes"] == pytest.approx(
         180e6 + (16 << 20) / 2, rel=0.03
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each drive of drives/ simulated under the loads it was measured under.
+"""Simulate each drive of drives/ under the loads under which it was measured.
 
-A drive's file states its errors and lists every figure that the model is further off than
-drives.JUDGED allows. Both must be as the simulation has them now: a miss that is not listed
-fails, and so does one that is listed and no longer missed.
+A drive's file states the model's errors, and lists as a miss each figure with a larger error than
+drives.JUDGED allows. The simulation must give the same errors and the same misses: a miss that is
+not listed fails the test, and so does a listed one that is no miss any more.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from triagelab.fit.simulator import Simulator
 
 @pytest.fixture(scope="session")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Simulator:
-    """The models without sanitizers, which test_models.py runs them with."""
+    """Return the models, compiled without the sanitizers that test_models.py uses."""
     return Simulator.build(tmp_path_factory.mktemp("quick"), sanitize=False)
 
 
@@ -33,7 +33,7 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
 
 
 def _flat(errors: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """Return each error by role, kind, and 0 for the median or 1 for the worst."""
+    """Return each error by its role, its kind, and 0 for the median or 1 for the worst."""
     return {
         f"{role} {kind} {place}": value
         for role, kinds in errors.items()

@@ -4,16 +4,16 @@
  * controller settles beside readers, writers and both. docs/triage.md explains the columns.
  *
  *   convergence EXCHANGE [DRIVE]...	the table
- *   convergence EXCHANGE -l [DRIVE]...	the same with costs as learnt while bulk had the drive
- *   convergence EXCHANGE -f DRIVE...	the frontier of fixed budgets
+ *   convergence EXCHANGE -l [DRIVE]...	the same with costs that triage would learn
+ *   convergence EXCHANGE -f [DRIVE]...	the frontier of fixed budgets
  */
 #include "convergence.h"
 
 #define RUNS 4
-/* A cliff: P99 grows by so much, while the budget grows by half an octave. */
+/* At a cliff P99 grows by at least this factor, while the budget grows by half an octave. */
 #define CLIFF 2
 
-/* Return the last budget before the steepest cliff, or NULL: there is none. */
+/* Return the last budget below the steepest cliff, or NULL if there is no cliff. */
 static const struct fixed *frontier_cliff(const struct frontier *frontier)
 {
 	const struct fixed *edge = NULL;
@@ -32,6 +32,7 @@ static const struct fixed *frontier_cliff(const struct frontier *frontier)
 	return edge;
 }
 
+/* Print on which side of the cliff @budget is: good is the side of the best budget. */
 static void print_side(const struct frontier *frontier, const struct fixed *best, double budget)
 {
 	const struct fixed *edge = frontier_cliff(frontier);
@@ -44,7 +45,7 @@ static void print_side(const struct frontier *frontier, const struct fixed *best
 		printf("**bad**, %s", budget <= edge->budget ? "below" : "above");
 }
 
-/* Return the cost that adds up to the time that a busy drive takes, as tg_cost_learn() does. */
+/* Return the cost of a request of bulk as tg_cost_learn() learns it: a busy drive's time for it. */
 static u64 learnt_cost(struct scene scene)
 {
 	scene.free = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* kernel/modeldisk's models, with the parameters of drives/, as drive.h's drives. */
+/* Implements drive.h with kernel/modeldisk's models and the parameters of drives/. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

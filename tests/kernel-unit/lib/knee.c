@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints the result of triage's controller for modelled loads, a line each. Columns: bulk's
- * throughput as a share of its unlimited throughput, and the reader's latency in the drive;
- * mean, least and most of several runs. make -C kernel knee lists the constants.
+ * Simulates a reader beside bulk (make -C kernel knee). The argument is the exchange rate. With
+ * it, prints the result of triage's controller for each modelled load. Columns: bulk's
+ * throughput in % of its unlimited throughput, and the reader's P50 and P99 in the drive, in
+ * us. Each has the mean, the least and the most of several runs.
  *
- * Without an argument, which is the exchange rate: of fixed budgets, one run each; IOPS,
- * P50, the mean of the slowest eighth, and P99, beside reads and beside writes.
+ * Without an argument, prints the result of each fixed budget, in us, of one run beside reads
+ * and one beside writes: bulk's IOPS, and the reader's P50, mean of its slowest eighth, and P99.
  */
 #include "closed_loop.h"
 

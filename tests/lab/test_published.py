@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: a verdict on a published finding follows its rule; our findings name real things."""
+"""Guards: verdicts on published findings follow a rule; our list of findings names real things."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the verdict of a report with no other comparison."""
+    """Return the comparison of these ratios in a report that has no other."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])

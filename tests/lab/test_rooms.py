@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run passes through the folders of the lab in this order; the last three use the others.
+"""The lab's folders have an order, in which a run passes through all but the last three.
 
-No import points back, and none in a circle.
+No module imports one of a later folder, and no imports form a circle.
 """
 
 import ast

@@ -128,7 +128,7 @@ class Trials:
         os._exit(status)
 
     def _give(self, options: trial.Options, dies: int | None) -> tuple[int, bool]:
-        """Run a try. Return its status, and whether a signal ended another process, the keeper."""
+        """Run a try or `--undo`. Return its status, and whether a signal ended another process."""
         child = self._child(lambda: trial.run(self.system, options), dies)
         status, other = 0, False
         with contextlib.suppress(ChildProcessError):

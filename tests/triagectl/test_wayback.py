@@ -152,7 +152,7 @@ def test_a_load_that_is_not_there_is_not_judged(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """If the change halves the rate, it did harm only if the load goes on after it."""
+    """A change that halves the rate is called harmful only if the load goes on after it."""
     monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
     rates = {"before": 100.0, "put back": iops}
 

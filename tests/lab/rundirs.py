@@ -41,7 +41,7 @@ class Bench:
 
     loads: dict[str, dict[str, Load]]
     device: str = "null"
-    at: Callable[[Record, str, str, Load], Load] = unchanged  # a load at a point
+    at: Callable[[Record, str, str, Load], Load] = unchanged  # returns a load at a point
     alone: Load | None = None
     repeats: int = 5
     seconds: float = 3.0

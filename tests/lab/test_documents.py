@@ -224,7 +224,7 @@ def refused(command: str) -> str:
     """Return why the lab would refuse a command, empty if it would not."""
     words = shlex.split(command, comments=True)[1:]
     if len(words) == 1 or words[-1] == "--help":
-        return ""  # it names the command
+        return ""  # it only names a command
     try:
         given = cli._parser().parse_args(words)
         if words[0] == "run" and not PLACEHOLDERS & set(words):

@@ -160,7 +160,7 @@ def test_a_disk_that_somebody_has_for_himself(disk: disks.Disk) -> None:
 
 
 def test_a_disk_that_a_program_writes_to(disk: disks.Disk) -> None:
-    """The disk is refused, though the program, as a virtual machine, did not open it exclusively."""
+    """The disk is refused, though the program, like a virtual machine, has no exclusive access."""
     with subprocess.Popen(["sleep", "60"], stdin=disk.path.open("r+b")) as program:
         said = refused(disk)
         program.kill()

@@ -84,8 +84,8 @@ def verdict(relation: str, found: Comparison | None) -> str:
     ("relation", "low", "high", "same"),
     [
         ("<", AGREE, DISAGREE, DISAGREE),
-        (">", DISAGREE, AGREE, AGREE),  # always 5 % higher is a visible difference
-        ("<=", AGREE, DISAGREE, AGREE),  # but about the same
+        (">", DISAGREE, AGREE, AGREE),  # SAME is 5 % higher in each repeat: that is seen
+        ("<=", AGREE, DISAGREE, AGREE),  # such a difference counts as about the same
         (">=", DISAGREE, AGREE, AGREE),
         ("=", DISAGREE, DISAGREE, AGREE),
     ],

@@ -108,7 +108,7 @@ def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.Monke
         (out / "link").symlink_to(theirs)
         raise LabError("whatever ends it")
     made = [out.parent, out, *out.rglob("*")]
-    assert len(made) == 6  # and the lock
+    assert len(made) == 6  # one of them is the lock
     assert {(path.lstat().st_uid, path.lstat().st_gid) for path in made} == {(NOBODY, NOBODY)}
     assert theirs.stat().st_uid == folder.stat().st_uid == 0
 

@@ -268,8 +268,8 @@ def test_the_chance_of_what_can_be_nothing_is_of_differences() -> None:
 @pytest.mark.parametrize(
     ("chances", "judged_as"),
     [
-        ([0.01, 0.02, 0.05], [LOWER] * 3),  # below 0.05 over 3, over 2, and no more than 0.05
-        ([0.03, 0.01, 0.031], [NO_DIFFERENCE, LOWER, NO_DIFFERENCE]),  # 0.03 is above 0.05 over 2
+        ([0.01, 0.02, 0.05], [LOWER] * 3),  # below 0.05 / 3, below 0.05 / 2, at most 0.05
+        ([0.03, 0.01, 0.031], [NO_DIFFERENCE, LOWER, NO_DIFFERENCE]),  # 0.03 is above 0.05 / 2
         ([0.017, 0.01, 0.017], [LOWER] * 3),
         ([0.017, 0.018, 0.019], [NO_DIFFERENCE] * 3),
     ],

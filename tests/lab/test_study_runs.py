@@ -209,7 +209,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # The page has both schedulers' lines, heat and P99, distributions and bars.
+        # For each of 2 schedulers: a line, a distribution, a bar, and for heat a map and a P99.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 

@@ -252,7 +252,7 @@ def test_only_repeats_both_finished_are_compared(tmp_path: Path) -> None:
 
 
 def test_points_are_kept_apart(tmp_path: Path) -> None:
-    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # as numbers, not as text
+    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # text would put 16 before 8
     bench = dataclasses.replace(STUDY, points=points, seconds=0.2)
     found = summarised(rundirs.make(tmp_path / "out", bench))
     verdicts = [v for v in found["verdicts"] if v["job"] is not None]

@@ -223,7 +223,7 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
             there.seed,
         )
         assert (here.sections, here.job) == (there.sections, there.job)
-    # A name has the values that its points have in common: in the small matrix apps = 4 too.
+    # Names have what all points of a run share: for the job alone, apps=4 in the small matrix.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

@@ -104,13 +104,13 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Flaw:
-    """The scenario that fails if a barrier, order, look or rerun is missing; the broken rule."""
+    """A flaw, a missing barrier, order, look or rerun: the scenario that must fail; its rule."""
 
     scenario: str
     rule: int
 
 
-#: The flaws that core.pml can have. Rules 1 to 6 are core.c's; 0 is gauge.h's: never negative.
+#: The flaws that core.pml can have. Rules 1 to 6 are core.c's; rule 0: no gauge is negative.
 FLAWS = {
     "DRAIN_UNSEEN": Flaw("drained-by-another", 1),
     "DRAIN_WITHOUT_BARRIER": Flaw("drained-by-another", 1),

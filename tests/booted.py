@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A copy of this computer's system with systemd as its first process, in namespaces: it takes a
-second, and leaves nothing behind. Its kernel, /sys and disks are this computer's; of its services
-only Triage's are started at the boot.
+"""Boot a copy of this computer's system in namespaces, with systemd as its first process.
+
+A boot takes a second, and leaves nothing behind. The copy shares this computer's kernel, /sys and
+disks. At the boot, systemd starts no services but Triage's.
 """
 
 import os
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-#: $1 is a folder of the test's own, $2 the layers of /usr, the uppermost first. The processes are
-#: in a control group of their own, which systemd takes for the first. No layer may be in another,
-#: so /usr has an overlay of its own.
+#: A shell script: $1 is a folder for the test, $2 the layers of /usr, the uppermost first. Its
+#: processes are in a control group of their own, which systemd takes for the root group. A layer
+#: of an overlay may not lie in another, as these lie in /: so /usr has an overlay of its own.
 _ENTER = """
 set -e
 mount --make-rprivate /
@@ -50,12 +51,12 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Booted:
-    """A running system; `pid` is its first process."""
+    """A running copy of the system; `pid` is its first process, as numbered outside of it."""
 
     pid: int
 
     def give(self, script: str, environment: Mapping[str, str] | None = None) -> str:
-        """Give commands; return what they said on both streams. Fails if one of them does."""
+        """Run a shell script in the system; return its output. Fail if a command fails."""
         done = self.tried(script, environment)
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -63,10 +64,10 @@ class Booted:
     def tried(
         self, script: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Give commands that may fail."""
+        """Run a shell script that may fail; its output is that of both streams."""
         inside = ["nsenter", "-t", str(self.pid), "-m", "-p", "-C", "--root", "--wd"]
         return subprocess.run(
-            # Not as an argument, in which `pgrep -f` would find what it looks for.
+            # The script is not an argument: `pgrep -f` would find its own pattern there.
             [*inside, "sh", "-exc", 'eval "$SCRIPT"'],
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -84,8 +85,9 @@ class Booted:
 
 @contextmanager
 def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
-    """Boot the system with the `usr` of folders laid over its own, the first uppermost; end it
-    afterwards. Only root can.
+    """Boot a copy with the `usr` of each layer laid over its own, the first uppermost.
+
+    The system ends with the block. Only root can boot one.
     """
     (folder / "mount").mkdir(parents=True)
     group = _unified() / f"triage-booted-{os.getpid()}"
@@ -117,7 +119,7 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
 
 
 def _running(outer: "subprocess.Popen[bytes]", said: Path) -> Booted:
-    """Wait until systemd has started all; return the system."""
+    """Wait until systemd has started everything; return the system."""
     latest = time.monotonic() + _LIMIT_S
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     while time.monotonic() < latest and outer.poll() is None:
@@ -131,7 +133,7 @@ def _running(outer: "subprocess.Popen[bytes]", said: Path) -> Booted:
 
 
 def _unified() -> Path:
-    """Return where the second version of control groups is mounted."""
+    """Return the mount point of cgroup2; skip the test if there is none."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
@@ -140,7 +142,7 @@ def _unified() -> Path:
 
 
 def _remove(group: Path) -> None:
-    """Remove a control group and those below, once their processes are gone."""
+    """Remove a control group and all below it, as soon as their processes are gone."""
     latest = time.monotonic() + _LIMIT_S
     while group.exists() and time.monotonic() < latest:
         for path, _, _ in os.walk(group, topdown=False):
@@ -153,7 +155,7 @@ def _remove(group: Path) -> None:
 
 @contextmanager
 def loop_disk(folder: Path) -> Iterator[str]:
-    """Make a loop device with a file system; its name."""
+    """Make a loop device with a file system, and yield its name; remove it afterwards."""
     image = folder / "image"
     with image.open("wb") as file:
         file.truncate(1 << 30)
@@ -171,9 +173,9 @@ def loop_disk(folder: Path) -> Iterator[str]:
 
 
 def layer(folder: Path, *unpacked: Path) -> Path:
-    """Return a layer with the files of unpacked packages, as they are once installed.
+    """Copy the files of unpacked packages to a layer, and return it.
 
-    On a system whose /lib is a link, a folder of that name would hide all that is in it.
+    Files of /lib go to usr/lib: if the system's /lib is a link, a folder `lib` would hide it.
     """
     for package in unpacked:
         for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/share", "lib"):
@@ -185,7 +187,7 @@ def layer(folder: Path, *unpacked: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder's content; with links, where both are in one file system."""
+    """Copy a folder's content; make hard links if both folders are in one file system."""
     copy = ["cp", "--archive", "--no-clobber", f"{source}/.", str(target)]
     if subprocess.run([*copy, "--link"], capture_output=True).returncode:
         subprocess.run(copy, check=True, capture_output=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Preparation of a bare computer: install the tools of runs before the first test."""
+"""Install the programs that runs need, before the first test of a bare computer."""
 
 import pytest
 from triagelab.base import tools
@@ -7,5 +7,5 @@ from triagelab.base import tools
 
 @pytest.fixture(scope="session", autouse=True)
 def programs() -> None:
-    """Install the tools if root may; otherwise every test names the missing ones."""
+    """Install missing programs as root; as another user, each test fails and names them."""
     tools.require((*tools.RUN, *tools.RUN_ON_HOST, *tools.BUILD))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Opening pages in headless Chromium, and reporting what was drawn and what failed."""
+"""Open pages in headless Chromium, and report what it drew and what failed."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# Inserted at the head of a page: records errors and drawings.
+# A script for the head of a page: it records errors and drawings.
 PROBE = """<script>
 const wrong = [];
 window.addEventListener("error", event => wrong.push("error: " + event.message), true);
@@ -42,8 +42,8 @@ window.addEventListener("load", () => later(500, () => {
   });
 }));
 </script>"""
-# Frames around the pages, because a Chromium window cannot be as narrow as a phone.  They
-# overlap, because Chromium draws hidden content late.
+# A page with the pages in frames: a Chromium window cannot be as narrow as a phone. The frames
+# overlap, because Chromium draws content that is out of sight late.
 FRAMES = """<pre id="seen"></pre>
 <script>
 const found = {};
@@ -64,7 +64,7 @@ Seen = dict[str, dict[str, Any]]
 
 
 def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
-    """Return the probe's record of each page, given as its text and the window's width."""
+    """Return PROBE's record of each page; a page is given as its text and the window's width."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no chromium: apt install chromium")

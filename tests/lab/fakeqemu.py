@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A program in place of QEMU, which tests how the lab handles runs, without a guest.
+"""A program that replaces QEMU in tests of how the lab handles runs: it needs no guest.
 
-It takes QEMU's options, writes a state on request, reads the job from the archive, and leaves a
-guest's output: figures that depend only on the scheduler and the repeat. `befall` says what shall
-go wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or, once, `SIGNAL SCHEDULER REPEAT`, a signal to
-its parent.
+It takes QEMU's options, writes a machine's state on request, reads the job from the archive, and
+leaves a guest's output: figures that depend only on the scheduler and the repeat. befall() chooses
+what goes wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`, which sends a
+signal to its parent, once.
 """
 
 import json
@@ -27,7 +27,7 @@ installed = Path()
 
 
 def install(folder: Path) -> None:
-    """Put it into `folder`, by QEMU's name; it is that one's that shall go wrong."""
+    """Put the program into a new `folder` under QEMU's name; befall() acts on the last one."""
     global installed
     installed = folder
     folder.mkdir()
@@ -43,7 +43,7 @@ def install(folder: Path) -> None:
 
 
 def befall(what: str) -> None:
-    """Have something go wrong from now on, or nothing any more."""
+    """Let something go wrong in runs from now on; nothing if `what` is empty."""
     (installed / "befalls").write_text(what)
     (installed / "once").unlink(missing_ok=True)
 
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> None:
 
 
 def obey() -> None:
-    """Follow the monitor's commands to the last: the state has been written, or the run goes on."""
+    """Obey the monitor's commands until the state has been written, or the run goes on."""
 
     def say(**message: object) -> None:
         print(json.dumps(message), flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A made-up experiment, with everything that charts are made from."""
+"""Make up an experiment's results, and read from them everything that charts are made from."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ def case(folder: Path, bench: rundirs.Bench) -> Case:
 
 
 def drawn(chart: Chart) -> dict[str, Any]:
-    """Return plotly's input."""
+    """Return a chart's input to plotly."""
     loaded: dict[str, Any] = json.loads(chart.drawing)
     return loaded
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run directories for tests: a guest's results, made without a guest.
 
-Latencies are drawn at random, then written as fio writes them: the same histogram
-buckets, the same JSON, the same logs.  `tests/lab/data` holds the output of a real fio
-for comparison (see test_samples.py).
+Latencies are random. They are written as fio writes them: with the same histogram buckets, JSON and
+logs. test_samples.py compares them with the output of a real fio in `tests/lab/data`.
 """
 
 import json
@@ -21,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Load:
-    """A job's load under a scheduler: requests a second, and their latency."""
+    """A job's load under a scheduler: its requests a second, and their latency."""
 
     iops: float
     median_us: float
@@ -42,7 +41,7 @@ class Bench:
 
     loads: dict[str, dict[str, Load]]
     device: str = "null"
-    at: Callable[[Record, str, str, Load], Load] = unchanged  # a load at a point
+    at: Callable[[Record, str, str, Load], Load] = unchanged  # returns a load at a point
     alone: Load | None = None
     repeats: int = 5
     seconds: float = 3.0
@@ -73,7 +72,7 @@ STUDY = Bench(
 )
 
 
-# A modelled drive: its dies are the bottleneck from this many requests a second.
+# A modelled drive. Its dies are its busiest part: they do at most DIES reads in DIE_READ_NS.
 DIES, DIE_READ_NS, BUS_NS, CONTROLLER_NS = 16, 1_500_000, 40_000, 9_000
 FLASH: Record = {
     "name": "flash",
@@ -97,7 +96,7 @@ FLASH: Record = {
 
 
 def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """Return a sweep over t_apps for STUDY: bfq and prio-basic keep the database's latency low."""
+    """Return a load of STUDY at a t_apps: bfq and prio-basic keep the database's latency low."""
     apps = point.get("t_apps", 1)
     if job == "backup_sim":
         return replace(load, iops=load.iops * min(0.4 + 0.1 * apps, 1))
@@ -253,7 +252,7 @@ def _logs(folder: Path, index: int, latencies: Array, load: Load, seconds: float
 
 
 def _counters(path: Path, total: int, seconds: float) -> None:
-    """Write half a second of start-up at full CPU, then the I/O, then nothing."""
+    """Write the guest's counters: half a second of start-up at full CPU, then the I/O."""
     lines = [
         "time_ns,idle_ns,context_switches,reads,writes,discards,flushes,in_flight,io_ticks_ms,queue_ms"
     ]
@@ -269,7 +268,7 @@ def _counters(path: Path, total: int, seconds: float) -> None:
 
 
 def _flash(path: Path, total: int, seconds: float) -> None:
-    """Write the drive's own counters, a moment after each sample of the guest's."""
+    """Write the drive's own counters, sampled 3 µs after the guest's."""
     lines = [
         "time_ns,in_device,reads,dies,ctrl_busy_ns,bus_busy_ns,"
         "die_read_ns,die_program_ns,die_copy_ns,buffered_bytes"

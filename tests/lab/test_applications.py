@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications: found by name, called with their settings, part of the plan and the table."""
+"""Applications: the lab finds, calls and plans them, and puts their figures into the table."""
 
 import json
 import shutil

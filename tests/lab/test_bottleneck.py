@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bottleneck of a run, in the report's words."""
+"""The report's sentences about the bottleneck of a run."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Headers configured for clang: both forms of the configuration; the rest is unchanged."""
+"""Kernel headers for clang: both files of the configuration change, and nothing else."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Shipping of files to a cluster's workers; test_study_runs.py runs whole studies there."""
+"""The lab ships files to a cluster's workers; test_study_runs.py runs whole studies on one."""
 
 import asyncio
 import contextlib

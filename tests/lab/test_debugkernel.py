@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debug kernels: an option that had no effect is named, and a killed build ends."""
+"""Debug kernels: an option without effect is named, and a killed build leaves no process."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Devices: capacity, and settings that make no sense."""
+"""Devices: their capacity and settings; settings without sense are refused."""
 
 import pytest
 from triagelab.ask import devices

@@ -18,7 +18,7 @@ from tests.lab import rundirs
 from tests.lab.measured import case, drawn
 
 MS = 1_000_000
-#: 1000 requests each: all at 1 ms; one in twenty at 100 ms.
+#: Latencies of 1000 requests under each: under bfq, one in twenty takes 100 ms, all others 1 ms.
 FOUND = {"none": Counter({MS: 1000}), "bfq": Counter({MS: 950, 100 * MS: 50})}
 LOOKS = drawing.styles(list(FOUND))
 

@@ -73,7 +73,7 @@ def changed(there: figures.Figures, name: str, was: str, becomes: str) -> list[s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["triage-knee-frontier", "triage-knee-controller"])
 def test_the_figures_of_the_knee_are_those_of_todays_code(name: str) -> None:
-    """They take seconds. After a change of the controller: lab/figures.py measure NAME."""
+    """The test takes seconds. After a change of the controller: lab/figures.py measure NAME."""
     result = figures.Figures().result(name)
     (command,) = result.commands
     assert figures.printed(command.split(), sources.ROOT) == result.table[1:]
@@ -158,7 +158,7 @@ def test_a_later_run_that_contradicts_a_figure_is_told(
 
 
 def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> None:
-    """Keep the metrics that a template names; the rest of summary.json is left out."""
+    """The result file has only those metrics of summary.json that a template names."""
     root = made.folder.parents[1]
     rows = [{**row, "requests": 5, "starved": 0} for row in DEMO["rows"]]
     rows.append({**rows[0], "metric": "iops"})
@@ -207,7 +207,7 @@ def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> 
 
 # ---- commands ---------------------------------------------------------------------
 
-#: Words that stand for a reader's own.
+#: Words in commands that a reader replaces.
 PLACEHOLDERS = {"NAME", "MY.fio", "none,prio-basic,mine"}
 
 
@@ -224,7 +224,7 @@ def refused(command: str) -> str:
     """Return why the lab would refuse a command, empty if it would not."""
     words = shlex.split(command, comments=True)[1:]
     if len(words) == 1 or words[-1] == "--help":
-        return ""  # it names the command
+        return ""  # it only names a command
     try:
         given = cli._parser().parse_args(words)
         if words[0] == "run" and not PLACEHOLDERS & set(words):
@@ -240,7 +240,7 @@ def refused(command: str) -> str:
 
 
 def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those under the figures too: a figure whose command has gone cannot be measured again."""
+    """Commands under figures count: without its command, a figure cannot be measured again."""
     monkeypatch.setattr(fiofile, "check", lambda files: None)  # test_experiments.py asks fio
     told = [
         f"{document.name}: {why}"

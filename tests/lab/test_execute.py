@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run's records are readable however it ended; a request to stop is told as such."""
+"""Records of a run: whole, or named as damaged. An error after a request to stop is a stop."""
 
 import asyncio
 import os

@@ -30,7 +30,7 @@ WORKLOAD = "[urgent]\nrw=read\nprio=${level}\n[bulk]\nrw=read\nnumjobs=${apps}\n
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an experiment called `made`."""
+    """Make the folder of an experiment called `made`."""
     monkeypatch.setattr(experiments, "FOLDER", tmp_path)
     folder = tmp_path / "made"
     folder.mkdir()

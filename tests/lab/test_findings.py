@@ -33,7 +33,7 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
 
 
 def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
-    """bfq has the lowest latency but leaves the backup a sixth: it is not the answer."""
+    """bfq has the lowest latency, but leaves the backup a sixth: it is not the answer."""
     answer = findings.answer(view(tmp_path))
     headline = plain(answer.headline)
     assert headline.startswith("Choose prio-basic: database_sim's P99 latency is ")
@@ -85,7 +85,7 @@ def test_equals_are_chosen_together(tmp_path: Path) -> None:
 
 
 def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
-    """A scheduler that fails at one point does not beat one that never fails."""
+    """A scheduler that fails at one point does not beat one that fails at none."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         if job == "database_sim" and point["n"] == 2:
@@ -137,7 +137,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """The starved job's P99 is the lowest in the other repeats; still no verdict says so."""
+    """bfq starves the job in 2 repeats. Its P99 is lowest in the others, but no verdict says so."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
@@ -172,7 +172,7 @@ def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None
 
 
 def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
-    """A job that starved in some repeats is named in the price."""
+    """The price names a background job that starved in some repeats."""
     loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
     bench = dataclasses.replace(
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
@@ -194,7 +194,7 @@ def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
 
 
 def test_a_percentile_of_too_few_requests_is_called_the_maximum(tmp_path: Path) -> None:
-    """All schedulers use the maximum if one has too few requests: they are compared."""
+    """If one scheduler has too few requests for P99, all are compared by the maximum."""
     loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")}
     few = view(tmp_path, dataclasses.replace(STUDY, loads=loads, seconds=0.5))  # 90 requests
     assert few.tail("database_sim") == "max_us"
@@ -293,7 +293,7 @@ def test_overall_answer_has_starvation_last(tmp_path: Path) -> None:
     assert answer.details[-1].startswith(
         "bfq: endless (nothing completed in 5 of 5 repeats), at t_apps = 4; backup_sim keeps at"
     )
-    # Without the job alone, latency has its own unit.
+    # Without a run of the job alone, the answer gives latency in ms instead of a ratio.
     headline = plain(answer.headline)
     assert re.search(r"at the worst .* under none is [\d.]+ ms, and at most, under bfq, ", headline)
     assert headline.endswith("endless (nothing completed in 5 of 5 repeats).")
@@ -473,7 +473,7 @@ def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
 
 
 def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
-    """The instruction counts of the made-up guest rise from scheduler to scheduler."""
+    """bfq completes the fewest requests here, so it has the most instructions for each."""
     told = judged(tmp_path, "instructions_per_io")
     headline = plain(told.headline)
     assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
@@ -531,7 +531,7 @@ def test_a_scheduler_with_more_throughput_is_the_one_to_choose(tmp_path: Path) -
     assert kyber.endswith("; not worth choosing beside bfq.")
 
 
-#: A device that the urgent job fills, and a class below it.
+#: Loads of an urgent job that fills the device, and of a job in a class below it.
 STARVING = {
     "none": {"urgent": Load(3000, 900), "low": Load(3000, 900)},
     "mq-deadline": {"urgent": Load(6000, 400), "low": Load(10, 90000)},
@@ -586,7 +586,7 @@ def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
 
 
 def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
-    """Return the answer for two points; at the second kyber completes `slower` times less."""
+    """Return the answer for two points; kyber is `slower` times as slow at the second."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"

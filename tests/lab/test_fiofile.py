@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Job files: fio's own verdict, the kept options, and the lab's additions."""
+"""Job files: fio accepts them; the lab reads, keeps, refuses and adds options."""
 
 import re
 import subprocess
@@ -117,7 +117,7 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     ],
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
-    """The lab must read it as fio does, because it decides what is protected."""
+    """The lab must read numbers as fio does: a job's priority decides whether it is protected."""
     with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
@@ -141,7 +141,7 @@ FROM_THE_WILD = [
 
 @pytest.mark.parametrize("text", FROM_THE_WILD)
 def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
-    """Every section, option, value and number, as fio itself says that it has understood it."""
+    """The lab reads each section, option, value and number as fio's debug output tells it."""
     workload = read(tmp_path, text)
     path = tmp_path / "job.fio"
     said = subprocess.run(
@@ -175,7 +175,7 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
 
 
 def of_fio(folder: Path, option: str, value: str) -> int:
-    """The number that fio reads a value of an option as."""
+    """Return the number that fio understands from an option's value."""
     path = folder / "job.fio"
     path.write_text(f"[a]\nrw=read\n{option}={value}\n")
     said = subprocess.run(
@@ -229,7 +229,7 @@ def test_a_section_that_fio_would_call_otherwise_is_refused(tmp_path: Path, line
 
 
 def test_a_job_is_called_by_its_section(tmp_path: Path) -> None:
-    """fio's results would have the other name, and none of the lab's would be found."""
+    """The option `name` is refused: the lab seeks fio's results by the section's name."""
     with pytest.raises(RequestError, match="remove name"):
         read(tmp_path, "[a]\nname=b\nrw=read\n")
 
@@ -278,7 +278,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
-    """fio's own log of offsets: the same for the same seed, different for another."""
+    """fio's log has the same offsets for the same seed, and others for another seed."""
     target = tmp_path / "target"
     target.write_bytes(bytes(1 << 20))
     text = f"[a]\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=9\nwrite_iolog={tmp_path}/places\n"
@@ -300,7 +300,7 @@ def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "writes"),
     [
-        ("", False),  # fio reads, if it is not told
+        ("", False),  # without rw, fio reads
         ("rw=read", False),
         ("readwrite=randread:8", False),
         ("rw=write", True),

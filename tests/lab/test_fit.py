@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`fit`: fio's results as points, points held out, and parameters found again."""
+"""`./triage fit`: fio's results become points, some held out; known parameters are found again."""
 
 import dataclasses
 import json
@@ -175,7 +175,7 @@ def test_a_modelled_drive_is_found_again(
     blank = dataclasses.replace(
         drives.find("hdd-f1"), profile=profile, parameters=parameters, host_ns=1000
     )
-    guess = 100.0 if profile == "hdd" else 20_000.0  # how long to simulate, no more
+    guess = 100.0 if profile == "hdd" else 20_000.0  # it only decides how long to simulate
     measured = []
     for depth in (1, 2, 4, 8, 16, 32):
         load = dataclasses.replace(point(depth), measured={"iops": guess})

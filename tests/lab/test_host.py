@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A disk of this computer: a disk in use is left alone, and changes are undone.
+"""Runs on a disk of this computer: a disk in use is refused, and changes are undone.
 
 The tests use loop devices, because root can make one anywhere.
 """
@@ -43,7 +43,7 @@ def losetup(*words: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-#: The launcher; its first argument is the folder for records.
+#: A program like ./triage, but its first argument is the folder for records of disks.
 LAUNCHER = """
 import pathlib, sys
 from triagelab import cli
@@ -55,7 +55,7 @@ sys.exit(cli.main())
 
 @pytest.fixture(autouse=True)
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder for these tests' records of disks."""
+    """Let records of disks go to a folder of the test; return it."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(putback, "RECORDS", tmp_path / "records")
     return tmp_path / "records"
@@ -76,7 +76,7 @@ def nobody_else_measures() -> Iterator[None]:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Iterator[Path]:
-    """Return a file for a disk to lie on."""
+    """Yield a file for a loop device; assert in the end that none is left."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a loop device")
     if not Path("/dev/loop-control").exists():
@@ -90,7 +90,7 @@ def image(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def node(image: Path) -> Iterator[str]:
-    """Return a disk with a partition."""
+    """Yield the path of a loop device with a partition; restore its settings in the end."""
     try:
         node = losetup("--find", "--show", "--partscan", image)
     except subprocess.CalledProcessError as error:
@@ -107,7 +107,7 @@ def node(image: Path) -> Iterator[str]:
 
 @pytest.fixture
 def disk(node: str, image: Path) -> Iterator[disks.Disk]:
-    """Return a disk, and assert in the end that its content has not changed."""
+    """Yield a disk, and assert in the end that its content has not changed."""
     before = content(image)
     yield disks.find(node)
     assert content(image) == before, "something was written"
@@ -160,7 +160,7 @@ def test_a_disk_that_somebody_has_for_himself(disk: disks.Disk) -> None:
 
 
 def test_a_disk_that_a_program_writes_to(disk: disks.Disk) -> None:
-    """A virtual machine, for example, does not open its disk exclusively."""
+    """The disk is refused, though the program, like a virtual machine, has no exclusive access."""
     with subprocess.Popen(["sleep", "60"], stdin=disk.path.open("r+b")) as program:
         said = refused(disk)
         program.kill()
@@ -213,7 +213,7 @@ def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> N
 
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
-    """Fio refuses too, should the lab let a job that writes pass."""
+    """If the lab let a job that writes pass, fio would refuse it too."""
     job = Job(
         {
             "run": f"sampler {disk.name} out fio job.fio > out/fio.log 2>&1\n",
@@ -430,7 +430,7 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
-    # Set the signal as on a terminal: the tests' parent may ignore it, as nohup does.
+    # Signals have their default action, as on a terminal: the tests' parent may ignore some.
     with subprocess.Popen(
         ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
@@ -446,7 +446,7 @@ def test_a_run_that_is_ended(
         until(lambda: not programs_on(disk))
         assert state(disk) != before
         (record,) = records.glob("*.json")
-        # The next run's request and cache folder do not matter.
+        # Any next run restores the disk: with another cache folder, and even if it is refused.
         monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
         assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
@@ -471,7 +471,7 @@ def test_a_run_that_goes_on_is_left_alone(disk: disks.Disk, tmp_path: Path) -> N
 def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     disk: disks.Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any thread of the process may take the signal."""
+    """SIGINT does not stop put_back(), whichever thread of the process takes the signal."""
     before = tune(disk)
     put_back = putback.put_back
 
@@ -484,7 +484,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    # Set the signal as on a terminal: the tests' parent may ignore it.
+    # SIGINT raises KeyboardInterrupt, as on a terminal: the tests' parent may ignore it.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):
@@ -498,7 +498,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
 
 @pytest.fixture
 def module(disk: disks.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a kernel module's folder, the only thing that the replacement of rmmod looks at."""
+    """Return the folder of a loaded module, yet to be made; a script for rmmod removes it."""
     modules = tmp_path / "modules"
     monkeypatch.setattr(putback, "_MODULES", modules)
     rmmod = tmp_path / "bin/rmmod"
@@ -526,7 +526,7 @@ def test_no_terminal_ends_what_unloads_a_module(
 def test_what_could_not_be_put_back_is_tried_again(
     disk: disks.Disk, module: Path, tmp_path: Path, records: Path
 ) -> None:
-    """Any next run restores the disk; one on the same disk does not take it for a user's choice."""
+    """Each next run tries to restore the disk, and none takes its state for a user's choice."""
     (tmp_path / "busy").touch()
     left = f"the module {module.name} stays loaded: it is in use"
     with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:

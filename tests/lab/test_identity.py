@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run's name: each thing that determines a run changes it, and nothing else does.
+"""A run's name: everything that determines a run changes it, and nothing else does.
 
-A program of three lines in QEMU's place has a library, an accelerator and firmware of its
-own, so that each can be altered.
+A small program replaces QEMU. It has a library, an accelerator and firmware of its own, so that the
+tests can alter each.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	return printf("%s/../share/qemu\\n", FOLDER) < device();
 }
 """
-#: The files of the world below that QEMU and the guest are made of, but for those compiled.
+#: The files of the fixture `world` that make up QEMU and the guest, except compiled ones.
 LISTED = {
     "lib/qemu/accel-tcg.so": "an accelerator",
     "share/qemu/bios.bin": "firmware",
@@ -50,7 +50,7 @@ LISTED = {
 
 
 def make(folder: Path) -> None:
-    """Everything that there is to alter."""
+    """Make all files that a test may alter."""
     for name, text in LISTED.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -170,7 +170,7 @@ def test_each_word_of_the_command_and_what_qemu_is_told_after_it_is_in_every_nam
 def test_the_command_in_the_name_is_the_one_that_is_run(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for files, which are there by their content, and the run's own folder."""
+    """The commands are equal, but the name has hashes for files, and RUN for the run's folder."""
     started: list[list[str]] = []
 
     async def run(command: list[str], *_: object) -> tuple[None, str]:
@@ -210,7 +210,7 @@ def test_the_command_in_the_name_is_the_one_that_is_run(
 
 
 def test_what_is_no_input_changes_no_name(world: Path, before: set[str], tmp_path: Path) -> None:
-    """Another umask, locale, time zone, user, cache folder and place of the computer's files."""
+    """Umask, locale, time zone, user, home and cache folder change no name."""
     program = (
         "import json, sys, pytest; from pathlib import Path;"
         "from tests.lab import test_identity as t;"
@@ -241,7 +241,7 @@ def test_what_is_no_input_changes_no_name(world: Path, before: set[str], tmp_pat
 def test_a_state_is_made_again_when_the_machine_is_another(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pretend that only lockstep.c has changed."""
+    """A state is made again for another size of memory, and for another lockstep.c."""
     saves = []
 
     async def save(machine: machines.Qemu, job: Job, folder: Path, state: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_program_is_compiled_again_when_a_header_of_its_is_another(
 
 @pytest.fixture
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> applications.Application:
-    """An application of a script and two files from its packages."""
+    """Return an application with a script, and with two files from its packages."""
     monkeypatch.setattr(applications, "FOLDER", tmp_path)
     folder = tmp_path / "made"
     folder.mkdir()

@@ -138,7 +138,7 @@ def test_a_metric_of_a_job_is_none_of_a_whole_run(made: Path) -> None:
 
 
 def test_a_job_file_runs_on_what_is_the_default_of_all(tmp_path: Path) -> None:
-    """docs/experiment-files.md promises `flash` in `sim`."""
+    """A job file runs on `flash`, as docs/experiment-files.md promises."""
     path = tmp_path / "mine.fio"
     path.write_text("[a]\nrw=read\n")
     assert experiments.find(str(path)).device == experiments.Experiment.device == "flash"

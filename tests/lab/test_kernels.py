@@ -91,7 +91,7 @@ def test_packages_of_any_age_are_laid_out_alike(tmp_path: Path, newer: bool) -> 
 
 
 def test_headers_of_any_age_are_used_where_they_are_unpacked(tmp_path: Path) -> None:
-    """The make that enters the folder from the short Makefile finds the common one."""
+    """The headers' short Makefile finds the common one, which finds the headers."""
     headers = tmp_path / "usr/src/linux-headers-1.2.3"
     common = tmp_path / "usr/src/linux-headers-common"
     headers.mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_release_is_read_from_the_boot_header() -> None:
 
 
 def unpacked(data: bytes, folder: Path) -> bytes:
-    """Return the program's output for an image; LabError with its message."""
+    """Return the kernel that UNPACK finds in an image; LabError has its message if it fails."""
     (folder / "vmlinuz").write_bytes(data)
     tools.call([sys.executable, str(kernels.UNPACK), str(folder / "vmlinuz"), str(folder / "elf")])
     return (folder / "elf").read_bytes()

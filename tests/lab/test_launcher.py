@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From ./triage to the command line: any locale works, and Ctrl-C gives no traceback."""
+"""./triage starts under any locale, and Ctrl-C gives no traceback."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A command line that imports slowly, is interrupted meanwhile, and reports both.
+#: Replaces cli.py: Ctrl-C comes in main(), and with `early` also while this is imported.
 CLI = """\
 import os, signal, sys
 if "early" in sys.argv:

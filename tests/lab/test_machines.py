@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine whose kernel dies while it boots, and the test whether KVM boots it."""
+"""Machines: a kernel that dies while it boots, and the trial whether KVM works."""
 
 import asyncio
 import dataclasses
@@ -15,7 +15,7 @@ from triagelab.run import machines
 
 
 class Boots:
-    """The results of a machine's boots, in turn."""
+    """Replaces a machine's boot: each call ends as the next of `ends` says."""
 
     def __init__(self, *ends: GuestError | None) -> None:
         self.ends = list(ends)
@@ -27,7 +27,7 @@ class Boots:
         return Outcome(0, folder, 1.0)
 
 
-#: The options of QEMU by which a machine's properties are known.
+#: QEMU's options, from which the lab derives a machine's properties.
 OPTIONS = {
     "sim": ("-accel", "tcg,thread=single", "-icount", "shift=0"),
     "vm": ("-accel", "tcg,thread=multi"),
@@ -85,7 +85,7 @@ def test_nothing_else_is_tried_twice(
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
-    """A base to boot on a computer with a /dev/kvm and its own cache."""
+    """Return a base to boot, on a computer with a /dev/kvm and an empty cache."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     image = tmp_path / "vmlinuz"
@@ -133,7 +133,7 @@ def test_a_verdict_that_could_not_be_written_is_sought_again(
 def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
     base: guest.Base, kvm: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Figures in real time have a boot each, and KVM's state is not QEMU's own."""
+    """On `vm`, runs go on from one boot's saved state only if that is asked for, never with KVM."""
     befall(Boots(None if kvm else BootError("dead")), monkeypatch)
     monkeypatch.setattr(guest, "base", lambda _: base)
     machine = machines.make("vm", base.kernel, 2, boots_once=asked)
@@ -145,7 +145,7 @@ def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
 def test_a_machine_may_have_a_limit_of_the_processors_time(
     cpu_s: int | None, limited: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit in real time alone would find KVM dead on a computer that is only busy."""
+    """With a limit in real time only, KVM would seem dead on a computer that is merely busy."""
     seen: list[str] = []
 
     async def run(command: list[str], *_: object) -> tuple[float | None, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage matrix` keeps each kernel that is done."""
+"""An interrupted `./triage matrix` keeps the results of the kernels that are done."""
 
 import json
 from pathlib import Path

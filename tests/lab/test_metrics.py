@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: the registry says all there is to say of a metric, and computes it."""
+"""Guards: METRICS computes each metric, and has all that the lab must know of it."""
 
 from collections import Counter
 

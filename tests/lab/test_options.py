@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options of several commands: the folder that --resume continues."""
+"""Options that several commands have: --resume finds the folder to continue."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ RESUME = argparse.Namespace(out=None, resume=True)
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder for results without --out."""
+    """Return the folder in which results are without --out."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "results"
 

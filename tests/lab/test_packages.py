@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packages: the messages of a download, and the error of a failing program.
-
-Scripts replace apt and dpkg-deb.
-"""
+"""Packages: a download's messages, and the error if a program fails. Scripts replace programs."""
 
 import os
 from collections.abc import Callable
@@ -31,7 +28,7 @@ EACH = pytest.mark.parametrize(
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of these scripts."""
+    """Put the scripts above in place of apt and dpkg-deb; return their folder."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -59,7 +56,7 @@ esac
 
 @pytest.fixture
 def notes(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which apt-get notes its sources; with the mirror above."""
+    """Put MIRROR in place of apt-get; return the file to which it adds its sources."""
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     monkeypatch.setattr(packages, "_KEYS", tmp_path / "no keys")
     (programs / "apt-get").write_text(MIRROR)

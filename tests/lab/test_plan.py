@@ -47,7 +47,7 @@ def setup(tmp_path: Path) -> plan.Setup:
 
 
 def changed(setup: plan.Setup, **changes: object) -> plan.Setup:
-    """The setup with something about its points changed."""
+    """Return the setup with changes to each of its points."""
     points = [replace(point, **changes) for point in setup.points]  # type: ignore[arg-type]
     return replace(setup, points=points)
 
@@ -96,7 +96,7 @@ def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
 def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
     setup: plan.Setup,
 ) -> None:
-    """So the intervals include the phase of the jobs, which a user cannot control."""
+    """Repeats differ so that intervals include the phase of the jobs, which no user controls."""
     starts: dict[int, set[float]] = {}
     for run in plan.runs(replace(setup, repeats=20)):
         (start,) = re.findall(r"^START_LATER_S=([\d.]+)$", str(run.job.files["settings"]), re.M)
@@ -130,7 +130,7 @@ def test_only_the_scheduler_that_needs_it_gets_a_module(setup: plan.Setup) -> No
 def matrix(
     setup: plan.Setup, vary: dict[str, dict[settings.Value, experiments.Case]]
 ) -> plan.Setup:
-    """The setup over a matrix, a repeat."""
+    """Return the setup with a matrix of points and one repeat."""
     text = (
         "[database_sim]\nrw=read\nbs=${own}\n[backup_sim]\nrw=read\nnumjobs=${apps}\nbs=${size}\n"
     )
@@ -223,7 +223,7 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
             there.seed,
         )
         assert (here.sections, here.job) == (there.sections, there.job)
-    # Settings that are common to all points of the small matrix, but not of the large one.
+    # Names have what all points of a run share: for the job alone, apps=4 in the small matrix.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

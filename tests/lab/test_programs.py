@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our small programs: a path that the loader would ignore silently is refused."""
+"""The lab's C programs: a path from which the loader would silently preload nothing is refused."""
 
 from pathlib import Path
 

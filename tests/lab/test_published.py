@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: a verdict on a published finding follows its rule; our findings name real things."""
+"""Guards: verdicts on published findings follow a rule; our list of findings names real things."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the verdict of a report with no other comparison."""
+    """Return the comparison of these ratios in a report that has no other."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])
@@ -84,8 +84,8 @@ def verdict(relation: str, found: Comparison | None) -> str:
     ("relation", "low", "high", "same"),
     [
         ("<", AGREE, DISAGREE, DISAGREE),
-        (">", DISAGREE, AGREE, AGREE),  # always 5 % higher is a visible difference
-        ("<=", AGREE, DISAGREE, AGREE),  # but about the same
+        (">", DISAGREE, AGREE, AGREE),  # SAME is 5 % higher in each repeat: that is seen
+        ("<=", AGREE, DISAGREE, AGREE),  # such a difference counts as about the same
         (">=", DISAGREE, AGREE, AGREE),
         ("=", DISAGREE, DISAGREE, AGREE),
     ],

@@ -64,7 +64,7 @@ CASES = {
     ),
 }
 
-# Pages to look at: a case, the window's width, and a script to insert.
+# Pages for the browser: a case, the window's width, and HTML to insert.
 LOOKS = {
     **{name: (name, 1280, "") for name in CASES},
     "study on a telephone": ("study", 390, ""),
@@ -279,7 +279,7 @@ def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_pa
 
 
 def test_a_percentile_of_too_few_requests_is_the_maximum_everywhere(tmp_path: Path) -> None:
-    """The terminal and the page show it; P99 remains if each repeat has 100 requests."""
+    """Terminal and page show the maximum, unless each repeat has the 100 requests of a P99."""
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, seconds=0.5))
     report.write(measured.read(out))
     protected, _, background = terminal(out).partition("backup_sim")
@@ -333,7 +333,7 @@ def test_table_fits_a_terminal(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def seen(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    """Return the probe's records from headless Chromium, of everything in LOOKS at once."""
+    """Return the records that browser.py makes of all pages in LOOKS."""
     pages = {}
     for look, (name, width, inserted) in LOOKS.items():
         page = (made[name] / "report.html").read_text()
@@ -360,7 +360,8 @@ def test_every_chart_shows_every_scheduler(seen: Seen) -> None:
     drawings = seen["study"]["drawings"]
     assert len(drawings) == 1 + 2 * 2 + 3 + 2 + 1
     for identity, traces in drawings.items():
-        # Over time: the edges of a band, its middle, and total latency.
+        # For each of 5 schedulers, latency over time has 4 traces (two edges of a band, a middle,
+        # total latency), utilisation over time has the first 3, and any other chart at least 1.
         over_time = {"time": 20, "device": 15}.get(identity.split("-")[1], 5)
         assert traces >= over_time, identity
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Requests to `run`: values to vary, and modules to measure."""
+"""What a user asks of `./triage run`: values to vary, and modules to measure."""
 
 import argparse
 from pathlib import Path
@@ -28,7 +28,7 @@ def module(path: Path, release: str = RELEASE, content: str = "") -> Path:
 
 @pytest.fixture(autouse=True)
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Replace finding and booting kernels; return the list of built modules."""
+    """Let no kernel be sought and no module compiled; return a list of the builds so far."""
     folder, asked = tmp_path / "build", []
 
     def build(_: kernels.Kernel) -> Path:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run passes through the folders of the lab in this order; the last three use the others.
+"""The lab's folders have an order, in which a run passes through all but the last three.
 
-No import points back, and none in a circle.
+No module imports one of a later folder, and no imports form a circle.
 """
 
 import ast
@@ -76,7 +76,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_a_program_in_a_text_imports_what_is_there() -> None:
-    """No type checker sees these: programs that tests and the Makefile give to a Python."""
+    """No type checker sees programs that tests and the Makefile give to a Python as a text."""
     imports = re.compile(r"from (triagelab[\w.]*) import ([\w, ]+)")
     for path in (sources.ROOT / "Makefile", *(sources.ROOT / "tests").rglob("*.py")):
         for module, names in imports.findall(path.read_text()):
@@ -152,7 +152,7 @@ def names_compared(path: Path) -> list[str]:
 
 
 def test_a_machine_is_known_by_its_properties() -> None:
-    """A further machine is an entry in KINDS; no module has to learn its name."""
+    """Another machine needs only an entry in KINDS: no module compares a machine's name."""
     assert [told for path in LAB.rglob("*.py") for told in names_compared(path)] == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Locks: of two triages, of any user, only one gets a lock."""
+"""Locks and results: only one ./triage gets a lock, and results belong to the user."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Make a folder like /tmp, unlike pytest's, with a umask that denies other users to read."""
+    """Yield a folder that is open to all, as /tmp is; the umask lets no other user read."""
     umask = os.umask(0o077)
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o1777)
@@ -43,7 +43,7 @@ def somebody_else() -> Iterator[None]:
 
 
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
-    """With fs.protected_regular at 2, not even root may open such a file with O_CREAT."""
+    """Any user can, even if fs.protected_regular=2 lets O_CREAT fail on another user's file."""
     lock = folder / "lock"
     with somebody_else(), files.exclusive(lock, "taken"):
         pass
@@ -94,7 +94,7 @@ def test_what_is_left_of_who_was_killed_in_writing_goes(tmp_path: Path) -> None:
 
 
 def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor any file that a link in them leads to."""
+    """A file to which a link in the results leads keeps its owner."""
     if os.geteuid() != 0:
         pytest.skip("only root can give anything away")
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
@@ -108,7 +108,7 @@ def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.Monke
         (out / "link").symlink_to(theirs)
         raise LabError("whatever ends it")
     made = [out.parent, out, *out.rglob("*")]
-    assert len(made) == 6  # and the lock
+    assert len(made) == 6  # one of them is the lock
     assert {(path.lstat().st_uid, path.lstat().st_gid) for path in made} == {(NOBODY, NOBODY)}
     assert theirs.stat().st_uid == folder.stat().st_uid == 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: the files of fio and the guest become the right figures, or a clear error."""
+"""Guards: the files of fio and of the guest become the right figures, or a clear error."""
 
 import dataclasses
 import gzip
@@ -112,7 +112,7 @@ def test_threads_of_one_job_are_one_job(out: Path) -> None:
 
 
 def test_generated_buckets_are_fios(out: Path) -> None:
-    """The generator of the other tests agrees with a real fio."""
+    """rundirs.py, which the other tests use, has the same buckets as a real fio."""
     bins = with_real_fio(out)["jobs"][0]["read"]["lat_ns"]["bins"]
     assert bins
     assert all(rundirs.bucket(int(value)) == int(value) for value in bins)
@@ -217,7 +217,7 @@ def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
 
 
 def test_a_level_is_worth_its_weight(out: Path) -> None:
-    """Level 6 has half the weight of level 4, the default."""
+    """Level 6 has half the weight of level 4, the default: half of its bytes is a fair share."""
 
     def half(fio: dict[str, Any]) -> None:
         for job, options in zip(fio["jobs"], ({"prio": "0x6"}, {}), strict=True):
@@ -281,7 +281,7 @@ def test_jain_index_is_between_one_of_all_and_all_alike() -> None:
 
 
 def test_start_up_is_not_counted(out: Path) -> None:
-    """The generator's guest is fully busy for 0.5 s before the I/O, and 60 % during it."""
+    """The CPU of the made-up guest is fully busy for 0.5 s before the I/O, and 60 % during it."""
     found = first_run(samples.collect(out), None)
     rows = (out / "runs/none-0/out/samples.csv").read_text().splitlines()[1:]
     last = [int(cell) for cell in rows[-2].split(",")]  # the last with requests in flight
@@ -393,7 +393,7 @@ def device_rows(out: Path) -> list[dict[str, int]]:
 
 def test_parts_are_as_busy_as_they_say(flash: Path) -> None:
     found = first_run(samples.collect(flash), None)
-    # I/O shows from 0.5 s, 5 samples on, to 1.4 s; the drive's own sample comes just after.
+    # The I/O lasts from 0.5 s (sample 5) to 1.4 s; the drive's sample 14 comes just after it.
     first, last = device_rows(flash)[5], device_rows(flash)[13]
     seconds = (last["time_ns"] - first["time_ns"]) / 1e9
     assert seconds == pytest.approx(0.8)
@@ -512,7 +512,7 @@ def late_share(out: Path, **deadlines: int) -> float:
 
 
 def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) -> None:
-    """The histogram of the job with a deadline counts; the other job has none."""
+    """Only the job with a deadline counts: its histogram tells the share of late requests."""
     threads = json.loads((out / "runs/none-0/out/fio.json").read_text())["jobs"]
     bins: Counter[int] = Counter()
     for thread in threads:
@@ -525,7 +525,7 @@ def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) ->
 
 
 def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out: Path) -> None:
-    """The other job's completions do not count; a third job, not involved, is not late."""
+    """Job b completes nothing, so it is late with everything; job c, which is not run, is not."""
     never_us = 10**9
     assert late_share(out, a=never_us, b=never_us, c=1) == 0
 
@@ -615,7 +615,7 @@ def test_a_process_that_started_and_completed_nothing_has_starved(out: Path) -> 
 
 
 def test_a_level_for_all_jobs_holds_for_those_without_their_own(out: Path) -> None:
-    """Level 6 has weight 2, and level 0 has 8."""
+    """Level 6 has weight 2, and level 0 has weight 8: these bytes are fair shares."""
 
     def share(fio: dict[str, Any]) -> None:
         fio["global options"] = {"prio": "6"}

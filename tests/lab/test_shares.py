@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The schedulers under which one job has its due of another's bandwidth."""
+"""The answer names the schedulers that give one job a wanted multiple of another's bandwidth."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ DUE = "heavy has its due, 2.00 × the bandwidth of light, "
 
 
 def answer(folder: Path, at: dict[str, tuple[float, ...]]) -> Answer | None:
-    """Answer for the ratios of the jobs' bandwidths under each scheduler, point by point."""
+    """Return the answer if heavy has `at` times light's bandwidth, by scheduler and point."""
 
     def load(point: Record, scheduler: str, job: str, given: Load) -> Load:
         return replace(

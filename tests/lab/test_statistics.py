@@ -38,7 +38,7 @@ NOISE: dict[str, tuple[Draw, float]] = {
     "log-normal": (lambda random, size: np.exp(random.normal(0, 0.3, size)), np.exp(0.045)),
     "skewed": (lambda random, size: random.gamma(4, 1, size), 4),
 }
-#: The defaults: an experiment's repeats, and the demo's pairs of 7 schedulers by 12 metrics.
+#: An experiment's default repeats, and the numbers of schedulers and metrics of the demo.
 REPEATS, SCHEDULERS, METRICS = 5, 7, 12
 
 
@@ -47,14 +47,14 @@ def repeats(*values: float) -> dict[int, float]:
 
 
 def alone(ratio: Ratio | None) -> Comparison:
-    """The verdict of a report that compares nothing else."""
+    """Return the verdict on a ratio in a report that compares nothing else."""
     assert ratio is not None
     (found,) = judged([ratio])
     return found
 
 
 def false_verdicts(draw: Draw, n: int, reports: int) -> float:
-    """The share of reports with a verdict, where no scheduler differs from another."""
+    """Return the share of reports with a verdict, though no scheduler differs from another."""
     random = np.random.default_rng(1)
     wrong = 0
     for _ in range(reports):
@@ -93,7 +93,7 @@ def test_a_95_percent_interval_covers_the_mean_in_93_to_97_of_100_cases(noise: s
 
 @pytest.mark.parametrize("noise", NOISE)
 def test_the_interval_of_a_ratio_covers_it_too(noise: str) -> None:
-    """Where all that differs is a factor of two."""
+    """Intervals of a ratio whose true value is 2 cover it in 93 to 97 of 100 cases."""
     draw, _ = NOISE[noise]
     random = np.random.default_rng(3)
     covered = 0
@@ -121,7 +121,7 @@ def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     ("fails", "n", "most"), [(0.2, REPEATS_FOR_VERDICT, 0.08), (0.5, 8, 0.12), (0.5, 5, 1.0)]
 )
 def test_two_clusters_need_five_repeats_or_eight(fails: float, n: int, most: float) -> None:
-    """A heuristic that fails in some repeats: with few of them verdicts are chance."""
+    """If a heuristic fails in some repeats only, verdicts from few repeats are chance."""
 
     def clusters(random: np.random.Generator, size: tuple[int, ...]) -> Array:
         middle = np.where(random.random(size) < fails, 2.0, 1.0)
@@ -176,7 +176,7 @@ def test_equal_repeats_tell_nothing_of_their_spread_but_the_resolution() -> None
 
 
 def test_two_repeats_have_an_interval() -> None:
-    """Student's t at 1 degree of freedom, 12.706, on logarithms."""
+    """The interval is that of Student's t at 1 degree of freedom, 12.706, on logarithms."""
     found = estimate([1.0, float(np.exp(0.2))])
     assert found.ci95
     assert found.ci95[1] / found.mean == pytest.approx(np.exp(12.706 * 0.1), rel=1e-4)
@@ -210,7 +210,7 @@ def test_what_can_be_nothing_is_never_below_it() -> None:
 
 
 def chance(t: float) -> float:
-    """The chance of a value as far from 0 in Student's t of 2 degrees of freedom: a closed form."""
+    """Return the chance that Student's t of 2 degrees of freedom is as far from 0 (closed form)."""
     return float(1 - t / (t * t + 2) ** 0.5)
 
 
@@ -236,14 +236,14 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
 
 
 def test_two_repeats_have_a_chance() -> None:
-    """Student's t of 1 degree of freedom is Cauchy's."""
+    """The chance is that of Student's t of 1 degree of freedom, Cauchy's distribution."""
     found = compare(repeats(*np.exp([0.1, 0.3])), repeats(1, 1))
     assert found
     assert found.chance == pytest.approx(1 - 2 / np.pi * np.arctan(0.2 / 0.1))
 
 
 def test_a_step_is_all_that_is_known_of_the_spread_where_nothing_varies() -> None:
-    """The error of the difference of two values in a step each, over three repeats."""
+    """If nothing varies, the error is that of a difference of two values, each in a step."""
     found = compare(repeats(*[2.0] * 3), repeats(*[1.0] * 3), 0.1)
     assert found
     beyond = (np.log(2) ** 2 - 0.1**2) ** 0.5
@@ -257,7 +257,7 @@ def test_the_chance_of_what_can_be_nothing_is_of_differences() -> None:
     error = differences.std(ddof=1) / 3**0.5
     assert found and found.ratio == pytest.approx(4.5)
     assert found.chance == pytest.approx(chance(differences.mean() / error))
-    # The step is a share of the larger mean, 3.
+    # The resolution is a share of the larger mean, 3.
     for a, b in ((above, below), (below, above)):
         coarse = compare(repeats(*a), repeats(*b), 0.2)
         assert coarse and coarse.lower == (a is below)
@@ -268,8 +268,8 @@ def test_the_chance_of_what_can_be_nothing_is_of_differences() -> None:
 @pytest.mark.parametrize(
     ("chances", "judged_as"),
     [
-        ([0.01, 0.02, 0.05], [LOWER] * 3),  # below 0.05 over 3, over 2, and no more than 0.05
-        ([0.03, 0.01, 0.031], [NO_DIFFERENCE, LOWER, NO_DIFFERENCE]),  # 0.03 is above 0.05 over 2
+        ([0.01, 0.02, 0.05], [LOWER] * 3),  # below 0.05 / 3, below 0.05 / 2, at most 0.05
+        ([0.03, 0.01, 0.031], [NO_DIFFERENCE, LOWER, NO_DIFFERENCE]),  # 0.03 is above 0.05 / 2
         ([0.017, 0.01, 0.017], [LOWER] * 3),
         ([0.017, 0.018, 0.019], [NO_DIFFERENCE] * 3),
     ],
@@ -331,7 +331,7 @@ def test_those_without_a_verdict_do_not_count_in_the_family() -> None:
 
 
 def test_differences_that_are_the_same_in_each_repeat_are_counted_like_coins() -> None:
-    """Nothing is known of the spread: one comparison may be judged by it, a report's may not."""
+    """Constant differences show no spread: 5 repeats suffice for one comparison, but not for 30."""
     constant = compare(repeats(*[100.0] * 5), repeats(*[101.0] * 5))
     assert constant and constant.ci95 is None
     assert constant.chance == 2 / 4**5
@@ -345,7 +345,7 @@ def test_differences_that_are_the_same_in_each_repeat_are_counted_like_coins() -
 
 
 def test_what_values_cannot_tell_is_not_claimed() -> None:
-    """However alike the repeats are, and whichever of the two is the larger."""
+    """A difference below the resolution gives no verdict, however alike the repeats are."""
     close, far, base = repeats(*[128] * 5), repeats(*[160] * 5), repeats(*[127] * 5)
     for a, b in ((close, base), (base, close)):
         assert alone(compare(a, b, 1 / 64)).verdict == NO_DIFFERENCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Storms: plans of seeds, the text of --replay, a guest's results, and shrinking."""
+"""`./triage storm`: plans made from seeds, the text of --replay, a guest's results, shrinking."""
 
 import asyncio
 import re
@@ -93,7 +93,7 @@ class Machine:
 
 
 def carried_out(machine: Machine, folder: Path) -> storm.Result:
-    # Has the parts of a machine that a storm needs.
+    # This Machine has only what a storm needs of one.
     runner = storm.Runner(machine, "kyber", (), False, folder)  # type: ignore[arg-type]
     return asyncio.run(runner.run(storm.whole(storm.make(17))))
 
@@ -180,7 +180,7 @@ def test_until_a_failure_no_seed_begins_after_it(monkeypatch: pytest.MonkeyPatch
 
     async def run(wanted: storm.Storm) -> storm.Result:
         ran.append(wanted)
-        # The other core's storm, which is longer, ends as it would.
+        # Storms of odd seeds take longer: one that runs beside the failure still ends.
         for _ in range(9 if wanted.plan.seed % 2 else 3):
             await asyncio.sleep(0)
         return result_of(wanted, "FAIL: wrong data" if wanted.plan.seed == 4 else "")

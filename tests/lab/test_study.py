@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study: ours names existing things, and a malformed file gives a clear error."""
+"""The study's file: ours names existing things, and a malformed one gives a clear error."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_quick_answers_every_question() -> None:
 
 @pytest.mark.parametrize("measure", study.load(quick=True).measures, ids=lambda m: m.name)
 def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Experiment]) -> None:
-    """A chart must have the same meaning in both."""
+    """Each point of the quick study is one of the whole, so that a chart means the same in both."""
     points = found[measure.name].points
     assert all(point in points for point in measure.found().points)
 
@@ -173,7 +173,7 @@ def test_a_chart_is_of_points_that_are_measured(
 def planned(
     found: object, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[bool], dict[str, list[plan.Run]]]:
-    """Return the runs of each measure, of the quick study or of the full one."""
+    """Return a function that plans the runs of each measure, of the quick study or the whole."""
     monkeypatch.setattr(tools, "qemu_version", lambda: "QEMU 1")
     return _planned
 
@@ -202,14 +202,14 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
 def test_it_has_no_more_runs_than_there_is_time_for(
     quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
 ) -> None:
-    """25 minutes and 4 1/2 hours of two cores; a run took 17 s and 23 s of one core."""
+    """The time is 25 minutes, or 4 1/2 hours, of two cores; a run takes 17 s, or 23 s, of one."""
     assert sum(map(len, planned(quick).values())) <= most
 
 
 def test_every_run_of_the_quick_study_is_one_of_the_whole(
     planned: Callable[[bool], dict[str, list[plan.Run]]],
 ) -> None:
-    """The full study can then take over the quick one's measurements."""
+    """The whole study can take over the measurements of the quick one."""
     whole = planned(False)
     for name, runs in planned(True).items():
         assert {run.content for run in runs} <= {run.content for run in whole[name]}, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: finished runs survive any stop of a study, and resuming gives the same rows.
+"""Guards: finished runs survive any stop of a study, and a resumed study has the same rows.
 
 A program replaces QEMU, because these tests are not about guests.
 """
@@ -88,7 +88,7 @@ expects = ["kyber > none"]
 """
 WORDS = ["study", "--device", "null"]
 REPEATS = 2
-RUNS = REPEATS * (2 * 2 + 1 + 2)  # points × schedulers, and the protected job alone
+RUNS = REPEATS * (2 * 2 + 1 + 2)  # crowd: points × schedulers, and urgent alone; total
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
@@ -97,7 +97,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A study of two small experiments, and a fake QEMU."""
+    """Put a study of two small experiments, and a fake QEMU, in place of the real ones."""
     folder = tmp_path_factory.mktemp("laboratory")
     with pytest.MonkeyPatch.context() as patch:
         fakeqemu.install(folder / "bin")
@@ -133,7 +133,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the study undisturbed."""
+    """Run the study without a disturbance; return its folder."""
     out = tmp_path_factory.mktemp("quiet") / "out"
     assert triage(*WORDS, "--out", out) == 0
     return out
@@ -209,7 +209,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # The page has both schedulers' lines, heat and P99, distributions and bars.
+        # For each of 2 schedulers: a line, a distribution, a bar, and for heat a map and a P99.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 
@@ -227,12 +227,12 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
 
 
 def measurements(out: Path) -> set[int]:
-    """Return marks that distinguish a finished run's files from a repetition's."""
+    """Return an inode of each finished run: a run that was repeated has another."""
     return {(path / "out/exit-status").stat().st_ino for path in finished(out)}
 
 
 def told_of_runs(out: Path) -> dict[str, Any]:
-    """Return the identity that each folder claims."""
+    """Return each run's record by its folder, without the boot time."""
     found = {path: json.loads(path.read_text()) for path in out.glob("*/runs/*/run.json")}
     return {str(path.relative_to(out)): said | {"boot_s": None} for path, said in found.items()}
 
@@ -260,7 +260,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """The test above relies on this."""
+    """Otherwise, the test above would not cover a run that gets another name."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)
@@ -362,7 +362,7 @@ def test_where_time_is_real_the_report_says_what_was_measured_before_the_rest(
 def test_in_real_time_it_waits_for_who_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hours of virtual time may be at stake, so a study waits; a new request fails at once."""
+    """While another triage measures in real time, a study waits, but a new `run` fails at once."""
     lock = tmp_path / "lock"
     monkeypatch.setattr(places, "REAL_TIME_LOCK", lock)
     waiting = []

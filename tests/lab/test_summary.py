@@ -66,7 +66,7 @@ def test_every_row_is_there_once(found: dict[str, Any]) -> None:
         for metric in JOB_METRICS
     }
     wanted |= {("none", "{'alone': True}", "database_sim", metric) for metric in JOB_METRICS}
-    # 300 and 180 requests give no P99.9.
+    # 300 and 180 requests are too few for a P99.9.
     wanted -= {(name, "{}", "database_sim", "p999_us") for name in ("none", "mq-deadline", "kyber")}
     assert wanted <= set(keys)
     assert ("none", "{}", "database_sim", "p999_us") not in keys
@@ -101,7 +101,7 @@ def test_verdicts_are_of_every_pair(found: dict[str, Any]) -> None:
 
 
 def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
-    """In every repeat; other figures may differ by as little."""
+    """One bin is no difference, even in every repeat; for a mean, a difference as small is one."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber")}
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, loads=loads))
     environment = records.read_environment(out)
@@ -124,7 +124,7 @@ def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
 
 
 def test_one_request_more_is_no_difference(tmp_path: Path) -> None:
-    """300 requests in every repeat, and 301; where it is 330 it is one."""
+    """300 and 301 requests do not differ, even in every repeat; 300 and 330 do."""
     quiet = dataclasses.replace(STUDY, noise=0.0, alone=None, seconds=1.0)
     for more, seen in ((301, NO_DIFFERENCE), (330, HIGHER)):
         loads = {
@@ -209,7 +209,7 @@ def test_a_job_that_always_starved_says_so_in_the_same_place(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_path: Path) -> None:
-    """A whole summary.json: all schedulers draw the same noise, some of it from few requests."""
+    """All values of a whole summary.json, some from few requests, have the same random noise."""
     loads = dict.fromkeys(("none", "a", "b", "c", "d"), STUDY.loads["none"])
     bench = dataclasses.replace(STUDY, loads=loads, alone=None, seconds=0.2)
     out = rundirs.make(tmp_path / "out", bench)
@@ -252,7 +252,7 @@ def test_only_repeats_both_finished_are_compared(tmp_path: Path) -> None:
 
 
 def test_points_are_kept_apart(tmp_path: Path) -> None:
-    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # as numbers, not as text
+    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # text would put 16 before 8
     bench = dataclasses.replace(STUDY, points=points, seconds=0.2)
     found = summarised(rundirs.make(tmp_path / "out", bench))
     verdicts = [v for v in found["verdicts"] if v["job"] is not None]

@@ -30,7 +30,7 @@ SWEPT = dataclasses.replace(
     seconds=1.0,
     repeats=5,
     at=harder_beside_reads,
-    # Not in order, and 16 comes before 4 as text.
+    # The steps are not in order; as text, 16 would come before 4.
     points=tuple({"t_apps": step, "cell": cell} for cell in CELLS for step in (4, 16, 1)),
 )
 
@@ -161,7 +161,7 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
-    """The mean of the other repeats would be the best of all."""
+    """Such a scheduler has no line: the mean of its other repeats would be the best of all."""
     loads = {"none": SWEPT.loads["none"], "bfq": SWEPT.loads["bfq"]}
     found = case(tmp_path, dataclasses.replace(SWEPT, loads=loads, starved=(("bfq", 1),)))
     (_, (chart, moved)), _ = charts(found)

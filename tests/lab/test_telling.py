@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Output that is copied, or read by a program: no path or command is broken or changed."""
+"""Output that a user copies or a program reads: no path or command is broken or changed."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from rich.text import Text
 from triagelab.base import sources
 from triagelab.commands import listing, telling
 
-#: Longer than any terminal is wide, with a space to wrap at and what rich takes for its own.
+#: A path longer than a terminal's line, with a space to wrap at and with what is markup to rich.
 LONG = f"/tmp/{'a-long-folder-/' * 20}with a space/[bold]/:x:/report.html"
 
 
@@ -55,7 +55,7 @@ def test_a_list_cuts_nothing_off(
 
 
 def test_only_one_module_makes_consoles() -> None:
-    """Each message goes the way that the tests above look at."""
+    """Each message goes through telling.py, which the tests above cover."""
     lab = sources.ROOT / "lab/triagelab"
     found = [
         path.relative_to(lab)

@@ -69,7 +69,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["null", "flash"])
 def test_utilisation_over_time(tmp_path: Path, device: str) -> None:
-    """The generator's requests come evenly, so each interval is as full as the whole run."""
+    """Made-up requests come evenly, so the utilisation is that of the run in each interval."""
     found = case(tmp_path, dataclasses.replace(STUDY, device=device, seconds=1.0))
     chart = timelines.utilisation("c", found.view, found.measured, found.looks)
     assert chart
@@ -78,7 +78,7 @@ def test_utilisation_over_time(tmp_path: Path, device: str) -> None:
     for scheduler, trace in zip(STUDY.loads, means, strict=True):
         row = found.view.row(scheduler, None, "device_utilisation")
         assert row
-        intervals = 8 if device == "flash" else 9  # its last sample is too late
+        intervals = 8 if device == "flash" else 9  # the drive's last sample is too late
         assert trace["x"] == pytest.approx([0.05 + 0.1 * index for index in range(intervals)])
         assert trace["y"] == pytest.approx([100 * row["mean"]] * intervals, rel=1e-2)
     assert "more than 100 %" not in chart.note

@@ -10,7 +10,7 @@ from triagelab.provision import toolchain
 
 
 def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
-    """Take this computer's own libraries for those of the other release."""
+    """This computer's own libraries stand for those of the other release."""
     libraries = tmp_path / "cache/release/usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
     program = tmp_path / "cache/release/usr/bin/program"
@@ -29,7 +29,7 @@ def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
     program = moved / "release/usr/bin/program"
     said = subprocess.run([program, "--version"], capture_output=True, text=True)
     assert said.stdout.startswith("GNU Make"), said.stderr
-    # The program must see its own name: gcc finds its parts by it.
+    # The program must see its own path: gcc finds its other programs by it.
     makefile = tmp_path / "Makefile"
     makefile.write_text("all:\n\t@echo $(MAKE)\n")
     assert tools.call([str(program), "--no-print-directory", "-f", str(makefile)]).strip() == str(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Traces: each format becomes the same requests, shared out among processes and kept in bounds."""
+"""Traces: all formats give the same requests, which processes share and which fit the device."""
 
 import re
 import subprocess
@@ -47,7 +47,7 @@ def written(folder: Path, text: str) -> Path:
 def replayed(
     folder: Path, text: str, processes: int = 1, runtime: str = "10", speed: int = 100
 ) -> list[list[str]]:
-    """The lines of each process's file, without those that open it."""
+    """Return the lines of each process's trace file, without the three that open it."""
     written(folder, text)
     job = folder / "job.fio"
     job.write_text(JOB.format(processes=processes, runtime=runtime, speed=speed))

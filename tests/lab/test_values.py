@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The values of a name that are worth choosing under one scheduler."""
+"""The answer names the values of a setting that are worth choosing under one scheduler."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,10 @@ LOADS = {
 def answer(
     folder: Path, given: dict[str, tuple[float, float]], starved: str = "", **changes: Any
 ) -> Answer | None:
-    """Answer for values of `slice` under bfq, each with its factors of latency and of cost."""
+    """Return the answer for values of `slice` under bfq.
+
+    given  the factors of db's latency and of the backup's throughput, by value
+    """
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         if scheduler == "none":

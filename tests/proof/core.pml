@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The protocol of kernel/triage/core.c: is a request ever queued while nobody will run its
- * queue? The rules 1 to 6 are those at the top of core.c.
+ * A model of the protocol of kernel/triage/core.c. The question: is a request ever queued
+ * while no CPU will run its queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
  * checks that the function has that code. Each FLAW_ takes one barrier, order, look or
- * rerun away, and some scenario then has to fail.
+ * rerun away; the scenario that test_proof.py names for it must then fail.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters with one request each, of that kind
  *	COMPLETERS	CPUs that complete requests of the device
- *	GRANTERS	CPUs that dispatch an urgent request of another shard, behind which
- *			bulk of any shard may go though the device has some
- *	LEARNERS	CPUs that learn from a request that came back that bulk may go
- *	ENDERS		CPUs that free a tag, with which one submitter fewer is greedy
+ *	GRANTERS	CPUs that dispatch an urgent request of another shard, after which
+ *			bulk of any shard may go even if the device has some
+ *	LEARNERS	CPUs that learn from a completed request that bulk may go
+ *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  *	LEAVERS		exits of the scheduler, once all requests have completed
@@ -22,27 +22,27 @@
  *	BUSY		the device has a request of bulk from the beginning
  *	LIMITS		the administrator's limit holds all bulk until the watchdog has fired
  *
- * Bulk has a budget of one request in the device. The watchdog fires only for limits: what
- * else ends a hold must not need it, though in core.c it ends every hold after 10 ms.
+ * Bulk has a budget of one request in the device. The watchdog fires only for limits: any
+ * other hold must end without it, though in core.c it ends every hold after 10 ms.
  *
- * Memory is weaker than that of any CPU that Linux runs on, but for stores that overtake
- * the loads before them. Each location has a history of values. A CPU has seen each
+ * Memory is weaker than that of any CPU that Linux runs on, except that no store overtakes
+ * the loads before it. Each location has a history of values. A CPU has seen each
  * location up to some point of its history (its view), and a load may return that value or
- * any newer one. A value carries what its writer had seen at its last barrier; the reader
- * has seen that too after a read barrier. A full barrier joins the CPU's view with that of
+ * any newer one. A value carries the view that its writer had at its last barrier; a read
+ * barrier adds it to the reader's view. A full barrier joins the CPU's view with that of
  * the last full barrier of any CPU. These are the views of the "promising semantics" (Kang
  * et al., POPL 2017) without promises. -DSTRONG has every load return the newest value.
  */
 
-#define INBOX	0	/* requests: urgent ones, and bulk * 8 */
+#define INBOX	0	/* urgent requests + 8 * requests of bulk */
 #define QUEUED	1
 #define STATE	2	/* HELD | LIMITED */
 #define NR_HELD	3
-#define SENT	4	/* bulk, beside what the device was BUSY with */
-#define BACK	5	/* bulk */
+#define SENT	4	/* requests of bulk, not counting BUSY */
+#define BACK	5	/* requests of bulk that came back */
 #define OPENERS	(GRANTERS + LEARNERS + ENDERS)
 #if OPENERS
-#define OPENED	6	/* bulk may go by a grant, by what was learnt, or as few are greedy */
+#define OPENED	6	/* 1: a grant, a learnt budget or few greedy submitters let bulk go */
 #define PLACES	7
 #else
 #define PLACES	6
@@ -52,9 +52,9 @@
 #define LIMITED	2
 
 #define A_BULK	8
-#define CPUS	(URGENT + BULK + COMPLETERS + OPENERS + MERGERS + WORKERS + LEAVERS + 1)	/* the watchdog's */
+#define CPUS	(URGENT + BULK + COMPLETERS + OPENERS + MERGERS + WORKERS + LEAVERS + 1)	/* 1: the watchdog */
 
-/* A view is a word with a point in each location's history, in four bits. */
+/* A view is a word: four bits for each location hold a point in its history. */
 #define POINTS	16
 
 c_decl {
@@ -77,9 +77,9 @@ byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
 int view[CPUS];		/* what a CPU has seen */
-int pending[CPUS];	/* what the values that it loaded carry: seen after a read barrier */
-int released[CPUS];	/* what it had seen at its last barrier: its stores carry that */
-int fenced;		/* what the last full barrier of any CPU had seen */
+int pending[CPUS];	/* the views that its loaded values carry, for a read barrier */
+int released[CPUS];	/* its view at its last barrier, which its stores carry */
+int fenced;		/* the view at the last full barrier of any CPU */
 
 /* Operands of the operations below, which are atomic. */
 byte cpu, where, what;
@@ -107,7 +107,7 @@ inline read_barrier()
 	cpu = 0
 }
 
-/* See what another CPU has seen that handed something over: a lock, work, a request. */
+/* Join the view of a CPU that handed over a lock, work or a request. */
 inline take_over(from)
 {
 	cpu = me; to_join = from;
@@ -117,7 +117,7 @@ inline take_over(from)
 
 /*
  * Get a request back from the device. A driver's doorbell is a full barrier for the stores
- * before it, so what the completer stores carries what the dispatcher had seen.
+ * before it, so the completer's stores carry the dispatcher's view too.
  */
 inline take_back()
 {
@@ -166,7 +166,7 @@ inline append(at, new)
 {
 	what = new;
 	assert(what == (new));
-	/* A protocol that goes on and on without progress ends here. */
+	/* A protocol that goes on without an end fails here. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;
 	cpu = me; where = at;
@@ -194,15 +194,15 @@ inline modify(at, new)
 }
 
 /*
- * The scheduler lives as long as a request is there that has not completed, or, by
- * tg_core_wait_for_inserters(), an inserter may look at it.
+ * The scheduler may go once all requests have completed and, as it calls
+ * tg_core_wait_for_inserters(), no inserter may look at it any more.
  */
 byte completed, inserters;
 bool gone;
 
-/* Without locks; those below @locked are the lock holder's. */
+/* Variables without a history. Those below @locked are the lock holder's. */
 bool locked;
-int lock_view;		/* what its last holder had seen */
+int lock_view;		/* the view of its last holder */
 byte urgent_queued, bulk_queued;
 byte sent = BUSY;
 bool kick;
@@ -275,7 +275,7 @@ inline has_work(says)
 	seen = 0
 }
 
-/* blk_mq_run_hw_queue(hctx, true), which asks first. */
+/* blk_mq_run_hw_queue(hctx, true), which asks has_work() first. */
 /* core.c tg_run: blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true); */
 inline run_queue()
 {
@@ -287,7 +287,7 @@ inline run_queue()
 	yes = false
 }
 
-/* Bulk fits the budget. A dispatcher knows what it has sent. */
+/* Does bulk fit the budget? A dispatcher knows what it has sent, so it loads only BACK. */
 /* gauge.h tg_gauge_inside: const u64 back = atomic64_read(&gauge->back); */
 inline may_go(says)
 {
@@ -303,7 +303,7 @@ inline may_go(says)
 	seen = 0
 }
 
-/* The gauge as others than the dispatcher see it: the difference is never negative. */
+/* The same for a CPU other than the dispatcher. It never sees more come back than go. */
 inline may_go_outside(says)
 {
 	load(BACK, back);
@@ -586,7 +586,7 @@ inline wake()
 	seen = 0
 }
 
-/* Bytes all: a count of two in a bool is 0. */
+/* All are bytes: a bool would hold a count of two as 0. */
 #define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again, came
 
 /* core.c tg_insert_requests: bool ends = !test_bit(TG_HELD, &shard->state); */
@@ -786,7 +786,7 @@ active [LEAVERS] proctype leaver()
 }
 #endif
 
-/* CPUs that run the hardware queue: __blk_mq_do_dispatch_sched() asks until there is no more. */
+/* Run the hardware queue: like __blk_mq_do_dispatch_sched(), dispatch until nothing comes. */
 active [WORKERS] proctype worker()
 {
 	LOCALS;
@@ -825,15 +825,15 @@ end:	do
 	od
 }
 
-/* Nobody can go on: then nothing is queued that the device has room for. */
+/* If no process can go on, no request may be queued that the device has room for. */
 active proctype nobody_is_left_waiting()
 {
 	timeout ->
-	/* What a mistaken submitter has pushed waits until somebody looks. */
+	/* The request of a mistaken submitter may wait in the inbox until a CPU looks. */
 	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
-	/* Where the device completes nothing it has room for one request of bulk. */
+	/* If nothing completes and nothing lets bulk go, the device has room for one of it. */
 	assert(COMPLETERS || OPENERS -> bulk_dispatched == BULK :
 	       BUSY + bulk_dispatched == 1 || !BULK);
-	/* Of two holds that begin at once neither is counted as over while it lasts. */
+	/* NR_HELD counts a hold as long as it lasts, and only once. */
 	assert(NOW(NR_HELD) == (NOW(STATE) & HELD))
 }

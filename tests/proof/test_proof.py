@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Explore the protocol of triage's core; core.pml describes the properties and the method.
+"""Check core.pml, a model of the protocol of triage's core, with Spin.
 
-Spin looks at each order in which CPUs can go on, and at each value that a weak memory can
-give them. A scenario must hold as it is, and must fail with a flaw in it.
+Spin tries each order in which CPUs can go on, and each value that a weak memory can give them. It
+must find no error in any scenario. With a flaw in the protocol, it must find an error in the
+scenario that FLAWS names. core.pml describes the properties and the method.
 """
 
 import re
@@ -17,7 +18,8 @@ from triagelab.base import sources, tools
 MODEL = Path(__file__).with_name("core.pml")
 KERNEL = sources.MODULES / "triage"
 SPIN = tools.Tool("spin", "spin")
-#: Each takes at most a few million states; core.pml explains the names.
+#: The number of each kind of process in a scenario; core.pml explains the kinds. A scenario has at
+#: most a few million states.
 SCENARIOS = {
     "drained-by-another": {"URGENT": 2, "MERGERS": 1},
     "held-behind-bulk": {"URGENT": 1, "BULK": 1, "BUSY": 1, "MERGERS": 1},
@@ -35,7 +37,7 @@ NAMES = "URGENT BULK COMPLETERS GRANTERS LEARNERS ENDERS MERGERS LEAVERS MISTAKE
 ABSENT = dict.fromkeys(NAMES.split(), 0) | {"WORKERS": 1}
 
 
-#: Shared steps order memory, move requests, handle a hold, or have a queue run.
+#: Matches code of a shared step: it orders memory, moves requests, handles a hold or runs a queue.
 SHARED = re.compile(
     r"smp_\w+\(|cmpxchg\(|_(?:acquire|relaxed)\(|llist_(?:add|del)|test_and_\w+_bit"
     r"|\b(?:set|clear)_bit|atomic(?:64)?_(?:inc|dec|add|sub|xchg|fetch)\w*\("
@@ -44,7 +46,7 @@ SHARED = re.compile(
     r"|\btg_(?:shard_enter|shard_leave|core_wait_for_inserters)\("
 )
 CODE = re.compile(r"\t+[^\t/*]")
-#: Shared steps outside the protocol, by file, function and line, each with the reason.
+#: Shared steps that the model leaves out, by file, function and code, each with the reason.
 OUTSIDE = {
     ("controller.c", "tg_learn_knee", ".limited = limited || atomic_read(&tg->nr_held),"): (
         "a sample; it decides no hold"
@@ -102,13 +104,13 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Flaw:
-    """A barrier, order, look or rerun that is not there, and a scenario that needs it."""
+    """A flaw, a missing barrier, order, look or rerun: the scenario that must fail; its rule."""
 
     scenario: str
     rule: int
 
 
-#: Flaws, each with the rule of core.c that it breaks; 0: gauge.h's, never negative.
+#: The flaws that core.pml can have. Rules 1 to 6 are core.c's; rule 0: no gauge is negative.
 FLAWS = {
     "DRAIN_UNSEEN": Flaw("drained-by-another", 1),
     "DRAIN_WITHOUT_BARRIER": Flaw("drained-by-another", 1),
@@ -136,13 +138,13 @@ FLAWS = {
 
 
 def explore(folder: Path, scenario: str, flaw: str | None = None) -> str:
-    """Return what Spin says of a scenario: assertions, and cycles without an end."""
+    """Return Spin's output for a scenario: it looks for failed assertions and endless cycles."""
     tools.require([SPIN, tools.GCC])
     settings = [f"-D{name}={number}" for name, number in (ABSENT | SCENARIOS[scenario]).items()]
     if flaw:
         settings.append(f"-DFLAW_{flaw}")
     subprocess.run([tools.path(SPIN), *settings, "-a", MODEL], cwd=folder, check=True)
-    # No cycle makes progress, so each one is an error (-DNP, -l). A flaw shows in a state.
+    # The model marks no progress, so each cycle is an error (-DNP, -l). A flaw fails an assertion.
     kind, look = ("-DSAFETY", []) if flaw else ("-DNP", ["-l"])
     compiler = ["gcc-12", "-O2", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]
     subprocess.run([*compiler, "-o", "pan", "pan.c"], cwd=folder, check=True)
@@ -170,7 +172,7 @@ def test_each_flaw_of_the_model_is_looked_for() -> None:
 
 
 def test_no_value_is_cut_off() -> None:
-    """A process loads values into its own variables, or a caller's: each has room for a count."""
+    """Every variable that load() writes is one of LOCALS: bytes, which have room for a count."""
     model = MODEL.read_text()
     (declared,) = re.findall(r"^#define LOCALS\s+byte ([^;\n]*)$", model, re.M)
     names = {name.split("=")[0].strip() for name in declared.split(",")}
@@ -179,7 +181,7 @@ def test_no_value_is_cut_off() -> None:
 
 
 def functions(source: str) -> dict[str, str]:
-    """Bodies of the functions in a file in the kernel's style."""
+    """Return the bodies of the functions in a source of the kernel's style, by name."""
     head = r"^[a-z][^;{}()\n]*?\b(\w+)\([^;{}]*?\)\n(?:\t__\w+\(.*\n)*"
     return dict(re.findall(head + r"\{\n([\s\S]*?)^\}", source, re.M))
 
@@ -193,7 +195,7 @@ def quotes() -> list[tuple[str, str, str]]:
 
 
 def test_each_step_stands_for_code_that_is_there() -> None:
-    """The quotes of a function are in its order: a barrier that moves is noticed too."""
+    """A function has the code that the model quotes, in the same order: no barrier may move."""
     bodies = {
         (name, function): squeezed(body)
         for name in {name for name, _, _ in quotes()}
@@ -208,7 +210,7 @@ def test_each_step_stands_for_code_that_is_there() -> None:
 
 
 def test_the_model_has_each_shared_step() -> None:
-    """Each is quoted as often as it is there, or is known to be outside the protocol."""
+    """The model quotes each shared step as often as the code has it, unless OUTSIDE names it."""
     steps: Counter[tuple[str, str, str]] = Counter()
     for file in sorted(KERNEL.glob("*.[ch]")):
         source = file.read_text()
@@ -218,7 +220,7 @@ def test_the_model_has_each_shared_step() -> None:
             for line in body.splitlines()
             if CODE.match(line) and SHARED.search(line)
         ]
-        # None is outside a function, where this test would not see it.
+        # No shared step is outside a function, where functions() would miss it.
         lines = [line for line in source.splitlines() if CODE.match(line) and SHARED.search(line)]
         assert len(found) == len(lines), file
         steps.update(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command and a Python for it, as files that a guest can be given."""
+"""Collect triagectl, and a Python that runs it, as files for a guest."""
 
 import py_compile
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 from triagelab.base import tools
 
 PACKAGE = Path(__file__).resolve().parents[2] / "triagectl"
-#: Prints the files of all modules that the command may come to need.
+#: A program that prints the files of all modules that triagectl may need.
 _LIST = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -18,7 +18,7 @@ import encodings.utf_8, encodings.ascii, encodings.unicode_escape, encodings.lat
 import contextlib, ctypes, subprocess, traceback, triagectl.command, runpy
 print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\\n")
 """
-#: The guest's call of in_guest.py, which calls the command.
+#: The shell command by which a guest runs in_guest.py.
 COMMAND = (
     "LD_LIBRARY_PATH=/job/python/shared PYTHONHOME=/job/python "
     "/job/python/python -s -B /job/in_guest.py"
@@ -26,7 +26,7 @@ COMMAND = (
 
 
 def files(scratch: Path) -> dict[str, Path]:
-    """Return the command's files by name in a job, compiled: a guest needs seconds for that."""
+    """Return the files by their names in a job, compiled too: that would take a guest seconds."""
     python = Path(sys.executable).resolve()
     listed = subprocess.run(
         [python, "-I", "-c", _LIST, PACKAGE.parent], check=True, capture_output=True, text=True
@@ -47,7 +47,7 @@ def files(scratch: Path) -> dict[str, Path]:
             shared += tools.libraries(path)
         else:
             found |= _compiled(name, path, scratch)
-    # Python finds its home by this file.
+    # Python finds its home by the folder lib-dynload and by os.py.
     marker = scratch / "lib-dynload"
     marker.touch()
     found[f"python/lib/{version}/lib-dynload/here"] = marker

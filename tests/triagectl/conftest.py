@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fixtures of the command's tests."""
+"""Fixtures for the tests of triagectl."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs in a guest: writes loads' figures and the command's output to the folder `out`.
+"""Run loads in a guest; write fio's logs of them and triagectl's output to the folder `out`.
 
 One process does everything, because Python takes long to start in a guest.
 """
@@ -25,7 +25,7 @@ QUEUE = Path(f"/sys/block/{DISK}/queue")
 GATE = Path("/sys/kernel/debug/gatedisk/gate")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
 
-#: Under these `top` also samples, as it does for its users.
+#: Under these schedulers, `top` also measures by samples, as it does for its users.
 SAMPLED = ("none", "triage")
 
 READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
@@ -55,7 +55,7 @@ CASES = {
     "aging": (
         "triage",
         "iosched/aging_expire_low=1 iosched/aging_expire_normal=1",
-        # They wait so long that all must come while `explain` looks.
+        # The victim's requests wait long; none may come before `explain` looks.
         "--startdelay=400ms --bs=64k --iodepth=8 --prioclass=2 --prio=0",
         "--bs=64k --iodepth=128 --prioclass=3",
     ),
@@ -63,20 +63,20 @@ CASES = {
 
 
 def fio(options: str, disk: str = DISK, output: str = "/dev/null") -> "subprocess.Popen[bytes]":
-    """Start a load; `options` are its jobs'."""
+    """Start fio with the jobs that `options` describe."""
     words = f"""fio --output={output} --output-format=json --filename=/dev/{disk} --direct=1
         --ioengine=libaio --rw=randread --time_based --runtime=60 --randseed=1 --thread {options}"""
     return subprocess.Popen(words.split())
 
 
 def end(load: "subprocess.Popen[bytes]") -> None:
-    """End a load; it writes its results."""
+    """End fio by a signal, upon which it writes its results."""
     load.send_signal(2)
     load.wait()
 
 
 def ctl(words: str, output: str) -> None:
-    """Run a command, and keep its output."""
+    """Run triagectl, and write its output to a file of `out`."""
     print(f"triagectl {words}", flush=True)
     with (OUT / output).open("w") as file, contextlib.redirect_stdout(file):
         status = command.main(words.split())
@@ -85,15 +85,15 @@ def ctl(words: str, output: str) -> None:
 
 
 def watched(limit: float, seconds: float, output: str, at_once: bool = False) -> None:
-    """Let `top` measure within a limit of CPU time, and write down when it did.
+    """Run `top` within a limit of CPU time, and write down when it measured.
 
-    `at_once`: it reads the events after the time that it measures, in which it sleeps. So it takes
-    no CPU from fio, whose requests are as late as they are without it.
+    `at_once`: `top` sleeps while events are recorded, and reads them all afterwards. So it takes
+    no CPU from fio, and makes no request late.
     """
     began_ended: list[float] = []
 
     class Watched(Sampler):
-        """Says when it samples."""
+        """A Sampler that notes when it measures."""
 
         def run(self, until: float) -> None:
             self.limit = limit
@@ -121,7 +121,7 @@ def figures() -> None:
         logs = f"--write_lat_log=out/{scheduler} --log_unix_epoch=1"
         load = fio(f"--name=global {logs} {READER} {BULK}")
         time.sleep(0.2)
-        # Without a limit it sees every request.
+        # Without a limit, `top` times every request.
         watched(100.0, 1.8, scheduler, at_once=True)
         if scheduler in SAMPLED:
             watched(LIMIT, 4.4, f"{scheduler}-sampled")
@@ -129,7 +129,7 @@ def figures() -> None:
 
 
 def causes() -> None:
-    """Create each cause in turn, and keep what `triagectl explain` says."""
+    """Create each cause in turn, and keep the output of `triagectl explain`."""
     for case, (scheduler, settings, victim, others) in CASES.items():
         (QUEUE / "scheduler").write_text(scheduler)
         for setting in settings.split():
@@ -144,7 +144,7 @@ def causes() -> None:
 
 
 def stall() -> None:
-    """Have a device answer nothing for 200 ms."""
+    """Stop a device's answers for 200 ms, and keep the output of `triagectl explain`."""
     load = fio("--name=stuck --iodepth=4 --rate_iops=200", disk="gatedisk0")
     hold = subprocess.Popen(
         ["sh", "-c", f"sleep 0.4; echo hold > {GATE}; sleep 0.2; echo open > {GATE}"]
@@ -154,7 +154,7 @@ def stall() -> None:
     end(load)
 
 
-# The same pauses in every run: all else in this guest is the same each time too.
+# Makes the sampler's random pauses the same in every run, as is all else in this guest.
 random.seed(1)
 figures()
 causes()

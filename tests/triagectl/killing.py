@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs `try` on a disk again and again, and kills it or its keeper at each step in turn.
+"""Run `triagectl try` on a disk again and again; kill it or its keeper at each step in turn.
 
     python -m tests.triagectl.killing DISK FOLDER CASE
 
-A step is what others can see: a file of ours or of the disk that is opened to be written, made,
-linked or removed, a lock, the start of the keeper, a measurement, the end. The process dies before
-the step, so it also dies behind the step before. A line of JSON tells each run.
+The keeper is the process that restores the disk if the try dies. A step is an action that others
+can see: to open one of triagectl's or the disk's files for writing, to make, link, rename or remove
+one, to take a lock, to start the keeper, to measure, to end. A process dies just before its step,
+and so after the step before it. Each run prints a line of JSON.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ CASES: dict[str, tuple[str | None, dict[str, str]]] = {
 
 
 class Steps:
-    """The steps of this process. It dies before the one of a number."""
+    """Counts the steps of this process, and kills it before step `last`."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self.folders = folders
@@ -64,7 +65,7 @@ class Trials:
     """A disk, and the processes that try something on it."""
 
     def __init__(self, name: str, folder: Path, case: str) -> None:
-        # The machine's own disks, and a /run of our own.
+        # A root with this computer's /sys and /proc, but its own /run.
         for link in ("sys", "proc"):
             (folder / link).symlink_to(f"/{link}")
         (folder / "run").mkdir()
@@ -79,7 +80,7 @@ class Trials:
         self.before = wayback.current(self.disk)
 
     def _quick(self) -> None:
-        """Let nothing be measured, and the keeper be a fork: Python takes long to start."""
+        """Measure nothing, and make the keeper a fork: Python takes long to start."""
 
         in_use = wayback._START_S
 
@@ -93,7 +94,7 @@ class Trials:
 
         def spawn(*_: object, **__: object) -> None:
             self.steps.step()
-            # A keeper that dies is waited for in vain; another has the time that it has in use.
+            # The wait for a keeper that dies is in vain: it is short. Others have the usual time.
             wait = in_use if self.keeper_dies is None else 0.3
             setattr(wayback, "_START_S", wait)  # noqa: B010
             self._child(lambda: wayback.keep(self.system, self.disk.name), self.keeper_dies)
@@ -127,7 +128,7 @@ class Trials:
         os._exit(status)
 
     def _give(self, options: trial.Options, dies: int | None) -> tuple[int, bool]:
-        """Run a command. Return its status, and whether any process was killed beside it."""
+        """Run a try or `--undo`. Return its status, and whether a signal ended another process."""
         child = self._child(lambda: trial.run(self.system, options), dies)
         status, other = 0, False
         with contextlib.suppress(ChildProcessError):
@@ -142,7 +143,10 @@ class Trials:
     def run(
         self, dies: int | None, keeper_dies: int | None, undo_dies: int | None = None
     ) -> dict[str, Any]:
-        """Try once, put back by hand what is left to be, and tell how the disk is."""
+        """Run a try, undo by `--undo` what it leaves, and return (and print) how the disk was.
+
+        The try, its keeper and `--undo` each die before the step given for them; None: not at all.
+        """
         self.keeper_dies = keeper_dies
         status, keeper_died = self._give(self.options, dies)
         told = {
@@ -155,7 +159,7 @@ class Trials:
         }
         self.keeper_dies = None
         if told["pending"] and told["restored"]:
-            # A state that nothing was changed under is not in the way of the next try.
+            # The disk is as before: the state file that is left must not hinder the next try.
             told["next"] = self._give(self.options, None)[0]
         elif told["pending"]:
             undo = trial.Options(self.disk.name, None, {}, 60, undo=True)
@@ -175,7 +179,7 @@ class Trials:
 
 
 def main() -> None:
-    """Kill the try, its keeper, both and then `--undo`, each at its steps."""
+    """Kill the try, then its keeper, then both, then `--undo` too, each at each of its steps."""
     name, folder, case = sys.argv[1:]
     trials = Trials(name, Path(folder), case)
     steps = 1
@@ -187,7 +191,7 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # The try's steps after which the keeper still reaches its own step.
+    # The steps of the try at which it can die so that its keeper still reaches `keeper_steps`.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

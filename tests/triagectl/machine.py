@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine made of files, for commands to look at."""
+"""A computer made of files: triagectl reads them in place of /sys, /proc, /etc and so on."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ DEADLINE = "[mq-deadline] kyber bfq none"
 
 
 class Machine:
-    """Files below a folder, where a command finds its machine."""
+    """Writes files below a folder that triagectl takes for the computer's root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,7 +70,7 @@ class Machine:
         return Disk(name, self.root / folder)
 
     def stacked(self, name: str, uuid: str, *below: str, number: str = "253:0") -> Disk:
-        """Add a device-mapper device on others."""
+        """Add a device-mapper device that lies on other devices."""
         folder = f"sys/block/{name}"
         self.file(f"{folder}/dev", number)
         self.file(f"{folder}/size", "2048")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pages of a trace ring buffer, as the kernel makes them, out of events."""
+"""Build pages of a trace ring buffer from events, as the kernel does."""
 
 import struct
 from collections.abc import Sequence
 
-#: The formats of 6.12, without fields that are not read.
+#: Formats of Linux 6.12, without the fields that no test needs.
 FORMAT = """\
 name: block_rq_issue
 ID: {id}
@@ -26,34 +26,34 @@ HEADER = """\
 
 
 def event(of: int, pid: int, dev: int, sector: int, comm: bytes, delta: int = 0) -> bytes:
-    """An event of 40 bytes, the header before it left out of that."""
+    """Return an event: a header, then 40 bytes."""
     data = struct.pack("=HHiIIQ16s", of, 0, pid, dev, 0, sector, comm)
     return struct.pack("=I", len(data) // 4 | delta << 5) + data
 
 
 def long_event(of: int, sector: int, length: int, delta: int) -> bytes:
-    """An event with a length that does not fit into its header."""
+    """Return an event whose length does not fit into its header."""
     data = struct.pack("=HHiIIQ", of, 0, 1, 2, 0, sector).ljust(length, b"\0")
     return struct.pack("=II", delta << 5, length + 4) + data
 
 
 def extend(time: int) -> bytes:
-    """More time than an event's header can have."""
+    """Return an extension of time, for more than an event's header can hold."""
     return struct.pack("=II", 30 | (time & (1 << 27) - 1) << 5, time >> 27)
 
 
 def stamp(time: int) -> bytes:
-    """An absolute time."""
+    """Return an absolute time stamp."""
     return struct.pack("=II", 31 | (time & (1 << 27) - 1) << 5, time >> 27 & 0xFFFFFFFF)
 
 
 def discarded(length: int, delta: int) -> bytes:
-    """An event that a filter has thrown away."""
+    """Return an event that a filter has thrown away."""
     return struct.pack("=II", 29 | delta << 5, length).ljust(length + 4, b"\0")
 
 
 def page(time: int, parts: Sequence[bytes], missed: bool = False) -> bytes:
-    """A page that begins at a time."""
+    """Return a page that begins at a time; `missed`: it says that events were lost."""
     data = b"".join(parts)
     head = struct.pack("=QQ", time, len(data) | missed << 31)
     return (head + data).ljust(4096, b"\0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl`, but a try does not measure before it changes anything."""
+"""Run `triagectl`, but let a try measure nothing: it only keeps its change for the given time."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from triagectl import command, trial
 
 
 def blocks(_: trial.Meter, seconds: float, what: str) -> list[trial.Block]:
-    """Wait as long as the change is there, and no longer."""
+    """Sleep while the change is in place; before and after it, return at once."""
     if what.startswith("with"):
         time.sleep(seconds)
     return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Why a request was slow: each cause in a prepared case."""
+"""`explain` finds why a request was slow: a prepared case for each cause."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def request(
     reason: str = "",
     write: bool = False,
 ) -> Request:
-    """A request of 4 KiB by its times in ms."""
+    """Return a request of 4 KiB with the given times, in ms."""
     one = Request(1, 0, 8, write, not write, tid, b"x", int(queued * MS), of=of, reason=reason)
     one.got = one.inserted = int(got * MS)
     one.issued = int(issued * MS)
@@ -48,7 +48,7 @@ def cause(
 
 
 def alone(count: int = 20) -> list[Request]:
-    """The device's time for a lone request: 0.1 ms."""
+    """Return requests that were alone in the device, each for 0.1 ms."""
     return [request(OTHER, 900 + n, 900 + n, 900 + n, 900.1 + n) for n in range(count)]
 
 
@@ -63,7 +63,7 @@ def test_depth() -> None:
 
 
 def test_depth_where_nothing_was_ever_alone() -> None:
-    """Then what disks usually take is held against it."""
+    """If no request was alone in the device, a usual disk's time is the measure."""
     inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
     victim = request(VICTIM, 5, 5, 5, 12)
     for one in [victim, *inside]:
@@ -93,7 +93,7 @@ def test_a_limit() -> None:
     victim = request(VICTIM, 50, 50, 850, 850.2, "LOW")
     found = cause(victim, [*mine, *others, *alone()], limit_iops_low=10)
     assert (found.name, found.do) == ("limit", "raise limit_iops_low 10, or set it to 0")
-    # A limit that is far away is not why.
+    # A limit that the class exceeds by far, or another class's, is not the cause.
     assert cause(victim, [*mine, *others, *alone()], limit_iops_low=1).name != "limit"
     assert cause(victim, [*mine, *others, *alone()], limit_iops_normal=10).name != "limit"
 
@@ -115,7 +115,7 @@ def test_a_stalled_device(part: str) -> None:
 def test_a_device_that_never_answers() -> None:
     victim = request(VICTIM, 100, 100, 100, 0)
     assert cause(victim, alone()).name == "stall"
-    # Nor is one that was given up later than its stall began.
+    # `explain` says so too of a request that it no longer waits for.
     victim.until = 1100 * MS
     assert cause(victim, []).name == "stall"
 

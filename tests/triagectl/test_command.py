@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line as its users have it."""
+"""The command line, called as users call it."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The file for a report: its required and its forbidden contents."""
+"""The file that `triagectl doctor` writes for a bug report: what it must and must not contain."""
 
 import json
 import os
@@ -36,7 +36,7 @@ PRIVATE = (
 
 @pytest.fixture
 def planted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine full of secrets."""
+    """Return a machine whose files are full of secrets."""
     machine.disk(fifo_batch=16)
     machine.stacked("dm-0", "LVM-Acme0123", "sda")
     for name, text in SECRETS.items():

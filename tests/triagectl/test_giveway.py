@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The low CPU priority of commands that watch. How much it helps is measured in a guest."""
+"""Commands that watch have a low CPU priority. test_guest.py measures how much it helps."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 from triagectl import giveway
 
 ROOT = Path(giveway.__file__).parents[1]
-#: Prints nice value and slice before, meanwhile and afterwards. In a process of its own, as only
-#: root may take a nice value back.
+#: A program that prints its nice value and time slice before, in and after giving_way(). It needs
+#: a process of its own, because only root may lower a nice value again.
 _TOLD = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -50,7 +50,7 @@ def test_meanwhile_and_no_longer(nice: int) -> None:
     before, meanwhile, afterwards = told()
     assert before[0] == nice
     assert meanwhile[0] == giveway.NICE
-    # Linux before 6.12 has one slice for all, and tells 0.
+    # Linux before 6.12 has one slice for all processes, and reports 0.
     assert meanwhile[1] == (giveway.SLICE if before[1] else 0)
     if os.geteuid() == 0:
         assert afterwards == before

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command in a guest, where time is the guest's own: its figures against fio's, and causes
-that were prepared."""
+"""triagectl in a guest, whose time is virtual: `top` agrees with fio, and `explain` finds the cause
+that the guest has made."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptiv
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
-#: 5000 reads a second at most: a guest that simulates each takes long for more.
+#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long.
 DEVICE = devices.find("flash", {"model.dies": "2", "model.read_ns": "400000", "device.depth": "16"})
 SCRIPT = f"""\
 #!/bin/sh -e
@@ -34,7 +34,7 @@ modprobe gatedisk
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The guest's output."""
+    """Run in_guest.py in a guest; return the folder of its output."""
     folder = tmp_path_factory.mktemp("guest")
     scratch = tmp_path_factory.mktemp("compiled")
     kernel = kernels.find(kernels.DEFAULT_SERIES)
@@ -51,7 +51,7 @@ def read(path: Path) -> Any:
 
 Figures = dict[str, tuple[float | None, float]]
 
-#: A P99 of fewer requests would be that of one or two of them.
+#: A job with fewer requests is not compared: one or two of them would decide its P99.
 ENOUGH = 500
 
 
@@ -69,7 +69,7 @@ def by_fio(guest: Path, scheduler: str, job: str, name: str) -> tuple[list[int],
 
 
 def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
-    """Return each job's figures, by `top` and by fio's log of the time in which `top` looked."""
+    """Return each job's figures as pairs: by `top`, and by fio's log of the same time."""
     told = read(guest / f"top-{name}")
     (disk,) = told["disks"]
     assert disk["scheduler"] == scheduler
@@ -99,9 +99,9 @@ def agree(figures: Figures, *names: str) -> None:
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """Of every request, while `top` takes no CPU from fio."""
+    """`top` without a limit times every request, and its figures are those of fio's log."""
     found = compared(guest, scheduler, scheduler)
-    # mq-deadline and bfq leave a few dozen requests to the class idle beside this reader.
+    # Beside this reader, mq-deadline and bfq let only a few dozen requests of class idle go.
     assert "reader" in found and ("bulk" in found or scheduler in ("mq-deadline", "bfq"))
     for figures in found.values():
         agree(figures, "timed", "iops", "p50", "p99")
@@ -109,7 +109,7 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", SAMPLED)
 def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """Within the limit of CPU time 500 requests or so are timed."""
+    """`top` within its limit times about 500 requests, and its figures still are those of fio."""
     found = compared(guest, scheduler, f"{scheduler}-sampled")
     assert found["reader"]["p99"][0] is not None
     for job, figures in found.items():
@@ -121,9 +121,9 @@ def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 
 def test_top_makes_nothing_late(guest: Path) -> None:
-    """Its CPU time comes in pieces of milliseconds: fio must not have to wait for their end.
+    """`top` takes the CPU for milliseconds at a time, but fio does not have to wait for it.
 
-    Under none, where no request of this load is slow by itself.
+    The scheduler is none, under which no request of this load is slow by itself.
     """
     for job in ("reader", "bulk"):
         alone, _ = by_fio(guest, "none", job, "none")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""udev's patterns: its own rules, and fnmatch(3) of this machine's C library, which udev calls."""
+"""Patterns match as in udev: by its own rules, and as the C library's fnmatch(3) that it calls."""
 
 import ctypes
 import random
@@ -19,10 +19,10 @@ from triagectl import patterns
         ("sda", "sd[!b]", True),
         ("sda", "sd[^a]", False),
         ("sdb", "vd*|sd[a-c]", True),
-        # A bar splits wherever it is.
+        # A bar separates two patterns wherever it stands.
         ("a|b", r"a\|b", False),
         ("b]", "[a|b]", True),
-        # Without *, ? and [ nothing is special.
+        # In a pattern without *, ? and [, no character is special.
         (r"a\b", r"a\b", True),
         ("ab", r"a\b", False),
         ("ab", r"a\b|c*", True),
@@ -45,7 +45,7 @@ def test_without_regard_to_case() -> None:
 
 def test_as_the_c_library_does() -> None:
     fnmatch = ctypes.CDLL(None).fnmatch
-    # Other sets with - and . have no meaning that all C libraries agree on.
+    # C libraries disagree about other sets with - and . in them.
     parts = ["a", "b", "c", "*", "?", "[", "]", "!", "^", "\\", "[:alpha:]", "a-c", "[!", "]*"]
     chance = random.Random(1)
     both = 0

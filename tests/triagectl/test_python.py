@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The oldest Python: documents and checks agree on it, and the code has nothing newer.
+"""The oldest Python that triagectl supports: documents name it, and the code needs none newer.
 
-Grammar is checked by Python's own parser, and names, arguments and types by mypy's tables of the
-standard library. Neither sees a module that behaves otherwise in an older Python: the last test
-does, for what it runs, where that Python is installed.
+Python's own parser checks the grammar; mypy's tables of the standard library check names,
+arguments and types. Neither notices a module that behaves differently in an older Python. The last
+test does, for the code that it runs, if that Python is installed.
 """
 
 import ast
@@ -19,7 +19,7 @@ import pytest
 from triagectl import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
-#: All that an operator's machine runs: the command, and the scripts of the module's build.
+#: All Python code for an operator's machine: triagectl, and scripts that build the module.
 FOLDERS = ("triagectl", "packaging", "kernel")
 NAME = ".".join(map(str, PYTHON))
 
@@ -82,7 +82,7 @@ def test_documents_and_tools_name_it() -> None:
 
 def python(*versions: str) -> Path:
     for version in versions:
-        # pyenv puts a script of each name into PATH, which may refuse to run.
+        # A python in PATH may be a script of pyenv's (a shim), which may refuse to run.
         installed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
         found = shutil.which(f"python{version}")
         if installed or (found and "/shims/" not in found):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Requests out of events."""
+"""The matcher makes requests out of events."""
 
 from tests.triagectl.test_ringbuffer import recorded
 from triagectl.requests import Matcher, Request, text
@@ -9,7 +9,7 @@ DEV, PART = 8 << 20, 8 << 20 | 1
 
 
 class Log:
-    """A matcher and its reports."""
+    """A matcher, and the requests that it reports as done or given up."""
 
     def __init__(self) -> None:
         self.done: list[Request] = []

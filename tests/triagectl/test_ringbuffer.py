@@ -72,7 +72,7 @@ def test_fields_in_another_order_are_refused() -> None:
 
 
 def recorded() -> list[Event]:
-    """The events of `dd` reading and writing a loop device under mq-deadline, Linux 6.18."""
+    """Return the events of `dd` reading and writing a loop device, mq-deadline, Linux 6.18."""
     formats = dict(re.findall(r"^==== (\S+)\n(.*?)(?=^====|\Z)", text("formats"), re.M | re.S))
     begins = ringbuffer.header(formats.pop("header_page"))
     layouts = {}
@@ -120,7 +120,7 @@ def test_recorded_pages_say_what_the_kernels_text_says() -> None:
 
     for one, other in zip(sorted(mine, key=order), sorted(theirs, key=order), strict=True):
         assert (one[0], *one[2:]) == (other[0], *other[2:])
-        # Two instances take the time of an event one after the other.
+        # Pages and text come from two trace instances, which read the clock one after the other.
         assert abs(one[1] - other[1]) <= 20
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sampling: within its limit at any load, and without a preference for fast requests."""
+"""Sampling keeps to its limit of CPU time at any load, and does not prefer fast requests."""
 
 import random
 from typing import cast
@@ -11,12 +11,12 @@ from triagectl.ringbuffer import Event
 from triagectl.sampling import Sampler
 from triagectl.tracefs import Instance
 
-#: CPU time of an event and of a window, in s, as measured.
+#: The CPU time of an event and of a window (one period of recording), in s, as measured.
 EVENT_S, WINDOW_S = 3e-6, 2e-3
 
 
 class Disk:
-    """A disk with requests at regular times, and a clock that its reader's sleep moves."""
+    """A disk with requests at regular times, and its trace; sleep() moves the clock."""
 
     def __init__(self, iops: float, slow_ns: int = 0) -> None:
         self.now = 0.0
@@ -44,7 +44,7 @@ class Disk:
         found: list[Event] = []
         while self._on and self._next * self._gap_ns < until:
             at, sector = self._next * self._gap_ns, self._next * 8
-            # Every tenth is slow.
+            # Every tenth request is slow, if `slow_ns` is set.
             took = self._slow_ns if self._slow_ns and self._next % 10 == 0 else 50_000
             found.append((at, "block_bio_queue", 1, 1, sector, 8, b"R", b"x"))
             found.append((at + 1, "block_rq_issue", 1, 1, sector, 8, 0, b"R", b"x"))
@@ -55,7 +55,7 @@ class Disk:
         found += [(at, "block_rq_complete", 0, 1, sector, 8) for at, sector in done]
         self.used += EVENT_S * len(found)
         if self.lose_once and any(sector % 80 == 0 for _, sector in done):
-            # Among others the end of a slow request, whose begin was read before.
+            # One of the lost events is the end of a slow request whose begin was read before.
             self.lose_once = False
             self.lost += 1
             return []
@@ -82,7 +82,7 @@ def sampled(disk: Disk, seconds: float) -> tuple[Sampler, list[Request]]:
 def test_the_limit_holds_at_any_load(iops: float) -> None:
     disk = Disk(iops)
     _, done = sampled(disk, 10)
-    # 0.03 s: what it may use ahead, and a window that the next pause is to pay for.
+    # 0.03 s: the CPU time that it may use ahead, and a window whose pause is still to come.
     assert disk.used < 0.015 * disk.now + 0.03
     assert len(done) > 900
 
@@ -102,7 +102,7 @@ def test_slow_requests_are_seen_as_often_as_they_come() -> None:
 
 
 def test_with_context_what_comes_behind_a_window_is_seen_too() -> None:
-    """Until the last slow request of the window is done."""
+    """With context, the sampler records until the last request of the window is done."""
     slow = 30_000_000
     counts = []
     for context in (False, True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The origin of a scheduler: the prepared cases, and udev's and tuned's files as they read them."""
+"""The origin of a disk's scheduler; files of udev and tuned are read as udev and tuned do."""
 
 import os
 from pathlib import Path
@@ -171,7 +171,7 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         (f'ENV{{ID_BUS}}=="usb", {CHOOSE}', []),
         (f'KERNELS=="host0", ATTRS{{model}}=="X*", {CHOOSE}', [("bfq", True)]),
         (f'KERNELS=="host0", ATTRS{{model}}=="Y*", {CHOOSE}', []),
-        # One device above must match both.
+        # One and the same parent must match both.
         (f'KERNELS=="0000:00:1f.2", ATTRS{{model}}=="X*", {CHOOSE}', []),
         (f'ACTION=="remove", {CHOOSE}', []),
         (f'TEST=="queue/scheduler", {CHOOSE}', [("bfq", True)]),
@@ -193,32 +193,32 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         (f'ENV{{ID_X}}=="say \\"a\\"", {CHOOSE}', [("bfq", True)]),
         (f'ENV{{.INTERNAL}}=="1", {CHOOSE}', [("bfq", False)]),
         (f'ENV{{NOWHERE}}!="1", {CHOOSE}', [("bfq", True)]),
-        # udev takes no attribute for different from any text if it is not there.
+        # In udev, a missing attribute fails a match with != too.
         (f'ATTR{{queue/zoned}}!="none", {CHOOSE}', []),
         (f'ATTRS{{vendor}}=="ATA", {CHOOSE}', [("bfq", True)]),
         (f'ATTRS{{vendor}}=="ATA ", {CHOOSE}', []),
         (f'ATTRS{{vendor}}=="ATA     ", {CHOOSE}', [("bfq", True)]),
         ('ATTR{queue/scheduler}="$env{ID_BUS}"', [(None, False)]),
-        # A set of letters, which any list of schedulers has.
+        # [none] is a set of letters here; any list of schedulers has one of them.
         (f'ATTR{{queue/scheduler}}=="*[none]*", {CHOOSE}', [("bfq", True)]),
-        # Judged is the scheduler before the rule, mq-deadline.
+        # A match sees the scheduler before the rule, mq-deadline.
         (f'ATTR{{queue/scheduler}}=="*\\[none\\]*", {CHOOSE}', []),
         (f'ATTR{{queue/scheduler}}=="*\\[mq-deadline\\]*", {CHOOSE}', [("bfq", True)]),
         (f'ATTR{{queue/scheduler}}=="*\\[bfq\\]*", {CHOOSE}', []),
         (f'ATTR{{queue/scheduler}}!="*\\[bfq\\]*", {CHOOSE}', [("bfq", True)]),
         (f'ATTR{{queue/scheduler}}=="*\\[none\\]*|*\\[mq-*", {CHOOSE}', [("bfq", True)]),
-        # A scheduler brings its own tunables and these two.
+        # The choice of a scheduler changes nr_requests too: its value before is not known.
         (f'ATTR{{queue/nr_requests}}=="64", {CHOOSE}', [("bfq", False)]),
-        # This sentence is there only if something changed the disk.
+        # An event `change` comes only if something changed the disk.
         (f'ACTION=="change", {CHOOSE}', [("bfq", False)]),
         (f'ACTION!="change", {CHOOSE}', [("bfq", True)]),
-        # udev reads the attribute once in an event, so the second waits for a next one.
+        # udev reads the attribute once in an event: the second rule sees kyber in a later one.
         (
             'ATTR{queue/scheduler}=="*\\[mq-deadline\\]*", ATTR{queue/scheduler}="kyber"\n'
             f'ATTR{{queue/scheduler}}=="*\\[kyber\\]*", {CHOOSE}',
             [("kyber", True), ("bfq", False)],
         ),
-        # Nothing has read it before the second.
+        # Here the second rule is the first to read the attribute.
         (
             f'ATTR{{queue/scheduler}}="kyber"\nATTR{{queue/scheduler}}=="*\\[kyber\\]*", {CHOOSE}',
             [("kyber", True), ("bfq", True)],
@@ -290,7 +290,7 @@ CHOOSES = TEXT[: TEXT.index('ATTR{queue/scheduler}="triage"')].count("\n") + 1
 def test_our_own_rules(
     schedulers: str, chosen: bool, by: str, text: str, queues: int, machine: Machine
 ) -> None:
-    """With one queue and with four: then the kernel's choice is not sure without debugfs."""
+    """The verdict is right for one queue and for four, whose default debugfs must tell."""
     machine.file(OURS, TEXT)
     machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")
     disk = machine.disk(schedulers=schedulers, queues=queues)

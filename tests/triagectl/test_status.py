@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`status`: of disks, and of a process on its disks."""
+"""`triagectl status` of disks, and of a process on its disks."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_the_priority_of_a_nice_value(nice: int, level: int) -> None:
 
 
 def process(machine: Machine, *files: tuple[str, int]) -> None:
-    """This process, with files open on mounts."""
+    """Put this process into the machine's /proc, with open files on given mounts."""
     machine.file(f"proc/{PID}/comm", "postgres")
     machine.file(f"proc/{PID}/task/{PID}/comm", "postgres")
     machine.file(

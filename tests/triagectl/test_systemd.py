@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where systemd is the first process: the record at the boot, and the keeper as a service."""
+"""Under systemd, each boot records the schedulers, and the keeper of a try is a service."""
 
 import os
 import subprocess
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make na
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Booted, str]]:
-    """The system with Triage's package, and a disk."""
+    """Boot a system with triage installed; yield it and a loop device."""
     folder = tmp_path_factory.mktemp("systemd")
     make("install", folder / "made", f"DESTDIR={folder}/root")
-    # No test measures: each would wait for that.
+    # The tests run quick_try.py as `quick`: a try that measures would take long.
     quick = (Path(__file__).parent / "quick_try.py").read_text()
     launcher = folder / "root/usr/lib/triagectl/quick"
     launcher.write_text(f"#!/usr/bin/python3\n{quick}".replace(".parents[2]", ".parents[1]"))
@@ -55,7 +55,7 @@ def wait_for(running: Booted, what: str) -> None:
 
 @pytest.mark.parametrize("killed", ["the try", "the keeper, then the try", "both"])
 def test_a_keeper_that_systemd_runs_puts_back(killed: str, system: tuple[Booted, str]) -> None:
-    """systemd starts a killed keeper again, so the disk is as before even without `--undo`."""
+    """systemd starts a killed keeper again, so the disk is restored even without `--undo`."""
     running, disk = system
     queue = f"/sys/block/{disk}/queue"
     unit = f"triagectl-try-{disk}-*"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The accounts of `top`, its screen and its other forms."""
+"""The figures of `top`, its screen, and its output as JSON and for Prometheus."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ DEV = 8 << 20
 
 
 class People(Table):
-    """Processes by their threads' numbers."""
+    """A table that knows three threads of two processes."""
 
     def of(self, tid: int, comm: bytes) -> Process:
         return {
@@ -92,7 +92,7 @@ def test_prometheus(machine: Machine, tmp_path: Path) -> None:
     assert wanted in lines
     assert not list(tmp_path.glob("*.part"))
     assert not any("postgres" in line for line in lines)
-    # Each name is told of once, before its values.
+    # Each metric has one TYPE line.
     heads = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
 

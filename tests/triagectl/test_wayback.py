@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The way back of a try: on files, and of a loop device whose try is killed."""
+"""A try puts the disk back: tests on files, and on a loop device whose try is killed."""
 
 import json
 import os
@@ -152,7 +152,7 @@ def test_a_load_that_is_not_there_is_not_judged(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The load is there before, half of it meanwhile, and afterwards it has gone on or ended."""
+    """A change that halves the rate is called harmful only if the load goes on after it."""
     monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
     rates = {"before": 100.0, "put back": iops}
 
@@ -189,7 +189,7 @@ def test_somebody_elses_choice_meanwhile_is_told(
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[Disk]:
-    """A loop device, whose scheduler the kernel lets us choose."""
+    """Yield a loop device, a disk whose scheduler root can choose."""
     if os.geteuid():
         pytest.skip("only root has loop devices")
     image = tmp_path / "image"
@@ -251,8 +251,8 @@ def test_killed_at_any_moment_everything_is_as_before(who: str, loop: Disk) -> N
 
 @pytest.mark.parametrize("case", ["scheduler", "tunables"])
 def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_path: Path) -> None:
-    """The try, its keeper, both, and then `--undo` too; see killing.py."""
-    # Not what the kernel chooses by itself.
+    """The disk is restored if the try, its keeper, both or `--undo` too die; see killing.py."""
+    # Settings that the kernel would not choose by itself.
     wayback.choose(loop, "mq-deadline")
     wayback.write(loop.folder / "queue/iosched/fifo_batch", "7")
     wayback.write(loop.folder / "queue/nr_requests", "50")
@@ -271,7 +271,7 @@ def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_
         assert one["restored"] or (one["died"] and one["keeper_died"] and one["pending"]), one
         assert one["restored_at_last"], one
         assert one.get("next", 0) == 0, one
-    # Had the hook missed steps, fewer would have died.
+    # If the audit hook missed steps, fewer runs would have died.
     alone = [one for one in runs if one["dies"][1:] == [None, None]]
     assert sum(one["died"] for one in alone) >= 15
     if case == "scheduler":
@@ -280,7 +280,7 @@ def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_
 
 
 def keepers(disk: str) -> list[str]:
-    """The processes that are to put a disk back."""
+    """Return the process ids of a disk's keepers."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -293,11 +293,11 @@ def keepers(disk: str) -> list[str]:
 
 
 def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
-    """The process that tried hangs; its keeper does not wait for it."""
+    """If the process that tries hangs, its keeper restores the disk when the time is over."""
     system = System()
     other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
     before = wayback.current(loop)
-    # Less the time in which the process may restore the disk itself, 3 s are left.
+    # The keeper waits GRACE_S longer, in which the process may restore the disk itself: 3 s.
     with wayback.kept(system, loop, other, 3 - wayback.GRACE_S):
         wayback.choose(loop, other)
         wait_for("as before", lambda: wayback.current(loop) == before)

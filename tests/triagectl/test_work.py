@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The work of `top` for each event is bounded, and does not grow with the load.
 
-It is counted, not timed, so the result is the same on any machine, and nearly the same in each
-Python. It does not see what one call of a C function takes: `make work` prints the CPU time.
+The tests count the work instead of timing it, so the result is the same on any machine, and nearly
+the same in each Python. They do not see how long a C function takes: `make work` prints CPU time.
 """
 
 from pathlib import Path
 
 from tests.triagectl import work
 
-#: Lines and calls for each event when 50 000 IOPS took 1.8 % of a core, and 5 % more.
+#: Most lines and calls for an event: 5 % more than when 50 000 IOPS took 1.8 % of a core.
 LINES, CALLS = 43.0 * 1.05, 10.9 * 1.05
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The work of `top` for each event: a fixed buffer goes through all that is done with events.
+"""Count the work of `top` for each event, on a fixed buffer of events.
 
     python -m tests.triagectl.work        (make work)
 
-prints lines of Python and calls of C functions, which are the same in each run, and the CPU time,
-which is this machine's.
+prints the lines of Python and the calls of C functions for an event, which are the same in each
+run, and the CPU time, which depends on the machine.
 """
 
 import re
@@ -27,7 +27,7 @@ from triagectl.usage import Usage
 
 FORMATS = Path(__file__).parent / "data/formats.txt"
 DEV = 8 << 20
-#: Requests in the disk at a time, and threads that ask.
+#: Requests in the disk at a time, and threads that submit them.
 DEPTH, THREADS = 8, 4
 _TIMES = 20
 
@@ -50,12 +50,12 @@ def packed(name: str, form: str, values: dict[str, Any]) -> bytes:
         elif value is not None:
             data[int(offset) : int(offset) + len(value)] = value
     data += bytes(-len(data) % 4)
-    # 1 us behind the event before.
+    # 1 us after the event before it.
     return struct.pack("=I", len(data) // 4 | 1000 << 5) + data
 
 
 def events(requests: int) -> Iterator[bytes]:
-    """Return the events of reads of 4 KiB; each waits for those before it."""
+    """Yield the events of reads of 4 KiB, of which DEPTH are in the disk at a time."""
     forms = formats()
 
     def one(name: str, index: int) -> bytes:
@@ -82,7 +82,7 @@ def events(requests: int) -> Iterator[bytes]:
 
 
 def instance(folder: Path, requests: int) -> Instance:
-    """Return an instance of a tracefs made of files, which has these events recorded."""
+    """Return a tracefs instance, made of files, that has recorded the events of some requests."""
     forms = formats()
     ours = folder / "instances/triagectl-1"
     (ours / "per_cpu/cpu0").mkdir(parents=True)
@@ -103,7 +103,7 @@ def instance(folder: Path, requests: int) -> Instance:
 
 
 def prepared(folder: Path, requests: int) -> Callable[[], int]:
-    """Return what `top` does with a buffer; called, it returns how many requests were seen."""
+    """Return a function that handles a buffer as `top` does, and returns the requests it saw."""
     made = instance(folder, requests)
     matcher = Matcher({}, finished=lambda _: None)
     system = System(folder)
@@ -119,7 +119,7 @@ def prepared(folder: Path, requests: int) -> Callable[[], int]:
 
 
 def counted(work: Callable[[], int]) -> tuple[int, int]:
-    """Return the lines of Python and the calls of C functions that it takes."""
+    """Return how many lines of Python and calls of C functions `work` takes."""
     lines = calls = 0
 
     def trace(_: FrameType, event: str, __: object) -> Any:

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests the device gives back (inserted at the head) are served
-#         before all others, oldest first, and once. If a scheduler has other
-#         classes, they only go before the rest of their class.
+# Guards: requests that the device gives back (inserted at the head) are served
+#         before all others, oldest first, and once. In a scheduler without
+#         thresholds they need only go before the rest of their class, in any order.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# Without a scheduler the depth is all the room there is: three and five.
+# Without a scheduler only `depth` requests fit: three to give back, and five more.
 use_gatedisk depth=8
 if has_thresholds; then
 	given_back='idle 0' compared='[a-z]*' want='30000 10000 20000'

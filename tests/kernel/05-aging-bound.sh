@@ -40,8 +40,8 @@ waited() {
 	echo $(((served - submitted) / 1000000))
 }
 
-# Both are due at once. The second waits for the first, and each may find the device busy and the
-# clock a tick late.
+# Both requests are due at the same time, so the second waits for the first. Each may also find the
+# device busy, and the clock a tick late.
 earliest=$((AGING_MS - TICK_MS))
 latest=$((AGING_MS + 3 * SERVICE_MS + TICK_MS))
 expect "the class of sector 3000" 1 "$(rank none 0)"

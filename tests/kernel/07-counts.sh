@@ -13,7 +13,7 @@ for name in queued dispatched aged; do
 	[ -e $COUNTS/$name ] || skip "$SCHEDULER has no count of requests $name"
 done
 
-# counts WHEN QUEUED DISPATCHED AGED
+# counts WHEN QUEUED DISPATCHED AGED: fail unless the three files have these counts.
 counts() {
 	expect "requests queued $1" "$2" "$(cat $COUNTS/queued)"
 	expect "requests dispatched $1" "$3" "$(cat $COUNTS/dispatched)"

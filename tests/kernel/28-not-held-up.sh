@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_US=5000		# to be taken one after the other; less than a clock tick
+LONGEST_US=5000		# from the first one taken to the last; less than a clock tick
 
 use_gatedisk depth=96
 needs_classes

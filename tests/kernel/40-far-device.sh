@@ -9,7 +9,7 @@
 
 LEAST=90	# per cent
 
-# rate SCHEDULER DEPTH: requests a second, of both.
+# rate SCHEDULER DEPTH: print the requests a second of two processes together.
 rate() {
 	choose_scheduler "$1"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
@@ -20,7 +20,7 @@ rate() {
 }
 
 short=
-# At this depth the device is the limit, not the CPU.
+# At these depths the device is the limit, not the CPU.
 while read -r ns depth; do
 	use_null_disk submit_queues=1 irqmode=2 completion_nsec="$ns" hw_queue_depth=512
 	without=$(rate none "$depth")

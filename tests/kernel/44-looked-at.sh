@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: every file of the scheduler in debugfs and sysfs can be read at any time, under
-#         load: while schedulers are exchanged, and when the device is removed. Files held
-#         open across that do no harm either.
+#         load: while schedulers are exchanged, and when the device is removed. Files that
+#         are open meanwhile do no harm either.
 # Needs: modeldisk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -33,7 +33,7 @@ keep_open() {
 	done
 }
 
-# The load ends with its device, not at its time.
+# load: start a load that runs until its device is removed.
 load() {
 	: > "$TEST_TMP/load.done"
 	{
@@ -45,7 +45,7 @@ load() {
 	} >> "$TEST_TMP/load.done" &
 }
 
-# exchange NAME: choose a scheduler, in bounded time: the exchange may wait for a reader.
+# exchange NAME: choose a scheduler, and fail if that takes too long. It may wait for a reader.
 exchange() {
 	rm -f "$TEST_TMP/exchanged"
 	{

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where another CPU than the submitter's completes requests, the service times in
-#         debugfs are still those of the device.
+# Guards: where one CPU sends a request to the device and another completes it, the service
+#         times in debugfs are still those of the device.
 # Needs: null_blk, fio; a scheduler that counts service times
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-LONGEST_US=1000000	# no request takes as long on a device that answers at once
+LONGEST_US=1000000	# no request takes so long, because the device answers at once
 
 use_null_disk submit_queues=1 irqmode=1 hw_queue_depth=64
 services=/sys/kernel/debug/block/$DEV/sched/services

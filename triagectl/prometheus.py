@@ -24,7 +24,7 @@ _TIMES = ("triagectl_class_seconds", "Time of a request in a part of its way.")
 
 
 def check(path: Path) -> None:
-    """Raise RequestError where the file could not be written."""
+    """Raise RequestError if the file cannot be written."""
     if path.suffix != ".prom":
         raise RequestError(f"{path}: the collector reads files that end in .prom only")
     if not path.parent.is_dir():

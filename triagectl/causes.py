@@ -8,17 +8,17 @@ from functools import cached_property
 
 from triagectl.requests import SECTOR, Request
 
-#: A device that has requests and answers none for so long has stalled. A disk with an arm takes 10
-#: to 20 ms for one request.
+#: A device that has requests and answers none for this time has stalled. A disk with an arm takes
+#: 10 to 20 ms for one request.
 STALL_NS = 50_000_000
-#: A request is slow in the device if it takes so many times as long as one alone.
+#: A request is slow in the device if it takes this many times as long as one alone.
 _SLOW = 2.0
-#: With so many lone requests, their median is the estimate of a request's time alone. With fewer it
-#: is a usual disk's.
+#: With at least this many lone requests, their median is the estimate of a request's time alone.
+#: With fewer it is a usual disk's.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A class that its limit holds sends no more than so many times the limit.
+#: A class that its limit holds sends no more than this many times the limit.
 _LIMIT_SLACK = 1.3
 #: With this share of the tags in use, a submitter that has had its part gets none.
 _TAGS_TAKEN = 0.9

@@ -11,7 +11,7 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, names, number, read
 
-#: With so many threads the table is cleared: new threads come all the time.
+#: With this many threads the table is cleared: new threads come all the time.
 _KNOWN_MOST = 20000
 
 

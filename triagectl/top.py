@@ -26,7 +26,7 @@ EVENTS = (
     "block/block_rq_complete",
     *tracefs.SELDOM,
 )
-#: Requests' times are kept for so many seconds, so that there are enough for a P99.
+#: How long requests' times are kept, in s, so that there are enough for a P99.
 _MEMORY_S = 10.0
 #: The size of each CPU's buffer: several times the events of a slice, should all be of one CPU.
 BUFFER_KIB = 256

@@ -10,7 +10,7 @@ from triagectl.processes import Process, Table
 from triagectl.requests import Request
 from triagectl.times import Times
 
-#: One request in so many is looked at. The number is a prime: if processes take turns, it is not
+#: One request in seven is looked at. The number is a prime: if processes take turns, it is not
 #: always the turn of the same one.
 _BEHIND_EACH = 7
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the counts in debugfs (queued, dispatched, aged; of HIGH, NORMAL and
+# Guards: the counts in debugfs (queued, dispatched and aged, of HIGH, NORMAL and
 #         LOW) are those of the requests submitted, requeued ones included.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim

@@ -9,7 +9,7 @@
 . "${0%/*}/lib.sh"
 
 use_modeldisk
-# run JOBS < JOBFILE: run fio, and fail unless so many jobs end without an error.
+# run JOBS < JOBFILE: run fio's jobs, and fail unless there are JOBS of them and all succeed.
 run() {
 	{
 		cat <<-END

@@ -14,7 +14,7 @@ change() {
 
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
-# Also on a busy computer two rounds must begin: then the first was under load to its end.
+# Long enough for two rounds on a busy computer: then the first was under load to its end.
 start_verified_load 10
 rounds=0
 while load_runs; do

@@ -36,7 +36,7 @@ cat > "$TEST_TMP/jobs" <<-END
 END
 : > "$TEST_TMP/faulty.done"
 {
-	# Errors are expected. The check fails only if the load does not end.
+	# Errors are expected, but the load must end.
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 || :
 	echo "status 0"
 } >> "$TEST_TMP/faulty.done" 2>&1 &

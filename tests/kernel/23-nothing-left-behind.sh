@@ -37,7 +37,7 @@ objects() {
 	echo "areas $number"
 }
 
-# use TIMES: choose the scheduler, read through it and leave it, so many times.
+# use TIMES: TIMES times, choose the scheduler, read through it and leave it.
 use() {
 	for _ in $(seq "$1"); do
 		choose_scheduler "$SCHEDULER"

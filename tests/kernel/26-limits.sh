@@ -38,7 +38,7 @@ rate() {
 	awk -F ';' -v job="$1" '$3 == job { print int($8) }' "$TEST_TMP/report"
 }
 
-# served CLASS WANTED: fail unless the class got about so many requests a second in the last load.
+# served CLASS WANTED: fail unless the class got about WANTED requests a second in the last load.
 served() {
 	found=$(rate "$1")
 	echo "measured: $1 $found requests a second, $2 due"

@@ -22,7 +22,7 @@ afresh() {
 	[ ! -e "$(tunable budget_fixed)" ] || echo 1000000 > "$(tunable budget_fixed)"
 }
 
-# ask HIGH NORMAL LOW: submit so many reads of each class, in this order, none adjacent.
+# ask HIGH NORMAL LOW: submit this many reads of each class, in this order, none adjacent.
 ask() {
 	for pair in "$1 rt 0" "$2 be 4" "$3 idle 0"; do
 		for n in $(seq "${pair%% *}"); do
@@ -32,7 +32,7 @@ ask() {
 	put_requests "$1-$2-$3" < "$TEST_TMP/asked"
 }
 
-# inside WHEN HIGH NORMAL LOW: wait until so many are in the device; in_flight must say the same.
+# inside WHEN HIGH NORMAL LOW: wait until this many are in the device; in_flight must say the same.
 inside() {
 	wait_until 10 "the device has $(($2 + $3 + $4)) requests $1" \
 		grep -qx $(($2 + $3 + $4)) "$GATE/held"
@@ -63,7 +63,7 @@ below() {
 		END { print high + 0, normal + 0, low + 0 }' "$SEEN/$2"
 }
 
-# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: submit so many requests, and keep them WAIT
+# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: submit this many requests, and keep them WAIT
 # seconds behind the gate and SERVICE seconds in the device. Then the files must have WAITS and
 # SERVICES.
 pass() {

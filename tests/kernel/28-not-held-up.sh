@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: several requests of the highest class go at once to a device that has room,
-#         whatever requests of others are held back.
+#         however many requests of other classes are held back.
 # Needs: gatedisk; a scheduler with strict classes by I/O priority
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: streams and other readers of a disk have turns: a process that waits for each
+# Guards: streams and other readers of a disk take turns: a process that waits for each
 #         answer is not delayed for long, the streams read on meanwhile, a stream of HIGH is
 #         hardly interrupted, and a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)

@@ -17,7 +17,7 @@ seconds() {
 	echo $(($(seconds_up) - _begin))
 }
 
-# read_of BYTES COUNT: print how many seconds so many reads take.
+# read_of BYTES COUNT: print how many seconds COUNT reads of BYTES take.
 read_of() {
 	seconds dd if=/dev/$DEV of=/dev/null bs="$1" count="$2" iflag=direct
 }

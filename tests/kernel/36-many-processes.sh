@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: thousands of processes in all classes, and hundreds of threads of one process:
-#         each read is served, none waits longer than the scheduler states, and a
+# Guards: each read of thousands of processes in all classes, and of hundreds of threads of
+#         one process, is served; none waits longer than the scheduler states, and a
 #         process of the highest class that reads one at a time is hardly affected.
 # Needs: gatedisk, fio
 # Machine: sim

@@ -20,8 +20,8 @@ some_taken() {
 	[ "$(taken)" -gt 0 ]
 }
 
-# most_taken: set $most to the most tags that were in use while a process asked for more than there
-# are, and $room to the number of tags. A reader of the highest class runs meanwhile, because a
+# most_taken: set $room to the number of tags, and $most to the largest number in use while a
+# process asks for more than there are. A reader of the highest class runs meanwhile, because a
 # scheduler may keep more tags free while another process waits.
 most_taken() {
 	room=$(cat /sys/block/$DEV/queue/nr_requests)

@@ -6,7 +6,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-LONGEST_US=1000000	# no request takes so long, because the device answers at once
+LONGEST_US=1000000	# no request takes a second, because the device answers at once
 
 use_null_disk submit_queues=1 irqmode=1 hw_queue_depth=64
 services=/sys/kernel/debug/block/$DEV/sched/services

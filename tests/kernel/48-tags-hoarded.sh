@@ -8,7 +8,7 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=103		# sleeps for 100 reads: one each, and a few that the two samples cut in half
+MOST=103		# sleeps for 100 reads: one each, and a few at the two moments of counting
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"

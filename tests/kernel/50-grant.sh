@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: bulk that may go behind an urgent request may come by any hardware queue: bulk gets
-#         as much by a queue of its own as by that of the urgent requests.
+# Guards: an urgent request lets bulk of every hardware queue go behind it: bulk gets as much
+#         by a queue of its own as by that of the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"

@@ -9,7 +9,7 @@ MOST=20	# per cent of what a write of the bulk takes
 
 use_modeldisk hw_queues=1 depth=8
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"
-# With this, an fsync is its write alone, without a flush.
+# Without a write cache, an fsync is its write alone, without a flush.
 echo "write through" > /sys/block/$DEV/queue/write_cache ||
 	fail "the device's write cache cannot be hidden"
 allow_backlog 256

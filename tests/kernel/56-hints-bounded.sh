@@ -8,7 +8,7 @@
 
 LEAST=85	# per cent of what the highest class has alone; the share is 10
 
-# reads WRITERS: print the reads a second of the highest class beside so many writers.
+# reads WRITERS: print the reads a second of the highest class beside this number of writers.
 reads() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

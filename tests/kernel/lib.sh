@@ -187,7 +187,7 @@ use_gatedisk() {
 	allow_backlog 256
 }
 
-# allow_backlog REQUESTS: give the scheduler room for so many requests. Without a scheduler, the
+# allow_backlog REQUESTS: give the scheduler room for this many requests. Without a scheduler, the
 # number stays that of the device.
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0

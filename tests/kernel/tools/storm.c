@@ -7,7 +7,7 @@
  *
  * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
- *	load ms=N tags=N [slow=N]	the load ends after N ms; the scheduler has so many tags
+ *	load ms=N tags=N [slow=N]	the load ends after `ms`; the scheduler has `tags` tags
  *					(0: its own number); all may take `slow` times as long
  *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
@@ -60,7 +60,7 @@ enum {
 	FIRST_PID = 1000,
 	LAST_PID = 32000,
 	POLL_MS = 20,
-	/* A request is stuck if it waits so long while the device has been idle so long. */
+	/* A request is stuck if it has waited, and the device has been idle, for this time. */
 	STUCK_MS = 500,
 	/* After the load, disturbances must end within this time, and then the processes. */
 	CALM_MS = 20000,

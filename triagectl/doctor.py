@@ -158,7 +158,7 @@ def _memory(system: System) -> dict[str, Any]:
 
 
 def _processes(system: System) -> dict[str, Any]:
-    """Return how many threads have which I/O priority: no names, no arguments."""
+    """Return the number of threads with each I/O priority, without names and arguments."""
     tids = [
         int(tid)
         for pid in names(system.path("proc"))
@@ -170,7 +170,7 @@ def _processes(system: System) -> dict[str, Any]:
 
 
 def _groups(system: System) -> dict[str, Any]:
-    """Return how many control groups have which setting: no names."""
+    """Return the number of control groups with each setting, without names."""
     top = system.mounted("cgroup2")
     if top is None:
         return {"version 2": "not mounted"}

@@ -112,7 +112,7 @@ def run(system: System, options: Options) -> int:
 
 
 def place(disk: Disk) -> Place:
-    """Return how a disk is set up."""
+    """Return a disk's scheduler and settings."""
     return Place(
         disk.scheduler,
         disk.tunables,

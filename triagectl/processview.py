@@ -166,7 +166,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return the effects of the control group beside the priority."""
+    """Return what the control group does besides the priority; a hint if no disk is in use."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

@@ -43,7 +43,7 @@ def write(path: Path, views: Sequence[dict[str, Any]]) -> None:
 
 
 def lines(views: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return the lines of the file. Processes are left out: ever new ones would fill a database."""
+    """Return the lines of the file, without processes: new ones would soon fill a database."""
     for key, (name, text) in _DISK.items():
         yield from _head(name, text)
         for view in views:

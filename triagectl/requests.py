@@ -53,7 +53,7 @@ class Request:
     reason: str = ""
 
     def end(self, now: int) -> int:
-        """Return when it was done, or last known not to be."""
+        """Return when it was done, or when it was last known not to be done."""
         return self.completed or self.until or now
 
     @property
@@ -68,7 +68,7 @@ class Request:
 
     @property
     def bytes(self) -> int:
-        """Return its length."""
+        """Return its length in bytes."""
         return self.sectors * SECTOR
 
 
@@ -76,7 +76,8 @@ class Request:
 class Matcher:
     """Follows requests through events.
 
-    parts     disk of each partition, by device number: bios are a partition's, requests a disk's
+    parts     disk of each partition, by device number: events name a bio's partition, but the disk
+              of a request
     issued    called with each request as the driver gets it
     finished  called with each request that is done and was seen from its start
     gave_up   called with each request that was not done when it was no longer looked at

@@ -47,7 +47,7 @@ SELDOM = ("block/block_bio_frontmerge", "block/block_rq_merge", "block/block_rq_
 
 
 class Instance:
-    """Trace events of some kinds, as they come, in time's order from all CPUs."""
+    """Reads trace events of some kinds from all CPUs, in the order of their times."""
 
     def __init__(self, folder: Path, events: Sequence[str], devices: Sequence[int]) -> None:
         self._folder = folder
@@ -90,10 +90,9 @@ class Instance:
     def read(self) -> list[Event]:
         """Return the events since the last call, up to now.
 
-        CPUs are read one after the other. Later events than the begin of this call may be
-        missing from the CPUs that are read first, so all later ones are left for the next call.
-        If a CPU's buffer was full, all events before the loss are left out; `lost` counts such
-        calls.
+        CPUs are read one after the other. Of the events that come during this call, those of the
+        CPUs that are read first are missing, so all of them are left for the next call. If a
+        CPU's buffer was full, all events before the loss are left out; `lost` counts such calls.
         """
         found = self._left
         intact = 0

@@ -19,8 +19,8 @@ _BEHIND_EACH = 7
 class Account:
     """Requests of one process in one class.
 
-    behind  of each thread, the requests that the disk had, summed over `looks` moments in which
-            one of this account was sent to it
+    behind  for each thread, how many of its requests were in the disk when one of this account
+            was sent there, summed over `looks` such moments
     """
 
     process: Process

@@ -2,8 +2,8 @@
 """A change of a disk's settings that is undone, however the process that made it ends.
 
 Before it changes anything, `try` writes the disk's settings to a file in /run. A keeper, a process
-outside of the user's session, puts it back when the time is over or when the process that made the
-change is gone. After a reboot there is nothing to undo: such settings do not last.
+outside of the user's session, restores the disk when the time is over or when the process that made
+the change is gone. After a reboot there is nothing to undo: such settings do not last.
 """
 
 import contextlib

@@ -28,7 +28,7 @@ expect "requests served" 28 "$(wc -l < "$TEST_TMP/found")"
 expect "classes in the order served" \
 	"$(tr '\n' ' ' < "$TEST_TMP/want")" "$(tr '\n' ' ' < "$TEST_TMP/found")"
 
-# A submitter of many HIGH requests is not overtaken either.
+# A submitter of many HIGH requests is not overtaken either, if no class has a guaranteed share.
 for name in share_normal share_low; do
 	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
 done

@@ -42,6 +42,6 @@ expect "requests served after the gate opened" 8 "$(wc -l < "$GATE/log")"
 	skip "no scheduler, no head to insert at; each was served once, though"
 first=$(grep " $compared [0-7] " "$GATE/log" | head -n 3 | cut -d ' ' -f 4)
 if ! has_thresholds; then
-	first=$(echo "$first" | sort -rn)	# any order among themselves
+	first=$(echo "$first" | sort -rn)	# they may go in any order among themselves
 fi
 expect "the first three places served" "$want" "$(echo $first)"

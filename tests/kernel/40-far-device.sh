@@ -7,7 +7,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=90	# per cent
+LEAST=90	# per cent of the requests a second without a scheduler
 
 # rate SCHEDULER DEPTH: print the requests a second of two processes together.
 rate() {

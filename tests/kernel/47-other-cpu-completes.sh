@@ -11,7 +11,8 @@ LONGEST_US=1000000	# no request takes a second, because the device answers at on
 use_null_disk submit_queues=1 irqmode=1 hw_queue_depth=64
 services=/sys/kernel/debug/block/$DEV/sched/services
 [ -e "$services" ] || skip "$SCHEDULER counts no service times"
-# With 2 the block layer completes each request on the CPU that submitted it.
+# With 2 the block layer completes each request on the CPU that submitted it. Another CPU may have
+# sent it to the device.
 echo 2 > /sys/block/$DEV/queue/rq_affinity
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--bs=4k --time_based --runtime=3 --ioengine=psync \

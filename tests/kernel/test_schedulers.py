@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The checks in this folder (NN-name.sh), each run in a guest with each scheduler.
 
-All selected checks run first, in guests for each scheduler and place, side by side; then each
-test reads its own result.
+All selected checks run first, in guests side by side, for each scheduler and place. Then each test
+reads the result of its own.
 """
 
 from collections import defaultdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage verify` as its users call it."""
+"""Tests of `./triage verify` as users call it."""
 
 import json
 import os

@@ -1147,7 +1147,7 @@ int main(int argc, char **argv)
 	if (atomic_load(&shared->failed)) {
 		keep_last();
 		tell_requests();
-		/* Without exit(): threads that wait for a request would keep it. */
+		/* _exit(), not exit(), which threads that wait for a request could hold up. */
 		fflush(stdout);
 		_exit(1);
 	}

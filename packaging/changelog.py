@@ -21,12 +21,12 @@ HEADING = re.compile(r"^## (\d+\.\d+\.\d+) – (\d{4}-\d{2}-\d{2})$", re.MULTILI
 
 
 class ChangelogError(Exception):
-    """Raised where the changelog and the version do not fit; the message says what to do."""
+    """Raised if the changelog does not fit the version; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A version, the begin of its day in UTC, and its changes: one string an item."""
+    """A version, the beginning of its day in UTC, and its changes: one string for each item."""
 
     version: str
     day: datetime.datetime
@@ -49,7 +49,7 @@ def items(body: str) -> list[str]:
 
 
 def checked(found: list[Release], version: str) -> list[Release]:
-    """Return `found`; an error if its first release is not `version`, or says nothing."""
+    """Return `found`; raise an error if its first release is not `version`, or has no change."""
     if not found or found[0].version != version:
         has = found[0].version if found else "none"
         raise ChangelogError(

@@ -12,7 +12,8 @@ import importlib
 import sys
 from pathlib import Path
 
-#: The completion of an argument, by its name in the help. The shell adds the word so far.
+#: The shell's command that lists an argument's values, by the argument's name in the help. The
+#: completion adds the word typed so far.
 VALUES = {
     "DISK": 'compgen -W "$(ls /sys/block)"',
     "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
@@ -24,7 +25,7 @@ VALUES = {
 
 
 class Commands:
-    """A parser's commands: those that its help shows, each with its own parser."""
+    """The commands that a parser's help shows, each with its own parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         """Read the parser."""
@@ -59,7 +60,7 @@ def value_of(action: argparse.Action) -> str:
 
 
 def roff(text: str) -> str:
-    """Return a text as a manual page has it."""
+    """Return a text escaped for a manual page."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
@@ -120,7 +121,7 @@ def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
 
 
 def after(name: str, action: argparse.Action) -> list[str]:
-    """Return the completion of an option's value, one case of the shell's."""
+    """Return the branch of a shell's `case` that completes an option's value; [] for a switch."""
     value = value_of(action)
     if not value:
         return []

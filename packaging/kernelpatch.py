@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = Path(__file__).resolve().parent / "kernel"
 KERNEL = ROOT / "kernel"
 
-#: Macros that the module's build probes for, and where a tree shows that it has the feature.
+#: Macros that the module's source tests with #if. For each, the file of the tree that shows whether
+#: the kernel has it, and the pattern to look for there.
 FEATURES = {
     "IOSCHED_MUST_ALLOC": (
         "block/elevator.h",
@@ -34,10 +35,10 @@ FEATURES = {
     "RQF_ELVPRIV": ("include/linux/blk-mq.h", r"\bRQF_ELVPRIV\b"),
     "blk_queue_rot": ("include/linux/blkdev.h", r"\bblk_queue_rot\("),
 }
-#: Options that a tree always has, or never.
+#: unifdef's options for macros that are defined in every tree, or in none.
 FIXED = ("-D__KERNEL__", "-USTORM")
 
-#: Macros of iosched.h that make a function. Here the function stands in their place.
+#: Macros of iosched.h that expand to a function. The patch has the function itself.
 WRAPPERS = ("IOSCHED_INIT_SCHED", "IOSCHED_DEPTH_UPDATED")
 
 MESSAGE = """\
@@ -63,7 +64,7 @@ class TreeError(Exception):
 
 
 def read(path: Path) -> str:
-    """Return a file's text; an error that names the tree if it is missing."""
+    """Return a file's text; raise an error that says what to give if the file is missing."""
     try:
         return path.read_text()
     except OSError as error:
@@ -83,7 +84,7 @@ def definitions(tree: Path) -> list[str]:
 
 
 def resolved(text: str, options: list[str]) -> str:
-    """Return a source file without the branches that do not apply."""
+    """Return a source file without the #if branches that do not apply."""
     done = subprocess.run(["unifdef", *options], input=text, capture_output=True, text=True)
     if done.returncode not in (0, 1):  # 1: changed
         raise TreeError(f"unifdef failed: {done.stderr.strip()}")
@@ -91,7 +92,7 @@ def resolved(text: str, options: list[str]) -> str:
 
 
 def replaced(pattern: str, by: str, text: str) -> str:
-    """Replace the one place that fits; an error if there is none, or several."""
+    """Replace the one place that the pattern fits; raise an error if there is none, or several."""
     found, count = re.subn(pattern, lambda _: by, text, flags=re.MULTILINE | re.DOTALL)
     if count != 1:
         raise TreeError(
@@ -101,7 +102,7 @@ def replaced(pattern: str, by: str, text: str) -> str:
 
 
 def in_tree_header(text: str, options: list[str]) -> str:
-    """Return iosched.h with the private headers' types in place of those made from BTF."""
+    """Return iosched.h for the tree, with the private headers in place of those made from BTF."""
     if "-DIOSCHED_INSERT_TAKES_FLAGS" in options:  # then block/blk-mq.h has the type
         text = replaced(r"^/\*\n \* insert_requests\(\).*?^#endif\n\n", "", text)
     text = resolved(text, options)
@@ -124,7 +125,7 @@ def in_tree_header(text: str, options: list[str]) -> str:
 
 
 def wrapper(header: str, name: str) -> tuple[list[str], str]:
-    """Return the parameters and the body of a macro that makes a function."""
+    """Return the parameters and the body of a macro that expands to a function."""
     found = re.search(rf"^#define {name}\(([^)]*)\)\s*\\\n(.*?[^\\])\n", header, re.M | re.S)
     if found is None:
         raise TreeError(f"compat/iosched.h has no macro {name} any more: adapt kernelpatch.py")
@@ -133,7 +134,7 @@ def wrapper(header: str, name: str) -> tuple[list[str], str]:
 
 
 def expanded(text: str, header: str) -> str:
-    """Return a source file with functions in place of the macros that make them."""
+    """Return a source file with functions in place of the macros that expand to them."""
     for name in WRAPPERS:
         parameters, body = wrapper(header, name)
 
@@ -149,7 +150,7 @@ def expanded(text: str, header: str) -> str:
 
 
 def in_tree(text: str, options: list[str], header: str) -> str:
-    """Return a file of the module as it is in the kernel's tree."""
+    """Return a file of the module as the patch adds it to the kernel's tree."""
     text = expanded(resolved(text, options), header)
     text = re.sub(r'^(#include "yield\.h"|\t+yield_point\(\);)\n', "", text, flags=re.MULTILINE)
     text = re.sub(r'^#include "features\.h"\n\n?', "", text, flags=re.MULTILINE)
@@ -202,7 +203,7 @@ def add_files(tree: Path, new: Path) -> None:
 
 
 def change_files(tree: Path, old: Path, new: Path) -> None:
-    """Write the files of the tree that change, as they were and as they are then."""
+    """Write each file of the tree that the patch changes: as it is to `old`, changed to `new`."""
     changes = {
         "block/Kconfig.iosched": (r"^endmenu$", 'source "block/triage/Kconfig"\n\nendmenu'),
         "block/Makefile": (
@@ -222,7 +223,7 @@ def change_files(tree: Path, old: Path, new: Path) -> None:
 
 
 def git(folder: Path, *arguments: str, given: str = "") -> str:
-    """Return what git says, whatever a user has set for it."""
+    """Run git without the user's settings; return its output."""
     environment = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     done = subprocess.run(
         ["git", *arguments],

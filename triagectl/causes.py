@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Why a request was slow: the part of its way that took longest, and what was there meanwhile."""
+"""The cause of a slow request: the part of its way that took longest, and what it met there."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +8,19 @@ from functools import cached_property
 
 from triagectl.requests import SECTOR, Request
 
-#: Longer than this without any answer, while it had work, a device has stalled. A disk with an
-#: arm takes 10 to 20 ms for one request.
+#: A device that has requests and answers none for this time has stalled. A disk with an arm takes
+#: 10 to 20 ms for one request.
 STALL_NS = 50_000_000
-#: A device time this much over that of a request alone is slow.
+#: A request is slow in the device if it takes this many times as long as one alone.
 _SLOW = 2.0
-#: With this many lone requests their time is the estimate; with fewer, a usual disk's.
+#: With at least this many lone requests, their median is the estimate of a request's time alone.
+#: With fewer it is a usual disk's.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A class sends no more than this over its limit while the limit holds it.
+#: A class that its limit holds sends no more than this many times the limit.
 _LIMIT_SLACK = 1.3
-#: With so many of the tags in use there are none for a submitter that has had its part.
+#: With this share of the tags in use, a submitter that has had its part gets none.
 _TAGS_TAKEN = 0.9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -27,7 +28,7 @@ _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
 
 @dataclass(frozen=True)
 class Place:
-    """The disk as it is set up.
+    """A disk's scheduler and settings.
 
     tags    requests that may be queued, of one hardware queue
     queues  hardware queues
@@ -46,7 +47,7 @@ class Seen:
     """All that was recorded of one disk.
 
     class_of  the class that the scheduler puts a request in
-    held      when triage sent nothing though requests were queued
+    held      the times at which triage sent nothing though requests were queued
     """
 
     place: Place
@@ -56,7 +57,7 @@ class Seen:
 
     @cached_property
     def silences(self) -> list[tuple[int, int]]:
-        """Return the times from one answer of the device to the next, while it has requests."""
+        """Return the device's stalls: begin and end of each time with requests but no answer."""
         steps = []
         for request in self.requests:
             if request.issued:
@@ -82,7 +83,7 @@ class Cause:
 
     name    depth, tag, aging, limit, stall, priority, budget, order, idle, writeback,
             device, unknown
-    others  the requests that it names, by their threads
+    others  how many requests of each thread the cause names
     """
 
     name: str
@@ -101,7 +102,7 @@ class Parts:
 
 
 def parts(request: Request, now: int) -> Parts:
-    """Return where a request has spent its time; one that is not done has done so until now."""
+    """Return where a request has spent its time; up to now if it is not done."""
     now = request.until or now
     got = request.got or now
     issued = request.issued or (now if request.got else got)
@@ -206,7 +207,7 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         if other is not request and 0 < other.got <= time and not 0 < other.completed <= time
     )
     place = seen.place
-    # Only one hardware queue's tags count, and no event tells which CPU used which queue.
+    # A request needs a tag of one hardware queue, and no event tells which queue a request used.
     if taken.total() >= _TAGS_TAKEN * place.tags:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
@@ -311,7 +312,7 @@ def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # One more may have gone at the begin, with the rest of the second before.
+        # One more request may have gone at the beginning, with the rest of the second before.
         if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
             return f"{name} {value}"
     return ""

@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None, system: System | None = None) -
         print("triagectl: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has enough. Drop the rest of the buffer: its reader is gone.
+        # The reader of the output is gone. Drop the rest of the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two conditions on a live load: the figures that differ by more than the load's own variation."""
+"""Compare two conditions on a live load: which figures differ by more than the load varies?"""
 
 import math
 import random
@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Blocks of time, each one value of a figure, that a comparison takes.
+#: The fewest blocks of time that a comparison takes of each condition. A figure has one value in a
+#: block.
 BLOCKS = 6
 _RESAMPLES = 1000
 #: Several figures are compared at once: with 95 % one in twenty would differ by chance.
@@ -54,7 +55,7 @@ def compared(
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return whether it helped, in one word or two."""
+    """Return whether the change helped, in one word or two."""
     answers = {verdict.answer for verdict in verdicts}
     if not verdicts:
         return "unknown"

@@ -35,12 +35,12 @@ class Counts:
 
     @property
     def requests(self) -> int:
-        """Return reads and writes."""
+        """Return the number of reads and writes."""
         return self.reads + self.writes
 
     @property
     def bytes(self) -> int:
-        """Return what was read and written."""
+        """Return the number of bytes read and written."""
         return self.read_bytes + self.written_bytes
 
 

@@ -13,8 +13,8 @@ CLASSES = ("HIGH", "NORMAL", "LOW")
 class Inside:
     """The state of the scheduler `triage` on a disk.
 
-    depth    the files' lines as numbers, times in ns
-    reasons  how many requests of each class were dispatched, by why
+    depth    the numbers in the file `depth`, by name; times in ns
+    reasons  how many requests of each class were dispatched for each reason
     """
 
     depth: dict[str, int]
@@ -25,7 +25,7 @@ class Inside:
 
 
 def folder(system: System, disk: str) -> Path | None:
-    """Return where a disk's scheduler has its files; None where they are not visible."""
+    """Return the folder of a disk's scheduler; None if it is not visible."""
     top = system.debugfs()
     found = top / "block" / disk / "sched" if top else None
     return found if found and found.is_dir() else None
@@ -39,7 +39,7 @@ def files(system: System, disk: str) -> dict[str, str]:
 
 
 def inside(system: System, disk: str) -> Inside | None:
-    """Return what `triage` tells of itself; None where it is not visible."""
+    """Return the state of `triage` on a disk; None if it is not visible."""
     found = folder(system, disk)
     if not found or read(found / "depth") is None:
         return None

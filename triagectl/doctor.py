@@ -26,21 +26,21 @@ _OPTIONS = re.compile(
 )
 #: Words of the kernel's command line that are kept: others may name disks, hosts and keys.
 _WORDS = re.compile(r"(elevator|scsi_mod|nvme|blk|iosched|libata|lockdown|module\.sig|mitigations)")
-#: Folders of modules that may be a scheduler's.
+#: The modules to report: schedulers and drivers of disks.
 _MODULES = re.compile(r".*_iosched$|^(bfq|mq_deadline|null_blk|nvme|scsi_mod|dm_crypt)$")
 _VM = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The user's options. If `file` is None, its name has the time, in the current folder."""
+    """The user's options. If `file` is None, a file in the current folder is named by the time."""
 
     file: Path | None = None
     json: bool = False
 
 
 def run(system: System, options: Options) -> int:
-    """Write the file."""
+    """Write the report to a file."""
     suffix = "json" if options.json else "txt"
     path = options.file or Path(time.strftime(f"triagectl-doctor-%Y%m%d-%H%M%S.{suffix}"))
     if path.exists():
@@ -50,7 +50,7 @@ def run(system: System, options: Options) -> int:
     found = private.Scrubber(system).all(collected(system))
     text = json.dumps(found, indent=1) if options.json else rendered(found)
     try:
-        # Yours until you have read it.
+        # Only the user can read the file, until the user has looked through it.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text + "\n")
     except OSError as error:
@@ -127,7 +127,7 @@ def _disks(system: System) -> dict[str, Any]:
 
 
 def _shown(disk: Disk) -> bool:
-    """Return whether a disk is in use: loop devices and the like mostly are not."""
+    """Return whether a disk has a size: loop devices that are not in use have none."""
     return bool(disk.number("size"))
 
 
@@ -137,7 +137,7 @@ def _disk(system: System, disk: Disk) -> dict[str, Any]:
         "status": status.about(system, disk),
         "size in sectors": disk.number("size"),
         "driver": driver.resolve().name if driver.exists() else None,
-        # A model is a kind of drive; its serial number, which is one drive, is not read.
+        # A model is a kind of drive. A serial number identifies one drive, so it is not read.
         "model": disk.attribute("device/model"),
         "firmware": disk.attribute("device/firmware_rev") or disk.attribute("device/rev"),
         "partitions": len(disk.partitions),
@@ -158,7 +158,7 @@ def _memory(system: System) -> dict[str, Any]:
 
 
 def _processes(system: System) -> dict[str, Any]:
-    """Return how many threads have which I/O priority: no names, no arguments."""
+    """Return the number of threads with each I/O priority, without names and arguments."""
     tids = [
         int(tid)
         for pid in names(system.path("proc"))
@@ -170,7 +170,7 @@ def _processes(system: System) -> dict[str, Any]:
 
 
 def _groups(system: System) -> dict[str, Any]:
-    """Return how many control groups have which setting: no names."""
+    """Return the number of control groups with each setting, without names."""
     top = system.mounted("cgroup2")
     if top is None:
         return {"version 2": "not mounted"}

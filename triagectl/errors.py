@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 
 class CtlError(Exception):
-    """Something failed while it was done."""
+    """Raised if something fails while the command runs."""
 
     exit_status = 1
 
 
 class RequestError(CtlError):
-    """The request cannot be carried out as it stands; nothing was changed."""
+    """Raised if the request cannot be carried out as it stands; nothing was changed."""
 
     exit_status = 2
 

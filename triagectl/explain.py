@@ -25,9 +25,10 @@ EVENTS = (
 )
 _TRIAGE = ("triage/triage_dispatch", "triage/triage_hold")
 _BUFFER_KIB = 4096
-#: Record for some seconds only, without a pause: a request met others that a pause would miss.
+#: A recording lasts only some seconds, so it may use most of a core. Then it seldom pauses: in a
+#: pause it would miss requests that others met.
 _CPU_LIMIT = 0.9
-#: Each kept request takes 0.3 kB.
+#: The most requests that are kept. Each takes 0.3 kB.
 _KEPT_MOST = 300_000
 _SLICE_S = 0.25
 
@@ -111,7 +112,7 @@ def run(system: System, options: Options) -> int:
 
 
 def place(disk: Disk) -> Place:
-    """Return how a disk is set up."""
+    """Return a disk's scheduler and settings."""
     return Place(
         disk.scheduler,
         disk.tunables,

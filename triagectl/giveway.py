@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A low CPU priority while requests are watched, so that the watcher does not make them late.
 
-A request that is done while this process has the CPU is late for its program, though not for the
-disk. A nice value alone does not prevent that: since Linux 6.6 a process that runs keeps the CPU
+If a request completes while this process has the CPU, its program goes on late, though the disk was
+in time. A nice value alone does not prevent that: since Linux 6.6 a process that runs keeps the CPU
 for its slice, 3 ms, whatever wakes up. From 6.12 on a process may ask for a shorter slice.
 """
 
@@ -11,9 +11,10 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 
-#: A tenth of the usual share of a busy CPU; `top` needs less than a fiftieth of an idle one.
+#: With this a process has a tenth of its usual share of a busy CPU. `top` needs less than a
+#: fiftieth of an idle one.
 NICE = 10
-#: In ns, the shortest that Linux grants.
+#: The slice to ask for, in ns: the shortest that Linux grants.
 SLICE = 100_000
 
 #: struct sched_attr, its first version: size, policy, flags, nice, priority, runtime (the slice,
@@ -33,10 +34,10 @@ _CALLS = {
 
 @contextlib.contextmanager
 def giving_way() -> Iterator[None]:
-    """Have other processes go first on this CPU, as far as the kernel can, until the end."""
+    """Have other processes go first on this CPU, as far as the kernel can, in this block."""
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     if nice >= NICE or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        # The user has chosen something.
+        # The user has chosen a nice value or a policy.
         yield
         return
     restore = _shortened()
@@ -51,7 +52,7 @@ def giving_way() -> Iterator[None]:
 
 
 def _shortened() -> Callable[[], object]:
-    """Ask for a short slice. Return what undoes that."""
+    """Ask for a short slice. Return a function that undoes that."""
     numbers = _CALLS.get(os.uname().machine)
     try:
         import ctypes  # here, as it takes 10 ms that only these commands need

@@ -74,7 +74,7 @@ def effective(tid: int) -> Priority | None:
 
 
 def triage_class(priority: Priority, tunables: dict[str, str]) -> str:
-    """Return the class of triage's that a priority has under these tunables."""
+    """Return triage's class for a priority, under these tunables."""
     if priority.of == RT:
         return "HIGH"
     if priority.of == IDLE:
@@ -86,7 +86,7 @@ def triage_class(priority: Priority, tunables: dict[str, str]) -> str:
 
 
 def group(priority: Priority | None, scheduler: str, tunables: dict[str, str]) -> str:
-    """Return the class that a scheduler puts a priority in; the kernel's class for any other."""
+    """Return the class of a priority: triage's under triage, the kernel's under any other."""
     if priority is None:
         return "?"
     if scheduler == "triage":

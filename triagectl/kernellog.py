@@ -11,7 +11,7 @@ _WANTED = re.compile(
     r"\bnvme|\bata\d|\bsd \d|\bscsi|virtio_blk|null_blk|mmc\d|hung_task|blocked for more|"
     r"BUG|WARNING|Oops|general protection|RIP:|Call Trace|^ +\S+\+0x|Tainted|lockdep|rcu:.*stall"
 )
-#: The command line may name disks, hosts and keys.
+#: Lines to leave out: the kernel's command line may name disks, hosts and keys.
 _NOT = re.compile(r"command line|^\s+[^\s+]+$", re.I)
 _MOST = 300
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Private things, and texts without them."""
+"""Removal of private things from texts: names, addresses, serial numbers."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class Scrubber:
     """Removes from texts everything that would identify the machine or its owner."""
 
     def __init__(self, system: System) -> None:
-        # The longest first: one may be a part of another.
+        # Replace the longest names first, because one may be a part of another.
         known = sorted(set(_known(system)), key=lambda one: -len(one[0]))
         self._known = [
             (re.compile(rf"(?<!\w){re.escape(word)}(?!\w)"), name) for word, name in known
@@ -70,7 +70,7 @@ class Scrubber:
 
 
 def _known(system: System) -> Iterator[tuple[str, str]]:
-    """Return this machine's own names, with what takes their place."""
+    """Return this machine's own names, each with the word that takes its place."""
     host = system.read("proc/sys/kernel/hostname") or os.uname().nodename
     for name in {host, host.partition(".")[0]}:
         if len(name) > 2:

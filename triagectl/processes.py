@@ -11,13 +11,13 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, names, number, read
 
-#: More threads than this are not remembered: ever new ones come.
+#: With this many threads the table is cleared: new threads come all the time.
 _KNOWN_MOST = 20000
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process as requests are counted for it."""
+    """A process, with the I/O priority of the thread by which it was found."""
 
     pid: int
     name: str
@@ -32,7 +32,7 @@ class Table:
         self._known: dict[int, Process] = {}
 
     def of(self, tid: int, comm: bytes) -> Process:
-        """Return the process of a thread; if that is gone, the thread by its name in the event."""
+        """Return the process of a thread. If that is gone, its name is `comm`, from the event."""
         found = self._known.get(tid)
         if found is None:
             if len(self._known) >= _KNOWN_MOST:
@@ -47,7 +47,7 @@ class Table:
         name = read(self._proc / str(pid) / "comm")
         if name is None:
             name = text(comm).decode(errors="replace")
-        # A kworker's name ends with its present work.
+        # A kworker's name ends with its present work: cut that off.
         return Process(
             pid,
             re.sub(r"[-+].*", "", name) if name.startswith("kworker") else name,

@@ -13,7 +13,7 @@ from triagectl import ioprio, processes, screen, sysfs
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
-#: Flags of open files with writes that the process itself submits to the disk.
+#: Flags of an open file to which the process itself submits the writes.
 _OWN_WRITES = os.O_DIRECT | os.O_DSYNC
 _IGNORING = ("none", "kyber", "adios")
 #: From this kernel on dm-crypt passes a bio's priority on to its own work.
@@ -32,7 +32,7 @@ class _Use:
 
 
 def about(system: System, pid: int, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what is told of a process; `only` are the disks to look at, else its own."""
+    """Return what `status` shows of a process, on the disks in `only` or of its open files."""
     threads = processes.threads(system, pid)
     priorities = Counter(str(ioprio.effective(tid)) for tid in threads)
     unset = sum(1 for tid in threads if (own := ioprio.of_thread(tid)) and not own.of)
@@ -166,7 +166,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return the effects of the control group beside the priority."""
+    """Return what the control group does besides the priority; a hint if no disk is in use."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

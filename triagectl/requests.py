@@ -15,7 +15,7 @@ SECTOR = 512
 
 
 def text(field: bytes) -> bytes:
-    """Return a field of text: bytes behind its end are left from earlier contents."""
+    """Return a text field up to its end. The bytes behind are left from earlier contents."""
     return field.partition(b"\0")[0]
 
 
@@ -29,7 +29,7 @@ class Request:
     issued     the driver had it
     completed  the device had done it
     beside     how many requests the device had when it got this one
-    until      it was not done at this time, and not looked at any longer
+    until      it was not done yet, and from then on not looked at
     """
 
     dev: int
@@ -53,7 +53,7 @@ class Request:
     reason: str = ""
 
     def end(self, now: int) -> int:
-        """Return when it was done, or last known not to be."""
+        """Return when it was done, or when it was last known not to be done."""
         return self.completed or self.until or now
 
     @property
@@ -68,7 +68,7 @@ class Request:
 
     @property
     def bytes(self) -> int:
-        """Return its length."""
+        """Return its length in bytes."""
         return self.sectors * SECTOR
 
 
@@ -76,13 +76,14 @@ class Request:
 class Matcher:
     """Follows requests through events.
 
-    parts     disk of each partition, by device number: bios are a partition's, requests a disk's
-    issued    is told of each request as the driver gets it
-    finished  is told of each request that is done and was seen from its start
-    gave_up   is told of each request that was not done when it was no longer looked at
-    held      is told of each moment in which triage sent nothing though requests were queued
+    parts     disk of each partition, by device number: events name a bio's partition, but the disk
+              of a request
+    issued    called with each request as the driver gets it
+    finished  called with each request that is done and was seen from its start
+    gave_up   called with each request that was not done when it was no longer looked at
+    held      called for each moment in which triage sent nothing though requests were queued
     open      whether requests that come are followed too, not only those that are pending
-    inside    for each disk, the requests that it has, by the thread that asked
+    inside    for each disk, how many requests of each thread it has
     """
 
     parts: dict[int, int]
@@ -97,7 +98,7 @@ class Matcher:
     open: bool = True
 
     def feed(self, events: Iterable[Event]) -> None:
-        """Take events, in time's order."""
+        """Follow the requests through these events, which are in the order of their times."""
         steps = {
             "block_bio_queue": self._queue,
             "block_getrq": self._getrq,
@@ -117,7 +118,7 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Tell of the requests that the device still has, as there is no more waiting for them."""
+        """Call gave_up() with the requests that the device still has: no more events are read."""
         if self.gave_up is not None:
             for request in self.pending.values():
                 if request.issued and not request.twice:
@@ -125,7 +126,7 @@ class Matcher:
                     self.gave_up(request)
 
     def expire(self, before: int) -> None:
-        """Forget what came before a time and was not sent to the device by now.
+        """Forget requests that came before a time and were not sent to the device by now.
 
         A bio that was refused, or that a driver took without a request, never goes on.
         """
@@ -162,7 +163,7 @@ class Matcher:
         dev = self._disk(event[3])
         request = self.pending.get((dev, event[4]))
         if request is None:
-            # The rest of a bio that was split: the kernel does not say again that it came.
+            # This is the rest of a bio that was split. No event told that it came.
             self._queue((*event[:1], "", *event[2:]))
             request = self.pending.get((dev, event[4]))
             if request is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel's trace ring buffer, in its binary form: events out of the pages of trace_pipe_raw.
+"""Decodes the kernel's trace ring buffer: events from the binary pages of trace_pipe_raw.
 
-Text would be simpler, and takes four times as long: the kernel prints it and Python takes it
+Text would be simpler, but takes four times as long: the kernel prints it, and Python takes it
 apart again.
 """
 
@@ -70,7 +70,7 @@ class Header:
 
 
 def header(text: str) -> Header:
-    """Return how pages begin, from the file `header_page`."""
+    """Return the layout of a page's header, from the file `header_page`."""
     if sys.byteorder != "little":
         raise RequestError("top and explain cannot read traces of a big-endian machine yet")
     found = {

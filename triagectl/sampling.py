@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sampling within a limit of CPU time: all requests of some moments, none of others.
+"""Sampling within a limit of CPU time: all requests of some windows of time, none of others.
 
-Each request that is submitted while the window is open is followed to its end, so that slow
-ones are not missed. Events are off between windows. How long they stay off depends on the CPU
-time that the last window took: on a slow disk there are no pauses, and every request is seen.
+Each request that is submitted in a window is followed to its end, so that slow ones are not
+missed. Events are off between windows. How long they stay off depends on the CPU time that was
+used: on a slow disk there are no pauses, and every request is seen.
 """
 
 import random
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from triagectl.requests import Matcher
 from triagectl.tracefs import Instance
 
-#: The share of a core that may be used, all in all. 2 % was promised.
+#: The share of a core that sampling may use. With the start of Python it must stay below 2 %.
 LIMIT = 0.015
 #: The time that a window stays open before its events are read, in s.
 _SLICE = 0.002
@@ -22,8 +22,8 @@ _SLICE_MOST = 0.1
 #: The events that a slice should have: enough to share the cost of a window, and few enough that
 #: the buffers hold them, also if one CPU has them all.
 _EVENTS = 1500
-#: CPU time, in s, that may be used before it was earned: several windows' worth. Without it a
-#: pause would cost more than it saves, as to open a window again costs 2 ms.
+#: CPU time, in s, that may be used in advance: that of several windows. Without it a pause would
+#: cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
 #: A bio that was not sent to the device within this time, in ns, never will be. Half of the
 #: kernel's time for a hang.
@@ -34,12 +34,12 @@ _TAIL = 1.0
 
 @dataclass
 class Sampler:
-    """Feeds a matcher with the events of some moments.
+    """Feeds a matcher with the events of some windows of time.
 
     limit    the share of a core that all of this process may use
     cpu      CPU time of this process so far, in s
-    context  whether requests that come behind a window are followed too: for what they tell of
-             those in it
+    context  whether requests that come after a window are followed too, because they may have
+             delayed those in it
     """
 
     instance: Instance
@@ -68,7 +68,7 @@ class Sampler:
             pause = owed - (self.clock() - self._began)
             if pause > 0:
                 self._close()
-                # Choose it at random, so that regular events are not always missed.
+                # Vary the pause at random, so that regular events are not always missed.
                 pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
 
@@ -82,18 +82,18 @@ class Sampler:
         self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
 
     def _look(self) -> int:
-        """Feed the matcher with what there is. Return how many events that were."""
+        """Feed the matcher with the events that there are. Return their number."""
         lost = self.instance.lost
         events = self.instance.read()
         if self.instance.lost > lost:
-            # The ends of some are among those that were lost.
+            # The ends of some requests are among the events that were lost.
             self.matcher.forget()
         self.matcher.feed(events)
         return len(events)
 
     def _close(self) -> None:
         """Wait for the window's last requests, then turn the events off."""
-        # Requests from now on do not belong to the window.
+        # Requests that come from now on do not belong to the window.
         latest = self.clock() + _TAIL
         self.matcher.open = self.context
         window = set(self.matcher.pending)

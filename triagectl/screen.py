@@ -41,7 +41,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def wrapped(text: str, indent: int, width: int = 80) -> str:
-    """Return text in lines that fit, all but the first indented; a command in `` stays whole."""
+    """Return text in lines that fit, all but the first indented. A command in `` is not broken."""
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
     filled = textwrap.fill(
         whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False

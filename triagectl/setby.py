@@ -64,14 +64,14 @@ def verdict(system: System, disk: Disk) -> Verdict:
         sources.append(Source(kind, line.value, str(line)))
     by, text, changed = _weighed(system, disk, sources)
     seen = _seen(system).get(disk.name)
-    trying = by == "triagectl"  # what it was before that is told already
+    trying = by == "triagectl"  # `changed` says already what the disk had before the try
     if seen and not trying and _same(seen, disk) and seen["scheduler"] != disk.scheduler:
         changed = f"yes: at {seen['at']} it was {seen['scheduler']}"
     return Verdict(by, text, default, changed, tuple(sources))
 
 
 def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str, str, str]:
-    """Return by whom, a sentence that says why, and whether it was changed since the boot."""
+    """Return what set the scheduler, a sentence on it, and one on changes since the boot."""
     has = disk.scheduler
     trying = wayback.pending(system, disk.name)
     if trying is not None and wayback.alive(trying["pid"], trying["started"]):
@@ -134,7 +134,7 @@ def kernel_default(system: System, disk: Disk) -> tuple[str, bool]:
 
 
 def available(system: System, disk: Disk, scheduler: str | None) -> bool:
-    """Return whether the kernel has a scheduler, or a module of it that it would load."""
+    """Return whether the kernel has a scheduler, or would load a module that has it."""
     if scheduler in disk.schedulers:
         return True
     modules = system.path(f"lib/modules/{platform.release()}")
@@ -146,7 +146,7 @@ def available(system: System, disk: Disk, scheduler: str | None) -> bool:
 
 
 def record(system: System) -> dict[str, Any]:
-    """Write down the schedulers as they are, for a later look to be held against."""
+    """Record the schedulers, so that a later verdict can tell changes. Return the record."""
     found = {
         name: {
             "scheduler": disk.scheduler,

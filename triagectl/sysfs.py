@@ -146,7 +146,7 @@ def bases(system: System, disk: Disk) -> Iterator[Disk]:
 
 
 def by_number(system: System, text: str) -> Disk | None:
-    """Return the disk that has MAJOR:MINOR, or the partition that has it; None if there is none."""
+    """Return the disk that is MAJOR:MINOR, or has it as a partition; None if there is none."""
     wanted = dev(text)
     for disk in all_disks(system):
         if disk.dev == wanted or wanted in [number for _, number in disk.partitions]:

@@ -50,7 +50,7 @@ class System:
         found = self.mounted("tracefs")
         if found is None:
             below = self.mounted("debugfs")
-            # Looking into it mounts it.
+            # debugfs mounts tracefs at `tracing` when a program looks into that folder.
             if below and (below / "tracing/instances").is_dir():
                 return below / "tracing"
             raise RequestError(

@@ -30,7 +30,7 @@ class Times:
         return len(self._values)
 
     def quantile(self, q: float) -> int | None:
-        """Return the time in ns that a share `q` is not above; None if there are too few."""
+        """Return the time, in ns, that a share `q` does not exceed; None if there are too few."""
         if len(self._values) * (1 - q) < _BEYOND:
             return None
         if not self._sorted:

@@ -26,16 +26,16 @@ EVENTS = (
     "block/block_rq_complete",
     *tracefs.SELDOM,
 )
-#: Times are of the last seconds, so that there are enough for a P99.
+#: How long requests' times are kept, in s, so that there are enough for a P99.
 _MEMORY_S = 10.0
-#: For each CPU: the events of a slice that came to one CPU alone, several times over.
+#: The size of each CPU's buffer: several times the events of a slice, should all be of one CPU.
 BUFFER_KIB = 256
 _ROWS = 12
 
 
 @dataclass(frozen=True)
 class Options:
-    """The user's request; `count` 0 is until told to stop."""
+    """The user's request. With a `count` of 0 the screens go on until a signal."""
 
     disks: Sequence[str]
     interval: float = 2.0
@@ -45,7 +45,7 @@ class Options:
 
 
 def chosen(system: System, names: Sequence[str]) -> list[Disk]:
-    """Return the disks of these names; without any, all that one would look at."""
+    """Return the disks of these names; without names, all that users choose schedulers for."""
     if names:
         found = {disk.name: disk for disk in (sysfs.find(system, name) for name in names)}
         bases = [base for disk in found.values() for base in sysfs.bases(system, disk)]
@@ -67,7 +67,7 @@ def devices(disks: Sequence[Disk]) -> list[int]:
 
 
 def run(system: System, options: Options) -> int:
-    """Show the disks until told to stop."""
+    """Show the disks, `count` times or until a signal."""
     disks = chosen(system, options.disks)
     if options.prometheus is not None:
         prometheus.check(options.prometheus)
@@ -111,17 +111,17 @@ def _show(views: list[dict[str, Any]], about: dict[str, Any], options: Options) 
         print(json.dumps({"time": round(time.time(), 3), **about, "disks": views}), flush=True)
         return
     text = rendered(views, about, options.interval)
-    # Home and clear: no other sequence is needed, and every terminal knows these.
+    # Move the cursor home and clear the screen: every terminal knows these sequences.
     print(f"\x1b[H\x1b[2J{text}" if sys.stdout.isatty() else text + "\n", flush=True)
 
 
 def view(
     system: System, disk: Disk, counts: Counts, seconds: float, usage: Usage
 ) -> dict[str, Any]:
-    """Return all that is told of a disk: counts are exact, times and shares are of the sample."""
+    """Return all that is shown of a disk: counts are exact, times and shares are of the sample."""
     accounts = usage.accounts(disk.dev)
     latest = {(a.process.pid, a.of): a for a in usage.accounts(disk.dev, latest=True)}
-    # If a pause took the whole interval, the earlier shares stay.
+    # If a pause took the whole interval, use the shares of earlier intervals.
     latest = latest or {(a.process.pid, a.of): a for a in accounts}
     every = list(latest.values())
     sampled = sum(account.requests for account in every)
@@ -192,7 +192,7 @@ def _order(name: str) -> int:
 
 
 def _triage(system: System, disk: Disk) -> dict[str, Any] | None:
-    """Return what only triage can tell of itself."""
+    """Return what triage's own files in debugfs show; None under another scheduler."""
     inside = debugfs.inside(system, disk.name) if disk.scheduler == "triage" else None
     if inside is None:
         return None

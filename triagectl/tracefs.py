@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An own instance of tracefs: it leaves other tracing alone, and is removed at the end.
+"""An instance of tracefs of our own: it leaves other tracing alone, and is removed at the end.
 
-A child waits for our end, however that comes, and removes the instance then.
+A child process waits for the end of this one, however that comes, and then removes the instance.
 """
 
 import bisect
@@ -40,14 +40,14 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "triage/triage_hold": ("dev", "queued", "budget", "inside"),
 }
 
-#: The kernel takes a page, with a zero at its end.
+#: The longest filter that the kernel takes: a page, with a zero at its end.
 _FILTER_MOST = 4095
-#: Events that are seldom enough to stay on. To turn one on or off takes 0.1 ms of CPU time.
+#: Events that are so rare that they stay on. Turning one on or off takes 0.1 ms of CPU time.
 SELDOM = ("block/block_bio_frontmerge", "block/block_rq_merge", "block/block_rq_requeue")
 
 
 class Instance:
-    """Trace events of some kinds, as they come, in time's order from all CPUs."""
+    """Reads trace events of some kinds from all CPUs, in the order of their times."""
 
     def __init__(self, folder: Path, events: Sequence[str], devices: Sequence[int]) -> None:
         self._folder = folder
@@ -90,9 +90,9 @@ class Instance:
     def read(self) -> list[Event]:
         """Return the events since the last call, up to now.
 
-        CPUs are read one after the other, so of the time since the first of them was read there
-        are events of the others only: these are left for the next call. Where a CPU's buffer was
-        full, all that came before the loss is left out; `lost` counts such calls.
+        CPUs are read one after the other. Of the events that come during this call, those of the
+        CPUs that are read first are missing, so all of them are left for the next call. If a
+        CPU's buffer was full, all events before the loss are left out; `lost` counts such calls.
         """
         found = self._left
         intact = 0
@@ -145,7 +145,7 @@ def instance(
     kib_per_cpu: int,
     optional: Sequence[str] = (),
 ) -> Iterator[Instance]:
-    """Make an instance that records `events` of the devices; it is gone afterwards.
+    """Make an instance that records `events` of the devices, and remove it after the block.
 
     `optional` are events that a kernel may lack.
     """
@@ -162,7 +162,7 @@ def instance(
     with _removed_at_the_end(folder):
         try:
             folder.mkdir()
-            # Times of different CPUs are compared.
+            # Use a clock that all CPUs share, because times of different CPUs are compared.
             (folder / "trace_clock").write_text("mono")
             (folder / "buffer_size_kb").write_text(str(kib_per_cpu))
             made = Instance(folder, there, devices)
@@ -176,7 +176,7 @@ def instance(
 
 
 def sweep(top: Path) -> None:
-    """Remove instances of triagectl processes that are gone, as their children were killed too."""
+    """Remove instances whose triagectl process was killed, together with its child."""
     for name in names(top / "instances"):
         found = re.fullmatch(rf"{_PREFIX}(\d+)", name)
         if found and not Path(f"/proc/{found[1]}").exists():
@@ -202,8 +202,8 @@ def _removed_at_the_end(folder: Path) -> Iterator[None]:
 
 def _wait_and_remove(ours: int, theirs: int, folder: Path) -> None:
     """Remove the folder when the other end of the pipe is closed. Does not return."""
-    # A Ctrl-C is for the parent. It runs in a session of its own, so it also outlives a closed
-    # terminal.
+    # A Ctrl-C is for the parent. This child has a session of its own, so it also outlives a
+    # closed terminal.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

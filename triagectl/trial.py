@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl try`: settings for some minutes, measured before, meanwhile and after."""
+"""`triagectl try`: try settings for some minutes, and measure before, meanwhile and after."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ from triagectl.sysfs import Disk
 from triagectl.system import System
 from triagectl.times import Times
 
-#: After a change the queue that was there has to pass.
+#: The time to wait after a change, in s, until the requests queued before it are done.
 _SETTLE_S = 3.0
 #: Blocks of each condition: enough for a comparison, and few enough to be long.
 _BLOCKS = 12
-#: Less for a block, in s, and it has no P99.
+#: The shortest block, in s: a shorter one would have no P99.
 _BLOCK_LEAST_S = 1.0
 
 #: Figures for which more is better; all others are times.
@@ -55,7 +55,7 @@ class Block:
 
 
 class Meter:
-    """Measures a disk in blocks of time: counts that are exact, and times as far as sampled."""
+    """Measures a disk in blocks of time. Counts are exact, percentiles are of sampled requests."""
 
     def __init__(self, disk: Disk, sampler: Sampler | None) -> None:
         self._disk = disk
@@ -98,13 +98,13 @@ class Meter:
 
 
 def _tell(text: str) -> None:
-    """Show where we are, on a terminal only."""
+    """Show the progress, on a terminal only."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
 def run(system: System, options: Options) -> int:
-    """Try it, and say whether it helped."""
+    """Try the settings, and say whether they helped."""
     disk = sysfs.find_scheduled(system, options.disk)
     if options.undo:
         return _undo(system, disk)
@@ -117,7 +117,7 @@ def run(system: System, options: Options) -> int:
             f"{disk.name} offers {', '.join(disk.schedulers)}"
         )
     with _meter(system, disk) as meter:
-        # The time before and after is the same together as the time between.
+        # The times before and after are together as long as the trial, or as a comparison needs.
         around = max(options.seconds / 2, compare.BLOCKS * _BLOCK_LEAST_S)
         keeper_s = around + options.seconds + _SETTLE_S
         with wayback.kept(system, disk, tried, keeper_s) as left:
@@ -174,7 +174,7 @@ def _meter(system: System, disk: Disk) -> Iterator[Meter]:
 
 def _apply(disk: Disk, options: Options) -> None:
     """Set the scheduler and tunables to try. Raises RequestError if the kernel refuses them."""
-    # Also where it is the same: else tunables of before would stay under a scheduler's name.
+    # If the disk has this scheduler already, leave it, with its tunables as they are.
     if options.scheduler is not None and options.scheduler != disk.scheduler:
         wayback.choose(disk, options.scheduler)
     for name, value in options.tunables.items():

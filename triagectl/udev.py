@@ -45,7 +45,7 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Return whether the rest of the line depends on it: on PROGRAM and IMPORT with `=` too."""
+        """Return whether the rest of the line depends on the token, as on PROGRAM with `=` too."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
@@ -199,7 +199,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read(path: Path, shown: str) -> list[_Line]:
-    """Return the lines of a file; none if it cannot matter here."""
+    """Return the lines of a file; none if it does not mention a scheduler."""
     text = read(path) or ""
     if "scheduler" not in text:
         return []
@@ -296,7 +296,7 @@ def _matched(
 
 
 def _offer(disk: Disk, scheduler: str | None) -> str:
-    """Return the text of a disk's attribute if it had a scheduler."""
+    """Return the text that a disk's scheduler attribute would have with this scheduler."""
     offered = disk.schedulers
     if scheduler not in offered:
         offered = [*offered, str(scheduler)]

@@ -10,7 +10,8 @@ from triagectl.processes import Process, Table
 from triagectl.requests import Request
 from triagectl.times import Times
 
-#: A prime, so that what takes turns is not always looked at in the same turn.
+#: One request in seven is looked at. The number is a prime: if processes take turns, it is not
+#: always the turn of the same one.
 _BEHIND_EACH = 7
 
 
@@ -18,8 +19,8 @@ _BEHIND_EACH = 7
 class Account:
     """Requests of one process in one class.
 
-    behind  of each thread, the requests that the disk had, summed over `looks` moments in which
-            one of this account was sent to it
+    behind  for each thread, how many of its requests were in the disk when one of this account
+            was sent there, summed over `looks` such moments
     """
 
     process: Process
@@ -43,7 +44,7 @@ class Account:
         self.total.add(max(0, request.waited + request.served))
 
     def merge(self, other: "Account") -> None:
-        """Count what another has counted."""
+        """Add the counts of another account."""
         self.requests += other.requests
         self.bytes += other.bytes
         self.served_ns += other.served_ns
@@ -63,7 +64,7 @@ class Usage:
     """The accounts of the last intervals.
 
     schedulers  scheduler and tunables of each disk: they decide what a priority means
-    inside      the matcher's, of each disk the requests that it has, by thread
+    inside      the matcher's: for each disk, how many requests of each thread it has
     """
 
     table: Table
@@ -100,7 +101,7 @@ class Usage:
         return found
 
     def issued(self, request: Request) -> None:
-        """Note the threads with requests in the disk as this one comes to it; one time of some."""
+        """For one request in some, note the threads with requests in the disk as it comes there."""
         self._issued += 1
         if self._issued % _BEHIND_EACH:
             return

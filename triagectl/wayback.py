@@ -2,8 +2,8 @@
 """A change of a disk's settings that is undone, however the process that made it ends.
 
 Before it changes anything, `try` writes the disk's settings to a file in /run. A keeper, a process
-outside of the user's session, puts it back when the time is over or when the process that made the
-change is gone. After a reboot there is nothing to undo: such settings do not last.
+outside of the user's session, restores the disk when the time is over or when the process that made
+the change is gone. After a reboot there is nothing to undo: such settings do not last.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
             choose(disk, before.scheduler)
         except RequestError as error:
             return [str(error)]
-    # Twice: one may bound another.
+    # Write the settings twice, because one may bound another.
     for _ in range(2):
         wrong = []
         for folder, values in (("queue/iosched", before.tunables), ("queue", before.queue)):
@@ -201,7 +201,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
 
 
 def settle(system: System, disk: Disk) -> list[str]:
-    """Restore a disk from its state file, once, in the first process to come. Return failures."""
+    """Restore a disk from its state file. The first process that comes does it. Return failures."""
     path = state_file(system, disk.name)
     with uninterrupted():
         try:
@@ -232,7 +232,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def start_keeper(system: System, disk: str) -> None:
-    """Start the process that puts back when we are gone, and wait until it is ready."""
+    """Start the keeper, which restores the disk if this process is gone; wait until it is ready."""
     launcher = Path(__file__).resolve().parent / "triagectl"
     command = [sys.executable, "-I", str(launcher), "put-back", disk]
     if not _as_a_service(command, disk):

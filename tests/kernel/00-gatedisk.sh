@@ -10,7 +10,7 @@ use_gatedisk depth=2
 ! echo ajar 2> /dev/null > "$GATE/gate" || fail "the gate can be ajar"
 expect "the gate" open "$(cat "$GATE/gate")"
 
-# Held, and released one by one, oldest first.
+# The gate holds requests, and releases them one by one, oldest first.
 gate hold
 put_requests <<-END
 	read 1000 4096
@@ -27,7 +27,7 @@ wait_requests
 expect "the log" '0 read 1000 4096|1 write 2000 8192|' \
 	"$(cut -d ' ' -f 1,3,4,5 "$GATE/log" | tr '\n' '|')"
 
-# Two at a time, 50 ms each.
+# The device serves two requests at a time, 50 ms each.
 gate open
 echo 50000000 > "$GATE/service_ns"
 echo > "$GATE/log"
@@ -42,7 +42,7 @@ expect "50 ms passed before each was taken" '0 0 1 1' "$(awk '
 	NR == 1 { start = $2 }
 	{ print int(($2 - start) / 50000000) }' "$GATE/log" | xargs)"
 
-# The log keeps the latest 4096.
+# The log keeps the latest 4096 requests.
 echo 0 > "$GATE/service_ns"
 echo > "$GATE/log"
 expect "the log, cleared" '' "$(cat "$GATE/log")"

@@ -6,11 +6,11 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# The most requests that can wait in a device without a scheduler.
+# Without a scheduler, all requests must fit into the device.
 use_gatedisk depth=60
 gate shut
 
-# Every priority, three sizes, reads and writes, no two adjacent.
+# Ask for reads and writes of twelve priorities and three sizes, none adjacent to another.
 for op in read write read; do
 	for priority in 'none 0' 'rt 0' 'rt 7' 'be 0' 'be 1' 'be 2' 'be 3' \
 			'be 4' 'be 5' 'be 6' 'be 7' 'idle 0'; do

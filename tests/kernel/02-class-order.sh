@@ -10,7 +10,7 @@ use_gatedisk
 needs_classes
 gate shut
 
-# Lowest first, then two rounds in disorder; places in disorder too.
+# Twelve requests come in rising priority, the others in disorder. All sectors are in disorder.
 for priority in 'idle 0' 'be 7' 'be 6' 'be 5' 'none 0' 'be 4' 'be 3' 'be 2' \
 		'be 1' 'be 0' 'rt 7' 'rt 0' \
 		'be 3' 'rt 4' 'be 6' 'idle 0' 'be 2' 'none 0' 'be 5' 'be 0' \
@@ -28,7 +28,7 @@ expect "requests served" 28 "$(wc -l < "$TEST_TMP/found")"
 expect "classes in the order served" \
 	"$(tr '\n' ' ' < "$TEST_TMP/want")" "$(tr '\n' ' ' < "$TEST_TMP/found")"
 
-# A submitter of many HIGH requests is not overtaken either.
+# A submitter of many HIGH requests is not overtaken either, if no class has a guaranteed share.
 for name in share_normal share_low; do
 	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
 done

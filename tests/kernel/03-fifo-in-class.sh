@@ -10,14 +10,15 @@ use_gatedisk
 needs_thresholds
 gate shut
 
-# sectors RANK < LOG-LIKE LINES: places of the requests of one class, in order.
+# sectors RANK < LINES: print the sectors of the requests of one class, in order. A line is
+# SECTOR CLASS LEVEL.
 sectors() {
 	while read -r sector class level; do
 		[ "$(rank "$class" "$level")" != "$1" ] || echo "$sector"
 	done
 }
 
-# Inside each class the higher level comes last, and places jump about.
+# Inside each class, arrival follows neither the priority nor the sector.
 for round in 1 2 3; do
 	for priority in 'be 2' 'be 5' 'be 7' 'be 1' 'be 4' 'be 6' \
 			'rt 0' 'none 0' 'idle 0' 'be 0' 'be 3'; do

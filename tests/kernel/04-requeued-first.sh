@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests the device gives back (inserted at the head) are served
-#         before all others, oldest first, and once. If a scheduler has other
-#         classes, they only go before the rest of their class.
+# Guards: requests that the device gives back (inserted at the head) are served
+#         before all others, oldest first, and once. In a scheduler without
+#         thresholds they need only go before the rest of their class, in any order.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# Without a scheduler the depth is all the room there is: three and five.
+# Without a scheduler only `depth` requests fit: three to give back, and five more.
 use_gatedisk depth=8
 if has_thresholds; then
 	given_back='idle 0' compared='[a-z]*' want='30000 10000 20000'
@@ -42,6 +42,6 @@ expect "requests served after the gate opened" 8 "$(wc -l < "$GATE/log")"
 	skip "no scheduler, no head to insert at; each was served once, though"
 first=$(grep " $compared [0-7] " "$GATE/log" | head -n 3 | cut -d ' ' -f 4)
 if ! has_thresholds; then
-	first=$(echo "$first" | sort -rn)	# any order among themselves
+	first=$(echo "$first" | sort -rn)	# they may go in any order among themselves
 fi
 expect "the first three places served" "$want" "$(echo $first)"

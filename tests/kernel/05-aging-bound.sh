@@ -32,7 +32,7 @@ put_requests < "$TEST_TMP/asked"
 gate open
 wait_requests
 
-# waited SECTOR: time from submission to the device, in ms.
+# waited SECTOR: print the time from submission to the device, in ms.
 waited() {
 	submitted=$(awk -v sector="$1" '$2 == sector { print $4 }' \
 		"$TEST_TMP/all.done")
@@ -40,8 +40,8 @@ waited() {
 	echo $(((served - submitted) / 1000000))
 }
 
-# Both are due at once. The second waits for the first, and each may find the device busy and the
-# clock a tick late.
+# Both requests are due at the same time, so the second waits for the first. Each may also find the
+# device busy, and the clock a tick late.
 earliest=$((AGING_MS - TICK_MS))
 latest=$((AGING_MS + 3 * SERVICE_MS + TICK_MS))
 expect "the class of sector 3000" 1 "$(rank none 0)"

@@ -9,10 +9,10 @@
 
 use_gatedisk
 needs_thresholds
-# Only classes may decide, not age, also on a slow machine in real time.
+# Let no request age, even on a slow machine: the classes alone decide the order.
 set_aging 60000
 
-# put_levels LEVEL...: a BE request of each level, behind the shut gate.
+# put_levels LEVEL...: shut the gate, and submit a BE request of each level.
 put_levels() {
 	gate shut
 	echo > "$GATE/log"
@@ -22,14 +22,14 @@ put_levels() {
 	put_requests < "$TEST_TMP/asked"
 }
 
-# served: the levels in the order of service.
+# served: open the gate, and print the levels in the order served.
 served() {
 	gate open
 	wait_requests
 	cut -d ' ' -f 7 "$GATE/log" | tr -d '\n'
 }
 
-# set_thresholds HIGH_MAX LOW_MIN: in an order in which they never cross.
+# set_thresholds HIGH_MAX LOW_MIN: set both, in an order in which they never cross.
 set_thresholds() {
 	echo 0 > "$(tunable be_high_max)"
 	echo "$2" > "$(tunable be_low_min)"
@@ -38,7 +38,7 @@ set_thresholds() {
 		"$(cat "$(tunable be_high_max)") $(cat "$(tunable be_low_min)")"
 }
 
-# refuse NAME VALUE
+# refuse NAME VALUE: fail unless the tunable refuses VALUE with EINVAL and does not change.
 refuse() {
 	file=$(tunable "$1")
 	before=$(cat "$file")
@@ -66,14 +66,15 @@ expect_order 5 7 54321067
 set_thresholds 1 4
 expect_order 1 4 10327654
 
-# A request that came before a change keeps its class: 5 and 4 are both LOW, and 5
-# came first, though by the new thresholds 4 is HIGH.
+# A request that came before a change keeps its class. Levels 5 and 4 are both LOW, and 5
+# came first, so it goes first, although 4 is HIGH by the new thresholds.
 put_levels 5 4
 set_thresholds 4 5
 expect "levels from before thresholds 4 and 5" 54 "$(served)"
 set_thresholds 1 4
 
-# Refused: a level that does not exist, one beyond the other threshold, and no number.
+# A threshold refuses a level that does not exist, one that meets or crosses the other threshold,
+# and text that is no number.
 for value in 4 5 8 -1 4294967296 nonsense ''; do
 	refuse be_high_max "$value"
 done

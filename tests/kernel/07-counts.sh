@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the counts in debugfs (queued, dispatched, aged; of HIGH, NORMAL and
+# Guards: the counts in debugfs (queued, dispatched and aged, of HIGH, NORMAL and
 #         LOW) are those of the requests submitted, requeued ones included.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim
@@ -13,7 +13,7 @@ for name in queued dispatched aged; do
 	[ -e $COUNTS/$name ] || skip "$SCHEDULER has no count of requests $name"
 done
 
-# counts WHEN QUEUED DISPATCHED AGED
+# counts WHEN QUEUED DISPATCHED AGED: fail unless the three files have these counts.
 counts() {
 	expect "requests queued $1" "$2" "$(cat $COUNTS/queued)"
 	expect "requests dispatched $1" "$3" "$(cat $COUNTS/dispatched)"

@@ -7,9 +7,9 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# The load outlives the switches: Linux 6.12 can dereference a null pointer if bfq is
-# exchanged just as a process that used the device exits. ioc_destroy_icq() looks at the
-# device's scheduler before it checks whether the exchange came first.
+# The load must outlive the switches: Linux 6.12 can dereference a null pointer if bfq is
+# exchanged while a process that used the device exits. ioc_destroy_icq() looks at the
+# device's scheduler before it checks whether the scheduler was exchanged.
 use_memory_disk
 start_verified_load 6
 enough=$(($(seconds_up) + 3 * SLOW))

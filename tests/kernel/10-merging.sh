@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: adjacent requests of one priority become one request, from either
-#         side and with a gap closed; requests that differ, or are in the device
-#         already, stay apart. A merged request has waited as long as its oldest
-#         part.
+# Guards: adjacent requests of one priority become one request, whether the new
+#         one comes before, after or between the queued ones; requests that
+#         differ, or are in the device already, stay apart. A merged request is as
+#         old as its oldest part.
 # Needs: gatedisk; a scheduler that says it merges
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,8 +11,8 @@
 use_gatedisk
 needs_merging
 
-# begin_case: shut the gate and clear the log. A stream goes first, because a
-# scheduler may merge only while it sees one.
+# begin_case: have a stream served, because a scheduler may merge only while it
+# sees one. Then shut the gate and clear the log.
 begin_case() {
 	gate open
 	for n in $(seq 0 39); do
@@ -25,7 +25,8 @@ begin_case() {
 	echo > "$GATE/log"
 }
 
-# expect_served WHAT 'OPERATION SECTOR BYTES|'...: in any order.
+# expect_served WHAT 'OPERATION SECTOR BYTES|'...: open the gate, and fail unless the device
+# gets these requests, in any order.
 expect_served() {
 	gate open
 	wait_requests
@@ -60,8 +61,9 @@ if joins_requests; then
 	END
 	expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
-	# The second one grows to begin before the first, and must be found there. (The two
-	# at 45000 are merged meanwhile: the latest merge is tried anyway, so it must be another.)
+	# The request at 50016 grows to begin at 50008, before the one at 50010. The request at
+	# 50000 must find it there. The two at 45000 are merged in between, because the block
+	# layer tries the request merged last without a search.
 	begin_case
 	put_requests <<-END
 		read 50010 1024 be 4
@@ -92,7 +94,7 @@ expect_served "all of them different" "read 60000 4096|read 60008 4096|\
 read 60016 4096|read 60024 4096|read 60048 4096|read 60064 4096|\
 read 60088 4096|read 60096 4096|write 60032 4096|write 60072 4096|"
 
-# A request in the device cannot be merged with, on either side of it.
+# No request is merged into one that the device has, neither before nor behind it.
 begin_case
 gate hold
 put_requests first <<-END
@@ -106,7 +108,7 @@ END
 expect_served "neighbours of what the device has" \
 	'read 70000 4096|read 70008 4096|read 70016 4096|'
 
-# Nor can a request that the device gave back: it goes first, unchanged.
+# When the device has given a request back, each byte still reaches the device once.
 begin_case
 gate hold
 put_requests first <<-END
@@ -126,7 +128,7 @@ expect "bytes of all that was asked for" 12288 \
 	"$(awk '{ sum += $5 } END { print sum }' "$GATE/log")"
 
 if joins_requests; then
-	# The second part has waited longest: the merged request takes its place.
+	# The part at 90016 has waited longest, so the merged request takes its place.
 	begin_case
 	put_requests <<-END
 		read 90016 4096 be 4
@@ -160,7 +162,7 @@ if joins_requests; then
 	fi
 fi
 
-# One priority, but two classes: the bounds changed between the two requests.
+# Requests of one priority stay apart if a change of the bounds has put them in two classes.
 if has_thresholds; then
 	begin_case
 	put_requests first <<-END

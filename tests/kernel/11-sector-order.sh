@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on a rotating disk a class is served by sector, upwards from the end of
 #         the last request and then from the lowest again; but a request that has
-#         waited longer than hdd_fifo_expire is served at once. On any other device,
-#         in the order of arrival.
+#         waited longer than hdd_fifo_expire is served at once. On any other device
+#         a class is served in the order of arrival.
 # Needs: gatedisk; a scheduler with a tunable hdd_fifo_expire
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -16,10 +16,9 @@ use_gatedisk
 [ -e "$(tunable hdd_fifo_expire)" ] ||
 	skip "$SCHEDULER has no time after which it leaves the order of sectors"
 
-# put_from_50000: requests of two classes behind the gate; the last request served
-# ended at sector 50000. One of NORMAL begins where the last of HIGH ends. Two begin at
-# the same sector: after the first of them the second is behind, and waits for the next
-# round.
+# put_from_50000: have a request served that ends at sector 50000, then requests of two classes
+# that have queued up behind the gate. One of NORMAL begins where the last of HIGH ends. Two begin
+# at sector 70000: when one has been served, the other is behind and waits for the next round.
 put_from_50000() {
 	gate open
 	put_requests before <<-END
@@ -47,7 +46,7 @@ put_from_50000() {
 
 echo 1 > /sys/block/$DEV/queue/rotational
 put_from_50000
-# HIGH from 50000, wrapping, to 40008; NORMAL goes on from there.
+# HIGH goes up from 50000, wraps, and ends at 40008. NORMAL goes on from there.
 expect "sectors in the order served, rotating" \
 	"60000 80000 20000 40000 40008 50000 70000 90000 10000 30000 70000" \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
@@ -58,7 +57,7 @@ expect "sectors in the order served, not rotating" \
 	"20000 80000 60000 40000 90000 30000 50000 70000 10000 70000 40008" \
 	"$(cut -d ' ' -f 4 "$GATE/log" | xargs)"
 
-# One comes 100 ms before the others, which are all ahead of it.
+# One request comes 100 ms before the others. By sector all others would go before it.
 echo 1 > /sys/block/$DEV/queue/rotational
 echo $EXPIRE_MS > "$(tunable hdd_fifo_expire)"
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the mode follows the workload within bounds; in sequential mode a
-#         stream is served several requests in a row, batch_max at most, even
-#         if a higher class comes; not in random mode, not beyond the stream,
-#         and not past a request that has aged.
+# Guards: the mode follows the workload within bounds; in sequential mode up to
+#         batch_max requests of a stream are served in a row, even if a higher
+#         class comes. Random mode, the stream's end and a request that has aged
+#         end such a batch.
 # Needs: gatedisk; a scheduler with tunables batch_max, score_max,
 #        seq_gap_sectors, and debugfs files mode and batch
 # Machine: sim
@@ -19,7 +19,7 @@ done
 # The mode, with its two scores.
 echo 4 > "$(tunable score_max)"
 echo 64 > "$(tunable seq_gap_sectors)"
-# mode_after SECTORS... : the mode after requests of 8 sectors, one after the other.
+# mode_after SECTOR...: print the mode after a request of 8 sectors at each, one after the other.
 mode_after() {
 	for sector; do
 		echo "read $sector 4096 be 4"
@@ -42,7 +42,7 @@ expect "mode, half way back" 'sequential 2 2' "$(mode_after 6008 6016)"
 expect "mode, very sequential" 'sequential 4 0' \
 	"$(mode_after 6024 6032 6040 6048 6056 6064)"
 
-# Merged requests count for the mode like others: ten, behind the gate.
+# Requests that are merged count for the mode like others. Ten wait behind the gate.
 echo 32 > "$(tunable score_max)"
 gate shut
 for n in $(seq 0 9); do
@@ -53,11 +53,10 @@ expect "mode, with ten waiting" 'sequential 14 0' "$(cat $SCHED/mode)"
 gate open
 wait_requests
 
-# A stream of LOW waits behind the gate; once the device has its first request, others
-# come. The requests are close to each other but not adjacent, so none is merged.
-#
-# batch NAME < LATE REQUESTS: the order of service: s1 to s8 for the stream, and the
-# sectors of the late requests.
+# batch NAME < LATE REQUESTS: submit a stream of LOW and, once the device has its first request,
+# the late requests. Then have all served; served() prints the order. The Nth of the stream is
+# sN there, a late request is its sector. The stream's requests are close but not adjacent, so
+# none is merged. With APART the last one is far from the others.
 batch() {
 	gate open
 	mode_after $(seq 8 8 320) > "$TEST_TMP/mode"
@@ -98,7 +97,7 @@ END
 expect "the batch that is none" 'LOW 0 100008' "$BATCH_BEFORE"
 expect "no batch" 's1 500000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
 
-# A request more than seq_gap_sectors after the first one is not part of its stream.
+# A request more than seq_gap_sectors after the end of the one before does not continue the stream.
 echo 256 > "$(tunable batch_max)"
 APART=yes
 batch "the stream's end" <<-END

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: every tunable takes its documented values, up to its bounds, and
-#         refuses all others without a change.
+#         refuses all others; then it keeps its value.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -9,7 +9,7 @@
 use_gatedisk
 needs_thresholds
 
-# refuse FILE VALUE
+# refuse FILE VALUE: fail unless the file refuses VALUE with EINVAL and does not change.
 refuse() {
 	before=$(cat "$1")
 	message=$({ echo "$2" > "$1"; } 2>&1) || true
@@ -20,13 +20,13 @@ refuse() {
 	esac
 }
 
-# take FILE VALUE
+# take FILE VALUE: fail unless the file takes VALUE and then has it.
 take() {
 	echo "$2" > "$1" || fail "${1##*/} refuses '$2'"
 	expect "${1##*/}" "$2" "$(cat "$1")"
 }
 
-# The bounds of each name, in whichever scheduler. (Thresholds: 06-thresholds.sh.)
+# A tunable has the same bounds in each scheduler that has it. 06-thresholds.sh checks thresholds.
 known=0
 while read -r name min max; do
 	file=$(tunable "$name")
@@ -58,7 +58,7 @@ done <<-END
 	score_max	1	1024
 	seq_gap_sectors	0	2097152
 END
-# A factor below 110 is none: 0 says so.
+# latency_factor is 110 or more (per cent), or 0 for none.
 if [ -e "$(tunable latency_factor)" ]; then
 	for value in 110 10000 0; do
 		take "$(tunable latency_factor)" $value

@@ -11,13 +11,13 @@
 use_memory_disk $((1000000 * SLOW))
 needs_merging
 
-# Tags for all requests of the jobs: a request that waits for a tag cannot be merged with.
+# Have a tag for each request of the jobs: a request that waits for a tag cannot be merged with.
 echo 256 > /sys/block/$DEV/queue/nr_requests
-# A scheduler that merges only sequential workloads sees the whole disk as near.
+# A scheduler may merge only a sequential workload: have it see the whole disk as near.
 near=$(tunable seq_gap_sectors)
 [ ! -e "$near" ] || echo $((64 << 11)) > "$near"
 
-# The kernel would merge batched submissions before the scheduler sees them.
+# Submit one at a time: the kernel would merge a batch before the scheduler sees it.
 cat > "$TEST_TMP/load.fio" <<-END
 	[global]
 	filename=/dev/$DEV

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: reads return the data written, and each request reaches the device once:
-#         several jobs, sizes and depths, reads, writes, flushes, FUA, discards,
-#         direct and through the page cache.
+#         for several jobs, sizes and depths, for reads, writes, flushes, FUA and
+#         discards, direct and through the page cache.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 use_modeldisk
-# run JOBS < JOBFILE
+# run JOBS < JOBFILE: run fio's jobs, and fail unless there are JOBS of them and all succeed.
 run() {
 	{
 		cat <<-END

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: an ext4 file system, with its journal, keeps its files: written, overwritten,
-#         synced, truncated, deleted; while the scheduler is exchanged, and after a new
-#         mount. The journal's writes count as writes only.
+# Guards: an ext4 file system keeps its files while the scheduler is exchanged, and after
+#         a new mount. The files are written, overwritten, synced, truncated and deleted.
+#         A write of the journal that waits for a flush does not count as returned.
 # Needs: modeldisk, fio, ext4
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# ext4 requests checksums by name, and a guest like this has no module by that name.
+# ext4 asks for its checksum's module by an alias that the guest's modprobe does not know.
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || skip "the kernel has no ext4"
 use_modeldisk
@@ -57,7 +57,7 @@ for i in 1 2 3 4 5 6; do
 done
 rm "$MOUNT/3"
 sync
-# The device has sent nothing back: data that waited for a flush does not count as such.
+# The device has given nothing back, and data that waited for a flush must not count as returned.
 reasons=/sys/kernel/debug/block/$DEV/sched/reasons
 [ ! -e "$reasons" ] ||
 	expect "requests counted as returned" 'returned 0 0 0' "$(grep '^returned' "$reasons")"

@@ -7,14 +7,14 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# change FILE VALUE: the scheduler may take the value or refuse it.
+# change FILE VALUE: write a value, which the scheduler may take or refuse.
 change() {
 	echo "$2" > "$1" 2> /dev/null || :
 }
 
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
-# Two rounds of changes on a busy computer: the first is then under load to its end.
+# Long enough for two rounds on a busy computer: then the first was under load to its end.
 start_verified_load 10
 rounds=0
 while load_runs; do

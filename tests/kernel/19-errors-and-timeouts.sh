@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests that fail, and requests that the device never answers, end, each
-#         with an error, and delay no other; afterwards all is as before.
+# Guards: requests that fail, and requests that the device never answers, each end
+#         with an error and delay no other; afterwards the device works as before.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4
@@ -36,7 +36,7 @@ cat > "$TEST_TMP/jobs" <<-END
 END
 : > "$TEST_TMP/faulty.done"
 {
-	# Errors are expected; a load that does not end is the failure.
+	# Errors are expected, but the load must end.
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 || :
 	echo "status 0"
 } >> "$TEST_TMP/faulty.done" 2>&1 &
@@ -46,7 +46,7 @@ running() {
 unanswered() {
 	[ "$(device_count stalls)" != "$stalls" ]
 }
-# More than once: the load must go on after the first error.
+# Repeat it: the load must go on after the first error.
 for round in 1 2 3; do
 	running || fail "the load ended before round $round"
 	stalls=$(device_count stalls)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: CPUs go off and on under load; no request is lost, none stays with a CPU
-#         that is off, and no data is wrong.
+# Guards: no request is lost, and none stays with a CPU that is off, while CPUs go off
+#         and on under load; no data is wrong.
 # Needs: null_blk, fio, CPUs that can go off
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: choosing the scheduler, and then another, fails cleanly wherever an allocation
-#         in it fails, and no request or memory is lost by that, under load.
+# Guards: if an allocation fails while this scheduler or the next is chosen, the choice
+#         fails cleanly; no request and no memory is lost, under load.
 # Needs: null_blk, fio; a kernel with fault injection (/proc/self/fail-nth)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -10,15 +10,15 @@
 [ -e /proc/self/fail-nth ] || skip "the kernel cannot make allocations fail"
 echo N > /sys/kernel/debug/failslab/ignore-gfp-wait
 echo 0 > /sys/kernel/debug/failslab/verbose
-# Pages are not counted: their number differs from time to time, and the Nth allocation
+# Leave allocations of pages out of the count: their number varies, so the Nth allocation
 # would be another one each time.
 echo 10 > /sys/kernel/debug/fail_page_alloc/min-order
 use_memory_disk
 start_verified_load 2
 
-# choose_failing N SCHEDULER: choose it while the Nth allocation of the task that does so
-# fails. If the failed allocation is optional, the choice still succeeds. Prints the rest of N:
-# above 0 if there were fewer allocations.
+# choose_failing N SCHEDULER: choose SCHEDULER in a task whose Nth allocation fails. If that
+# allocation is optional, the choice still succeeds. Print the rest of N: above 0 if the task
+# made fewer than N allocations.
 choose_failing() {
 	sh -c '
 		exec 2> /dev/null 3> "$0" 4<> /proc/self/fail-nth
@@ -46,7 +46,7 @@ done
 echo "$((n - 1)) allocations, $refused of which it cannot be chosen without"
 [ $refused -ge 1 ] || fail "no allocation was missed"
 
-# The next scheduler must not take for its own what this one has left.
+# The next scheduler must not mistake what this one left behind for its own.
 choose_scheduler kyber
 n=0
 while

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: choosing the scheduler, using it and leaving it leaves no memory behind: the
-#         number of objects of no kind, and of no large allocation, grows with the number
-#         of times.
+#         numbers of small objects of each kind, of pages and of large areas do not grow
+#         with the number of times.
 # Needs: null_blk; /proc/slabinfo, /sys/kernel/slab
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,15 +10,16 @@
 TIMES=20
 use_memory_disk
 
-# objects: counts of every kind of object that is allocated in one piece; of pages of
-# these and of larger allocations; and of areas of allocations in several pieces.
+# objects: print the number of objects in each slab cache, of pages of slabs and large
+# kmalloc()s, and of areas of vmalloc().
 objects() {
 	# The kernel keeps memory freed by kfree_rcu() for up to 5 s, for example its
 	# allocation for each file of sysfs that is opened, here to choose a scheduler.
 	sleep 6
 	cat /proc/sys/vm/stat_refresh
-	# A CPU's spare objects count as in use until it gives them up: last of the kind that
-	# opening these files takes. After that no program is started.
+	# Objects that a CPU keeps spare count as in use until their cache is shrunk. Shrink
+	# kmalloc-96 last, because opening these files allocates from it. Start no program
+	# after that.
 	for cache in /sys/kernel/slab/*; do
 		[ -L "$cache" ] || echo 1 > "$cache/shrink"
 	done
@@ -36,7 +37,7 @@ objects() {
 	echo "areas $number"
 }
 
-# use TIMES
+# use TIMES: TIMES times, choose the scheduler, read through it and leave it.
 use() {
 	for _ in $(seq "$1"); do
 		choose_scheduler "$SCHEDULER"

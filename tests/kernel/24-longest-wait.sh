@@ -21,7 +21,7 @@ if [ "$(aging_times)" ]; then
 	set_aging $AGING_MS
 fi
 
-# job NAME PRIOCLASS DEPTH: a job for fio.
+# job NAME PRIOCLASS DEPTH: print a job for fio.
 job() {
 	echo "[$1]"
 	echo "prioclass=$2"
@@ -29,12 +29,13 @@ job() {
 	echo "iodepth=$3"
 }
 
-# longest CLASS: the longest wait of the last run, in ms.
+# longest CLASS: print the longest wait of the last run, in ms.
 longest() {
 	awk -F ';' -v job="$1" '$3 == job { print int($39 / 1000) }' "$TEST_TMP/report"
 }
 
-# mix RT-DEPTH BE-DEPTH IDLE-DEPTH
+# mix RT-DEPTH BE-DEPTH IDLE-DEPTH: run readers of these depths side by side, and add to $late each
+# lower class that waited longer than the scheduler states. A depth of 0 is no reader.
 mix() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=4k \

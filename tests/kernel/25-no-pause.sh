@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no request waits for another one to arrive while the device is idle:
-#         single requests, the last of a backlog, one given back.
+#         no single request, none of a backlog, and none that the device gave back.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@ LONGEST_PAUSE_MS=1000
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
 use_gatedisk depth=2
 
-# longest: the longest time from submission to completion, in ms, of all requests so far.
+# longest: print the longest time from submission to completion of all requests so far, in ms.
 longest() {
 	awk '/^done/ && $5 - $4 > most { most = $5 - $4 } END { print int(most / 1000000) }' \
 		"$TEST_TMP"/*.done
@@ -29,7 +29,7 @@ put_requests alone < "$TEST_TMP/asked"
 wait_requests
 alone=$(longest)
 
-# A backlog: between two requests the device, at 1 ms each, may not be idle.
+# The device serves a backlog at 1 ms a request: it may not be idle for long in between.
 gate shut
 echo 1000000 > "$GATE/service_ns"
 for n in $(seq 60); do

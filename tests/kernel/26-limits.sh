@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a class with a limit a second gets that much, also when it has aged or is due
-#         a share; others get the rest; and a limit that is removed, or whose scheduler
-#         is left, under load holds no request any longer.
+# Guards: a class with a limit gets that much a second, also when its requests have aged
+#         or it has a guaranteed share; others get the rest. A limit that is removed
+#         under load, or whose scheduler is left, holds no request any longer.
 # Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -16,7 +16,7 @@ use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
 
-# load NAME...: 8 KiB reads of these classes, eight at a time each.
+# load CLASS...: run 8 KiB reads of these classes, eight at a time each.
 load() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=8k \
@@ -33,12 +33,12 @@ load() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# rate CLASS: its requests a second, in the last load.
+# rate CLASS: print its requests a second in the last load.
 rate() {
 	awk -F ';' -v job="$1" '$3 == job { print int($8) }' "$TEST_TMP/report"
 }
 
-# served CLASS WANTED
+# served CLASS WANTED: fail unless the class got about WANTED requests a second in the last load.
 served() {
 	found=$(rate "$1")
 	echo "measured: $1 $found requests a second, $2 due"
@@ -47,7 +47,7 @@ served() {
 		fail "$1 got $found requests a second, not $2"
 }
 
-# Two jobs together load CPU and device differently from one.
+# Measure the device with two jobs: one job alone loads CPU and device differently.
 load normal low
 all=$(($(rate normal) + $(rate low)))
 
@@ -58,7 +58,7 @@ echo $little > "$(tunable limit_iops_low)"
 load low
 served low $little
 
-# Neither a due share nor age overrides a limit.
+# Neither a guaranteed share nor age overrides a limit.
 echo 20 > "$(tunable aging_expire_low)"
 load normal low
 served low $little
@@ -84,7 +84,7 @@ echo "measured: 9 reads of 512 bytes in $took ms at 4 KiB/s"
 [ "$took" -ge 1900 ] && [ "$took" -le 2200 ] ||
 	fail "9 reads of 512 bytes took $took ms at 4 KiB/s"
 
-# HIGH's unused time need not all go to others: a scheduler may keep it for HIGH.
+# Judge only HIGH here: a scheduler may keep HIGH's unused time for HIGH.
 echo $more > "$(tunable limit_iops_high)"
 load high normal
 served high $more

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the counts in debugfs of requests sent to the device (in_flight, waits,
-#         services; of HIGH, NORMAL and LOW) match the requests in the device and, for one
-#         request in 16, its wait and its service time.
+# Guards: files in debugfs count the requests in the device (in_flight) and, for one request
+#         in 16, its wait and its service time (waits, services), by class; all three match
+#         the requests.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -14,7 +14,7 @@ for name in in_flight waits services; do
 	[ -e $SEEN/$name ] || skip "$SCHEDULER has no $name in debugfs"
 done
 
-# afresh: choose the scheduler anew; without history it lets all requests into the device.
+# afresh: choose the scheduler anew, so that it has no history, and have it let all requests in.
 afresh() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
@@ -22,7 +22,7 @@ afresh() {
 	[ ! -e "$(tunable budget_fixed)" ] || echo 1000000 > "$(tunable budget_fixed)"
 }
 
-# ask HIGH NORMAL LOW: this many reads of each class, in this order, none adjacent.
+# ask HIGH NORMAL LOW: submit this many reads of each class, in this order, none adjacent.
 ask() {
 	for pair in "$1 rt 0" "$2 be 4" "$3 idle 0"; do
 		for n in $(seq "${pair%% *}"); do
@@ -32,7 +32,7 @@ ask() {
 	put_requests "$1-$2-$3" < "$TEST_TMP/asked"
 }
 
-# inside WHEN HIGH NORMAL LOW: wait until this many are in the device.
+# inside WHEN HIGH NORMAL LOW: wait until this many are in the device; in_flight must say the same.
 inside() {
 	wait_until 10 "the device has $(($2 + $3 + $4)) requests $1" \
 		grep -qx $(($2 + $3 + $4)) "$GATE/held"
@@ -50,21 +50,22 @@ all_done() {
 	[ "$(cat "$TEST_TMP"/*.done | grep -c '^done')" = "$DONE" ]
 }
 
-# times_are WHEN WAITS SERVICES
+# times_are WHEN WAITS SERVICES: fail unless the two files have this content.
 times_are() {
 	expect "waits $1" "$2" "$(xargs < $SEEN/waits)"
 	expect "services $1" "$3" "$(xargs < $SEEN/services)"
 }
 
-# below US FILE: each class's count in buckets below US.
+# below US FILE: print each class's count in the file's buckets below US.
 below() {
 	awk -v us="$1" '
 		$1 < us { high += $2; normal += $3; low += $4 }
 		END { print high + 0, normal + 0, low + 0 }' "$SEEN/$2"
 }
 
-# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: this many requests, with WAIT seconds
-# behind the gate and SERVICE in the device; then compare both files.
+# pass HIGH NORMAL LOW WAIT SERVICE WAITS SERVICES: submit this many requests, and keep them WAIT
+# seconds behind the gate and SERVICE seconds in the device. Then the files must have WAITS and
+# SERVICES.
 pass() {
 	gate shut
 	ask "$1" "$2" "$3"
@@ -81,7 +82,7 @@ pass() {
 	times_are "with all done" "$waits" "$services"
 }
 
-# Requests in the device: without those that wait, are done, or were given back.
+# in_flight leaves out requests that wait, are done, or were given back.
 afresh
 inside "at first" 0 0 0
 gate hold
@@ -109,7 +110,7 @@ pass 0 32 0 0.7 0.3 '262144 1 0 0 524288 0 2 0' '262144 0 2 0 1048576 1 0 0'
 pass 0 0 48 1.5 0.7 '262144 1 0 0 524288 0 2 0 1048576 0 0 3' \
 	'262144 0 2 0 524288 0 0 3 1048576 1 0 0'
 
-# 5 ms in a device with free places: the bucket from 4 ms; no request had to wait.
+# A service of 5 ms is in the bucket from 4096 us. The device has room, so no request waits.
 echo 5000000 > "$GATE/service_ns"
 ask 0 16 0
 wait_requests
@@ -117,7 +118,7 @@ expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
 expect "services below" '0 0 0' "$(below 4096 services)"
 expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
 
-# A request given back is not served: of 16 sent twice one service counts.
+# A request that was given back was not served: of 16 requests sent twice, one service counts.
 afresh
 gate hold
 ask 0 0 16

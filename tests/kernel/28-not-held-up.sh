@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: several requests of the highest class go at once to a device that has room,
-#         whatever requests of others are held back.
+#         however many requests of other classes are held back.
 # Needs: gatedisk; a scheduler with strict classes by I/O priority
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_US=5000		# to be taken one after the other; less than a clock tick
+LONGEST_US=5000		# from the first one taken to the last; less than a clock tick
 
 use_gatedisk depth=96
 needs_classes

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: while requests are held back, or a disk waits for a process's next one, CPUs
-#         are at rest: no CPU polls whether requests may go.
+# Guards: while a scheduler holds requests back, or keeps a disk idle for a process's next
+#         request, the CPUs rest: no CPU polls whether requests may go.
 # Needs: modeldisk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: if CPUs share one hardware queue and submit more requests than it has tags, and
-#         requests end as soon as they are sent, no request waits for ever; nor with a
-#         limit (of schedulers that have any) that holds them back again and again.
+# Guards: no request waits for ever if CPUs share one hardware queue, submit more requests
+#         than it has tags, and requests end as soon as they are sent; nor if a limit (in
+#         schedulers that have any) holds requests back again and again.
 # Needs: null_blk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -34,7 +34,7 @@ load() {
 	echo "measured: $(($(awk '{ print $1 }' /sys/block/$DEV/stat) - had)) reads $1"
 }
 
-# A deadlock of all CPUs leaves no CPU to report the warnings before it.
+# Panic at the first warning: if all CPUs deadlock after it, none is left to report it.
 [ ! -e /proc/lockdep ] || echo 1 > /proc/sys/kernel/panic_on_warn
 
 load "as they come"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a disk's arm has turns: streams do not delay a process that waits for each
-#         answer for long, they read on meanwhile, a stream of HIGH is hardly interrupted,
-#         and a video's frames go first.
+# Guards: streams and other readers of a disk take turns: a process that waits for each
+#         answer is not delayed for long, the streams read on meanwhile, a stream of HIGH is
+#         hardly interrupted, and a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_MS=400		# 12 alone; turns are of 40 to 80
+LONGEST_MS=400		# 12 with no other reader; a turn takes 40 to 80
 LEAST=25		# MB/s of 180
 PROTECTED=90		# MB/s of 180
 FIRST=50		# % of a video's frames that go first
@@ -15,7 +15,7 @@ FIRST=50		# % of a video's frames that go first
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 [ -e "$(tunable anticipation)" ] || skip "$SCHEDULER does not anticipate"
 
-# load SECONDS: two streams, and the jobs that stdin adds.
+# load SECONDS: run two streams, and the jobs that stdin adds.
 load() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 ioengine=libaio time_based \
@@ -26,7 +26,7 @@ load() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# of JOB FIELD: a figure of the job's reads.
+# of JOB FIELD: print a field of the job's line in fio's report.
 of() {
 	awk -F ';' -v job="$1" -v field="$2" '$3 == job { print int($field) }' "$TEST_TMP/report"
 }
@@ -53,7 +53,7 @@ protected=$(($(of protected 7) / 1000))
 echo "measured: a stream of HIGH $protected MB/s"
 [ $protected -ge $PROTECTED ] || fail "a stream of HIGH had $protected MB/s"
 
-# sparse: requests that went first because their submitter has few.
+# sparse: print how many NORMAL requests went first because their submitter has few.
 sparse() {
 	awk '$1 == "sparse" { print $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/reasons

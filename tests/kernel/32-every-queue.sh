@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a request on any of a device's hardware queues is served when the queues are
-#         run, also under a scheduler that follows one with a single queue for all.
+#         run, also if the scheduler before had a single queue for all of them.
 # Needs: gatedisk; a CPU for each of several hardware queues
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -24,7 +24,7 @@ for cpu in $(seq 0 $(($(nproc) - 1))); do
 		read $((cpu * 1000)) 4096 be 4
 	END
 done
-# Opening it makes the kernel run all queues, on one CPU.
+# Opening the gate makes the kernel run all queues, on one CPU.
 on 0
 gate open
 wait_requests

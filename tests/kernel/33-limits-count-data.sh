@@ -10,14 +10,14 @@ use_modeldisk
 LIMIT=$(tunable limit_kib_low)
 [ -e "$LIMIT" ] || skip "$SCHEDULER has no limits in KiB"
 
-# seconds COMMAND...: its duration in the idle class.
+# seconds COMMAND...: run it in the idle class, and print how many seconds it takes.
 seconds() {
 	_begin=$(seconds_up)
 	ionice -c 3 "$@" > /dev/null 2>&1 || fail "$* failed"
 	echo $(($(seconds_up) - _begin))
 }
 
-# read_of BYTES COUNT
+# read_of BYTES COUNT: print how many seconds COUNT reads of BYTES take.
 read_of() {
 	seconds dd if=/dev/$DEV of=/dev/null bs="$1" count="$2" iflag=direct
 }
@@ -28,7 +28,7 @@ seconds blkdiscard /dev/$DEV > /dev/null
 took=$(read_of 4096 4)
 [ "$took" -le 1 ] || fail "16 KiB took $took s after a discard, at 1024 KiB/s"
 
-# At 1 KiB a second this is a debt of more than a minute.
+# At 1 KiB a second this read of 64 KiB is a debt of more than a minute.
 echo 1 > "$LIMIT"
 read_of 65536 1 > /dev/null
 echo 100000 > "$LIMIT"

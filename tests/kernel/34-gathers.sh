@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on a disk a stream's small request waits for a merge while the disk has other
-#         requests of the stream; not for long, not if it cannot be merged, not while
-#         the disk could take it, and not in the highest class.
+#         requests of the stream. It does not wait for long, nor if it cannot be merged,
+#         nor while the disk has too few other requests, nor in the highest class.
 # Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-WAITS_MS=25		# at most; a tick of the clock is 10 at most
-AT_ONCE_MS=$((5 * SLOW))	# to give the device ten requests
+WAITS_MS=25		# the longest wait; a clock tick is 10 at most
+AT_ONCE_MS=$((5 * SLOW))	# the time in which ten requests reach the device
 
 use_gatedisk depth=32
 for name in anticipation merge; do
@@ -23,10 +23,11 @@ PAUSE_MS=1
 STEP=8			# sectors from one request to the next
 PRIORITY='be 4'
 
-# given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: the sizes that the device gets,
-# out of ten small requests of a stream that the scheduler recognises; it answers none. After
-# each of the first PAUSES the submitter sleeps, because in some kernels the worker that asks
-# the scheduler runs before the submitter's next request, in others after it.
+# given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: submit ten small requests of a stream
+# that the scheduler recognises, to a device that answers none. The device must get requests of the
+# sizes WANTED (in KiB), in LONGEST_MS. After each of the first PAUSES requests the submitter
+# sleeps, because in some kernels the worker that asks the scheduler runs before the submitter's
+# next request, in others after it.
 given() {
 	gate open
 	for n in $(seq 20 -1 1); do
@@ -71,7 +72,7 @@ echo 1 > "$(tunable merge)"
 echo 0 > "$(tunable anticipation)"
 given 150000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of reads that nobody waits for"
 
-# The last case, because others are held for another reason for a second after it.
+# This case comes last: for a second after it, other requests are held for another reason.
 echo 2000 > "$(tunable anticipation)"
 PRIORITY='rt 0'
 given 200000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of the highest class"

@@ -13,9 +13,9 @@
 echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long is reported
 use_gatedisk depth=1
 
-# ask PID SECTOR CLASS LEVEL [READS]: a read by the process PID, or as many, apart from each
-# other. The process stays until they are served, and then its id is free only when the kernel
-# has taken its queue of asynchronous requests down.
+# ask PID SECTOR CLASS LEVEL [READS]: start a process with the id PID that submits one read, or
+# READS reads apart from each other. The process stays until they are served. Its id is free again
+# only when the kernel has freed its queue of asynchronous requests.
 ask() {
 	for nth in $(seq "${5:-1}"); do
 		echo "read $(($2 + nth * 1000)) 4096 $3 $4"
@@ -25,7 +25,7 @@ ask() {
 	wait_until 5 "$SCHEDULER takes the read of $1" grep -q '^submitted' "$TEST_TMP/$1.out"
 }
 
-# served PID...: true if all their reads are done.
+# served PID...: succeed if all reads of these processes are done.
 served() {
 	for pid in "$@"; do
 		awk '$1 == "submitted" { n += $2 } $1 == "done" { n-- } END { exit n != 0 }' \
@@ -53,8 +53,8 @@ for pids in '3032 3049 3104 3193 3140' '3140 3193 3104 3049 3032'; do
 	alone=$((alone + 100))
 done
 
-# beside GREEDY LONE: the place of a lone read in the order served, beside many of another
-# process, is in $place.
+# beside GREEDY LONE: submit 20 reads by the process GREEDY and one by LONE. Set $place to the
+# place of LONE's read in the order served.
 beside() {
 	gate shut
 	echo > "$GATE/log"

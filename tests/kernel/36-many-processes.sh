@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: thousands of processes in all classes, and hundreds of threads of one process:
-#         each read is served, none waits longer than the scheduler states, and a
+# Guards: each read of thousands of processes in all classes, and of hundreds of threads of
+#         one process, is served; none waits longer than the scheduler states, and a
 #         process of the highest class that reads one at a time is hardly affected.
 # Needs: gatedisk, fio
 # Machine: sim
@@ -17,8 +17,8 @@ echo 5 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long i
 use_gatedisk
 echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
 
-# crowd NAME PROCESSES AT_ONCE CLASS LEVEL: in the background; $TEST_TMP/NAME.longest
-# then has the longest wait, in us.
+# crowd NAME PROCESSES AT_ONCE CLASS LEVEL: run tools/crowd in the background. It writes the
+# longest wait, in us, to $TEST_TMP/NAME.longest.
 crowd() {
 	_crowd=$TEST_TMP/$1
 	shift
@@ -30,7 +30,7 @@ crowd() {
 	} >> "$_crowd.done" 2>&1 &
 }
 
-# in_time CLASS: none of its requests waited longer than the scheduler states, plus the
+# in_time CLASS: fail if one of its requests waited longer than the scheduler states, plus the
 # time for requests that are due together.
 in_time() {
 	[ "$(aging_times)" ] || return 0
@@ -50,7 +50,7 @@ in_time normal
 in_time low
 audit
 
-# reader: the mean latency, in us, of a process of the highest class with one read at a time.
+# reader: print the mean latency, in us, of a process of the highest class that reads one at a time.
 reader() {
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--ioengine=psync --rw=randread --bs=4k --time_based --runtime=1 \
@@ -59,7 +59,7 @@ reader() {
 	awk -F ';' '{ print int($40) }' "$TEST_TMP/report"
 }
 
-# Threads of one process, as many of each class.
+# One process has 256 threads, a third of them in each class.
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --thread \
 	--ioengine=psync --rw=randread --bs=4k --loops=1 --io_size=32k \
 	--name=high --prioclass=1 --numjobs=86 --name=normal --prioclass=2 --prio=4 \
@@ -72,12 +72,12 @@ if ! has_thresholds && ! has_ioprio_classes; then
 	echo "$SCHEDULER has no strict classes: nobody is to be protected"
 	exit 0
 fi
-# If the others waited long, they would rightly go first.
+# Let the others not age: then they would rightly go first.
 set_aging 60000
 crowd normal 600 $((AT_ONCE / 2)) be 4
 crowd low 600 $((AT_ONCE / 2)) idle 0
 beside=$(reader)
 wait_requests
 echo "measured: beside them a reader of the highest class waits $beside us for $SERVICE_US"
-# On arrival one request may be in the device, and one be due to a class's share.
+# When a read comes, one request may be in the device, and one more may go first by a class's share.
 [ "$beside" -le $((4 * SERVICE_US)) ] || fail "the reader waits $beside us"

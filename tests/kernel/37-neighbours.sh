@@ -1,17 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no read waits for ever if it arrives while another CPU holds the scheduler's lock
-#         without dispatching: a thread that merges with its neighbour, one that reads
-#         debugfs, one that sets a tunable.
+#         without dispatching, be it to merge a request, to read debugfs or to set a tunable.
 # Needs: null_blk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-RUN_S=3		# a read was lost after a thousand reads, or after one second
+RUN_S=3		# with the fault, a read was lost after a thousand reads or one second
 
 use_null_disk submit_queues=1 irqmode=2 completion_nsec=10000 hw_queue_depth=64
 
-# beside WHAT JOB...: threads that read one block each, again and again, while WHAT goes on.
+# beside WHAT JOB...: run threads that read one block each, again and again, while WHAT goes on.
 beside() {
 	what=$1
 	shift
@@ -29,8 +28,8 @@ beside() {
 		"$TEST_TMP/report") reads, $what"
 }
 
-# for_its_time COMMAND...: repeat while the load runs and no longer: the command itself
-# might find a lost request.
+# for_its_time COMMAND...: repeat COMMAND while the load runs, but no longer: COMMAND might
+# dispatch a lost request, and so hide the loss.
 for_its_time() {
 	until=$(($(seconds_up) + RUN_S * SLOW))
 	while [ "$(seconds_up)" -lt $until ]; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a CPU goes off at once while a limit, or the budget of bulk, holds back its hardware
+# Guards: a CPU goes off at once though a limit, or the budget of bulk, holds back its hardware
 #         queue's requests: these are released, and the limit holds again for later ones.
 # Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
 # Machine: vm 4
@@ -8,8 +8,8 @@
 
 CPU=/sys/devices/system/cpu/cpu1/online
 HELD=40		# requests, released at one a second
-LARGE_KIB=100	# of a request of data,
-CHARGED_S=5	# that is charged to the limit for so long
+LARGE_KIB=100	# size of a request for the limit in KiB
+CHARGED_S=5	# how long one such request uses up that limit
 LARGE=100	# requests of 1 MiB, which take seconds with the least budget
 
 [ -e $CPU ] || skip "no CPU can go off"
@@ -22,14 +22,14 @@ ms_up() {
 	echo $(($(cut -d ' ' -f 1 /proc/uptime | tr -d .) * 10))
 }
 
-# turn CPU1 on or off (1, 0), and print the time it takes, in ms.
+# turn 1|0: turn CPU1 on or off, and print the time that this takes, in ms.
 turn() {
 	_before=$(ms_up)
 	echo "$1" > $CPU || fail "the CPU does not go $1"
 	echo $(($(ms_up) - _before))
 }
 
-# put_from_cpu1 NAME COUNT BYTES: requests of the lowest class.
+# put_from_cpu1 NAME COUNT BYTES: submit reads of the lowest class from CPU1.
 put_from_cpu1() {
 	for n in $(seq $2); do
 		echo "read $((n * 4000)) $3 idle 0"
@@ -43,7 +43,7 @@ put_from_cpu1() {
 	wait_until 10 "$SCHEDULER takes the requests" grep -q '^submitted' "$TEST_TMP/$1.done"
 }
 
-# goes_off WHAT: CPU1 goes off soon though WHAT holds its requests back.
+# goes_off WHAT: turn CPU1 off, which must not take long though WHAT holds its requests back.
 goes_off() {
 	off=$(turn 0)
 	echo "measured: beside $1 the CPU went off in $off ms, with nothing held back in $idle"
@@ -58,7 +58,7 @@ put_from_cpu1 held $HELD 4096
 goes_off "a limit"
 LONGEST_WAIT=5 wait_requests
 
-# Requests from the other CPU, and from this one when it is back, are limited as before.
+# When CPU1 is back, its requests are limited as before.
 turn 1 > /dev/null
 put_from_cpu1 later $HELD 4096
 sleep 2
@@ -67,8 +67,8 @@ left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
 echo 0 > "$(tunable limit_iops_low)"
 wait_requests
 
-# Of data only the first request is charged, the others the limit gave way for. The CPU that
-# goes off has the last of them.
+# A limit in KiB is charged with the first request only. For the others it gives way, because the
+# CPU goes off. So a later request waits no longer than for the first one.
 if [ -e "$(tunable limit_kib_low)" ]; then
 	echo $((LARGE_KIB / CHARGED_S)) > "$(tunable limit_kib_low)"
 	begin=$(ms_up)
@@ -84,7 +84,7 @@ if [ -e "$(tunable limit_kib_low)" ]; then
 	echo 0 > "$(tunable limit_kib_low)"
 fi
 
-# The least budget, while a process on another CPU waits for each answer.
+# Set the least budget, while a process on another CPU reads and waits for each answer.
 [ -e "$(tunable budget_fixed)" ] || exit 0
 echo 1 > "$(tunable budget_fixed)"
 while [ ! -e "$TEST_TMP/enough" ]; do

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a device with a high latency (each request takes 1 or 5 ms, and hundreds go
-#         side by side: a cloud disk, a disk array, NVMe over a network) two greedy processes
-#         alone get at least 0.9 of the requests a second that they get without a scheduler.
+# Guards: on a device with a high latency two greedy processes alone get at least 0.9 of the
+#         requests a second that they get without a scheduler: each request takes 1 or 5 ms, and
+#         hundreds go side by side, as on a cloud disk, a disk array or NVMe over a network.
 # Needs: null_blk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=90	# per cent
+LEAST=90	# per cent of the requests a second without a scheduler
 
-# rate SCHEDULER DEPTH: requests a second, of both.
+# rate SCHEDULER DEPTH: print the requests a second of two processes together.
 rate() {
 	choose_scheduler "$1"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
@@ -20,7 +20,7 @@ rate() {
 }
 
 short=
-# At this depth the device is the limit, not the CPU.
+# At these depths the device is the limit, not the CPU.
 while read -r ns depth; do
 	use_null_disk submit_queues=1 irqmode=2 completion_nsec="$ns" hw_queue_depth=512
 	without=$(rate none "$depth")

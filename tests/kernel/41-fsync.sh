@@ -13,9 +13,9 @@ WRITES=3	# of an fsync, one after another: data, the journal's blocks, its commi
 
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || skip "the kernel has no ext4"
-# One request at a time, and few fit in: the reader always has requests that wait.
+# The device serves one request at a time and has room for few: some of the reader's always wait.
 use_modeldisk size=192 depth=$DEPTH slots=1 read_ns=200000
-# A flush takes as long as the device is busy: it would hide what an fsync waits for otherwise.
+# Avoid flushes: a flush takes as long as the device is busy, and would hide the other waits.
 echo "write through" > /sys/block/$DEV/queue/write_cache ||
 	fail "the device's write cache cannot be hidden"
 needs_classes
@@ -63,14 +63,14 @@ for file in reader.0.0:16 bulk.0.0:32; do
 done
 sync
 
-# run [--section=JOB]: all of fio's jobs, or one.
+# run [--section=JOB]: run all of fio's jobs, or one.
 run() {
 	rm -f "$MOUNT/committer.0.0"
 	fio --output-format=json --output="$TEST_TMP/report" "$@" "$TEST_TMP/jobs" ||
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# The device is always busy: a read takes it this time, in us.
+# $read is the device's time for a read, in us. The device is always busy, so the rate tells it.
 choose_scheduler none
 run --section=reader
 read=$(awk '/"iops" :/ { print int(1000000 / $3); exit }' "$TEST_TMP/report")
@@ -84,11 +84,11 @@ fsync=$(awk '
 	/"mean"/ { sync = 0 }
 ' "$TEST_TMP/report")
 umount "$MOUNT"
-# The scheduler cannot call back a request that it has let go. When a write comes, these are
-# DEPTH requests in the device and one in the kernel, which waits for a tag. Nearly all are
-# reads: HIGH has the device. The scheduler may let one more request go before each write.
-# Without a scheduler an fsync can take less time: there bulk, whose requests are shorter
-# than reads, has a part of the device, and kernels differ in who gets a free tag.
+# The scheduler cannot call back a request that it has let go. When a write comes, DEPTH such
+# requests are in the device and one is in the kernel, where it waits for a tag. Nearly all are
+# reads, because HIGH has the device. The scheduler may let one more request go before each write.
+# Without a scheduler an fsync can take less time: then bulk, whose requests are shorter than
+# reads, has a part of the device, and kernels differ in which process gets a free tag.
 most=$((WRITES * (DEPTH + 2) * read))
 echo "measured: an fsync takes $fsync us, of $most us that it may take; a read takes $read us"
 [ "$fsync" -gt 0 ] && [ "$fsync" -le $most ] ||

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a scheduler that keeps the last tags free from a greedy process does so if
-#         hardware queues share all tags, and after nr_requests grew: it keeps the same
-#         part free, and a greedy process can have the same part.
+# Guards: a scheduler that keeps the last tags free from a greedy process still does so after
+#         nr_requests has grown, also if hardware queues share all tags: the greedy process
+#         can have the same part of the tags as before.
 # Needs: null_blk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@
 use_null_disk submit_queues=1 shared_tag_bitmap=1 irqmode=2 completion_nsec=50000000 \
 	hw_queue_depth=16
 
-# taken: the number of tags in use.
+# taken: print the number of tags in use.
 taken() {
 	awk -F = '$1 == "busy" { print $2 }' /sys/kernel/debug/block/$DEV/hctx0/sched_tags
 }
@@ -20,8 +20,9 @@ some_taken() {
 	[ "$(taken)" -gt 0 ]
 }
 
-# The greatest number of tags in use beside a process that asks for more than there are. A reader
-# of the highest class waits meanwhile: a scheduler may keep more free while somebody waits.
+# most_taken: set $room to the number of tags, and $most to the largest number in use while a
+# process asks for more than there are. A reader of the highest class runs meanwhile, because a
+# scheduler may keep more tags free while another process waits.
 most_taken() {
 	room=$(cat /sys/block/$DEV/queue/nr_requests)
 	fio --minimal --filename=/dev/$DEV --direct=1 --rw=randread --bs=4k --norandommap \

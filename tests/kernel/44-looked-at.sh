@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: every file of the scheduler in debugfs and sysfs can be read at any time, under
-#         load: while schedulers are exchanged, and when the device is removed. Files held
-#         open across that do no harm either.
+#         load: while schedulers are exchanged, and when the device is removed. Files that
+#         are open meanwhile do no harm either.
 # Needs: modeldisk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -10,10 +10,10 @@
 IO_ERRORS=
 [ "$SCHEDULER" != none ] || skip "without a scheduler there are no files"
 use_modeldisk timeout_ms=500 memory_backed=0
-# The module is not unloaded here: for a scheduler's file that is still open then, Linux
-# 6.12 reads the description in the module's memory (blk_mq_debugfs_release()).
+# The module is not unloaded here: when a file of the scheduler is closed after that, Linux
+# 6.12 reads the file's description in the module's memory (blk_mq_debugfs_release()).
 
-# look NAME: read all files again and again until told to stop. Keep one file open.
+# look NAME: read all files of the disk again and again, until the file $TEST_TMP/look is gone.
 look() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* \
@@ -25,6 +25,7 @@ look() {
 	done
 }
 
+# keep_open NAME: the same, but hold each file open for a while before it is read.
 keep_open() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* /sys/block/$1/queue/iosched/*; do
@@ -33,7 +34,7 @@ keep_open() {
 	done
 }
 
-# The load ends with its device, not at its time.
+# load: start a load that runs until its device is removed.
 load() {
 	: > "$TEST_TMP/load.done"
 	{
@@ -45,7 +46,7 @@ load() {
 	} >> "$TEST_TMP/load.done" &
 }
 
-# exchange NAME: choose a scheduler, in bounded time: the exchange may wait for a reader.
+# exchange NAME: choose a scheduler, and fail if that takes too long. It may wait for a reader.
 exchange() {
 	rm -f "$TEST_TMP/exchanged"
 	{

@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where another CPU than the submitter's completes requests, the service times in
-#         debugfs are still those of the device.
+# Guards: where one CPU sends a request to the device and another completes it, the service
+#         times in debugfs are still those of the device.
 # Needs: null_blk, fio; a scheduler that counts service times
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-LONGEST_US=1000000	# no request takes as long on a device that answers at once
+LONGEST_US=1000000	# no request takes a second, because the device answers at once
 
 use_null_disk submit_queues=1 irqmode=1 hw_queue_depth=64
 services=/sys/kernel/debug/block/$DEV/sched/services
 [ -e "$services" ] || skip "$SCHEDULER counts no service times"
-# With 2 the block layer completes each request on the CPU that submitted it.
+# With 2 the block layer completes each request on the CPU that submitted it. Another CPU may have
+# sent it to the device.
 echo 2 > /sys/block/$DEV/queue/rq_affinity
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--bs=4k --time_based --runtime=3 --ioengine=psync \

@@ -8,14 +8,14 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=103		# sleeps for 100 reads: one each, and what lies across the second
+MOST=103		# sleeps for 100 reads: one each, and a few at the two moments of counting
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
 [ $((PROCESSES * DEPTH)) -gt "$(cat /sys/block/$DEV/queue/nr_requests)" ] ||
 	fail "there are enough tags for everybody"
 
-# run NAME OPTION...: a job on the device; has the output if it fails.
+# run NAME OPTION...: run a job on the device. Its output is in $TEST_TMP/NAME.
 run() {
 	_name=$1
 	shift
@@ -23,8 +23,8 @@ run() {
 		--time_based --norandommap --name="$_name" "$@" > /dev/null 2>&1
 }
 
-# seen: how often the reader has slept so far, and how many of its reads were dispatched: nobody
-# else is of the highest class.
+# seen: print how often the reader has slept so far, and how many requests of the highest class
+# were dispatched. All of them are the reader's.
 seen() {
 	echo "$(awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$reader/status")" \
 		"$(cut -d ' ' -f 1 /sys/kernel/debug/block/$DEV/sched/dispatched)"
@@ -40,7 +40,8 @@ child() {
 	cut -d ' ' -f 1 "/proc/$1/task/$1/children" 2> /dev/null
 }
 
-# The shell in the background runs fio, and fio the job.
+# begun: succeed once the reader has read. Its process is a child of fio's, which is a child of the
+# shell in the background.
 begun() {
 	reader=$(child "$(child $fio)")
 	[ -n "$reader" ] && [ "$(seen | cut -d ' ' -f 2)" -gt 100 ]
@@ -53,9 +54,9 @@ after=$(seen)
 wait $fio || fail "fio: $(cat "$TEST_TMP/reader")"
 wait $hoarders || fail "fio: $(cat "$TEST_TMP/hoarder")"
 
-# A read sleeps once, for the device, and once more if it has to wait for a tag. Its latency
-# would not tell: the hoarders that wait for tags keep the CPU busy too, and have it taken from
-# the reader, which is no sleep.
+# The reader sleeps once for each read, until the device answers, and once more if it waits for a
+# tag. Its latency would not tell: hoarders that wait for tags also take the CPU from the reader,
+# which is no sleep.
 switches=$(echo "$before $after" | awk '{ print int(($3 - $1) * 100 / ($4 - $2)) }')
 echo "measured: beside $PROCESSES processes the reader sleeps $switches times for 100 reads," \
 	"$(awk -F ';' '{ print int($40) }' "$TEST_TMP/reader") us each on average"

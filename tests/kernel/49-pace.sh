@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where the budget is below one request of bulk, bulk goes at the pace that the budget
-#         says, also where urgent requests are so rare that bulk is inside at most times.
+# Guards: if the budget is below the cost of one bulk request, bulk goes at the pace that the
+#         budget sets, also if urgent requests are so rare that the device mostly has bulk.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -13,11 +13,11 @@ MOST=110
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 cost=$(cost_of_read $KIB)
-# A request takes its cost's share of the budget: the gap is cost * cost / budget, here 2.5 costs.
-# A request takes longer than that, so some of bulk is inside at most times.
+# Between two bulk requests is a gap of cost * cost / budget. The budget is 0.4 costs, so the gap is
+# 2.5 costs. A request takes longer than that, so the device mostly has some bulk.
 pace=$((400000000 / cost))
 echo $((cost * 4 / 10000)) > "$(tunable budget_fixed)"
-# Nothing else lets bulk go.
+# Neither age nor a guaranteed share may let bulk go.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 0 > "$(tunable share_normal)"
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \

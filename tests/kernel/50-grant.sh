@@ -1,22 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: an urgent request makes way for bulk of every hardware queue: bulk that comes by
-#         another queue than the urgent requests has as much as by the same.
+# Guards: an urgent request lets bulk of every hardware queue go behind it: bulk gets as much
+#         by a queue of its own as by that of the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent
-# Requests a second: the reader's are 12 thousand, and each makes way.
+LEAST=85	# per cent of what bulk has by the reader's queue
+# Bulk's requests a second. The reader has 12 thousand, and some bulk may go behind each.
 FEWEST=$((1000 / FLASH_SLOWER))
 
-# rate QUEUES: bulk's requests a second beside a reader on another CPU.
+# rate QUEUES: set $rate to bulk's requests a second beside a reader on another CPU.
 rate() {
 	use_flash hw_queues="$1"
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	# Just less than one request: bulk needs a grant each time.
+	# The budget is just less than one request costs: bulk needs a grant for each.
 	echo $(($(cost_of_read 64) * 9 / 10000)) > "$(tunable budget_fixed)"
-	# Nothing else lets bulk go.
+	# Neither age nor a guaranteed share may let bulk go.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \

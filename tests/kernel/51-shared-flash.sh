@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on flash that is full, a process of depth 16 has its part beside one of depth 200, at
-#         once and also where the other was alone for long.
+# Guards: on busy flash a process of depth 16 gets its part beside one of depth 200; both if they
+#         begin together, and if the deep one has been alone for long.
 # Needs: modeldisk, fio; a scheduler with room for several
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=30	# per cent of what the device does
+LEAST=30	# per cent of the device's requests
 
-# One request at a time, of 0.1 ms: all that is beyond it waits in the device.
+# The device serves one request at a time, in 0.1 ms. All others that it has wait in it.
 use_modeldisk memory_backed=0 hw_queues=1 dies=128 slots=1 read_ns=100000
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no room for several"
 
-# rates ALONE_S: requests a second of the deep process, and of the other in the second second
-# after it has joined.
+# rates ALONE_S: print the requests a second of the deep process, and those of the other one, which
+# joins after ALONE_S seconds, in its second second.
 rates() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -6,8 +6,8 @@
 . "${0%/*}/lib.sh"
 
 FORKED=32
-DUE=$((10000 / (FORKED + 1)))
-LEAST=80	# per cent of a share in equal parts
+DUE=$((10000 / (FORKED + 1)))	# the equal share of each process, of 10000
+LEAST=80	# per cent of the equal share
 
 use_flash
 choose_scheduler "$SCHEDULER"

@@ -1,19 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on flash a process of the highest class is protected from many others that each
-#         ask for one large request at a time: each asks for little, together they fill it.
+#         ask for one large request at a time: each asks for little, but together they fill
+#         the device.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 OTHERS=16
-MOST=400	# per cent of what a slow request (P99) takes with nothing beside it
+MOST=400	# per cent of the P99 latency with no other process
 LEAST=60	# per cent of the data that the others have without a scheduler
 
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
-# load SCHEDULER OTHERS: the P99 of the reader, in us, and the others' MB a second.
+# load SCHEDULER OTHERS: print the reader's P99, in us, and the others' MB a second.
 load() {
 	choose_scheduler none
 	choose_scheduler "$1"

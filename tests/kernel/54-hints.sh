@@ -9,12 +9,12 @@ MOST=20	# per cent of what a write of the bulk takes
 
 use_modeldisk hw_queues=1 depth=8
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"
-# An fsync then is its write alone, without a flush.
+# Without a write cache, an fsync is its write alone, without a flush.
 echo "write through" > /sys/block/$DEV/queue/write_cache ||
 	fail "the device's write cache cannot be hidden"
 allow_backlog 256
 
-# Threads, so that all is of one process.
+# Use threads, so that all requests come from one process.
 cat > "$TEST_TMP/jobs" <<-END
 	[global]
 	filename=/dev/$DEV
@@ -37,7 +37,7 @@ cat > "$TEST_TMP/jobs" <<-END
 END
 fio --output-format=json --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
 	fail "fio: $(cat "$TEST_TMP/report")"
-# In us: the committer's mean fsync, and the mean write of the bulk.
+# $times are the committer's mean fsync and the mean write of the bulk, in us.
 times=$(awk '
 	/"jobname"/ { job = $3 }
 	/"sync" :/ { kind = "sync" }

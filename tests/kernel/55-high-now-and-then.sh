@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on flash a process without a priority that reads one thing at a time is protected
-#         from bulk as well, where a process of the highest class asks now and then.
+# Guards: on flash a process without a priority that reads one block at a time stays protected
+#         from bulk, also where a process of the highest class asks now and then.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=75	# per cent of the reads that it has where the highest class asks for nothing
+LEAST=75	# per cent of the reads that it has if the highest class asks for nothing
 
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
-# reads SCHEDULER HIGH: reads a second of the process without a priority; HIGH=1: beside the
-# other.
+# reads SCHEDULER HIGH: print the reads a second of the process without a priority. With HIGH=1 a
+# process of the highest class runs beside it.
 reads() {
 	choose_scheduler none
 	choose_scheduler "$1"

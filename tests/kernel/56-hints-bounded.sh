@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes whose writes go ahead, because fsync waits for them, take little more from
-#         the highest class than the guaranteed share of their own.
+#         the highest class than the guaranteed share of their own class.
 # Needs: null_blk, modeldisk, fio; a scheduler with guaranteed shares and a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 LEAST=85	# per cent of what the highest class has alone; the share is 10
 
-# reads WRITERS: reads a second of the highest class.
+# reads WRITERS: print the reads a second of the highest class beside this number of writers.
 reads() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
@@ -43,7 +43,7 @@ reads() {
 	awk -F ';' 'NR == 1 { print $8 }' "$TEST_TMP/report"
 }
 
-# bounded WHAT: compare what the highest class has alone and beside sixteen writers.
+# bounded WHAT: fail if the highest class has much less beside sixteen writers than alone.
 bounded() {
 	[ -e "$(tunable share_normal)" ] && [ -e "$(tunable budget_fixed)" ] ||
 		skip "$SCHEDULER guarantees no shares"
@@ -55,7 +55,7 @@ bounded() {
 			"ahead, $alone alone"
 }
 
-# One request at a time, so that each one that goes ahead is in the way.
+# The device serves one request at a time, so that each write that goes ahead delays a read.
 use_null_disk irqmode=2 completion_nsec=$((150000 * FLASH_SLOWER)) hw_queue_depth=1 submit_queues=1
 SECONDS_EACH=$((2 * SLOW))
 DEPTH=16
@@ -66,6 +66,7 @@ rmmod null_blk || fail "$DEV is in use"
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 SECONDS_EACH=24
-# More than a disk takes, so that some are queued: only there can others go ahead of them.
+# Deeper than the disk's queue (32), so that some reads wait in the scheduler: the writes can
+# go ahead of only those.
 DEPTH=64
 bounded "a disk"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler is left and its module unloaded while the task that inserted a
-#         request that the device gave back has not returned yet: the request may be done
-#         by then, and is all that the task has to keep the scheduler.
+# Guards: the scheduler can be left and its module unloaded while a task has not yet
+#         returned from the insertion of a request that the device gave back: the request
+#         may be done by then, and nothing else keeps the scheduler for the task.
 # Needs: gatedisk; a scheduler that is a module
 # Machine: sim 4, since 6.12
 # Machine: vm 4

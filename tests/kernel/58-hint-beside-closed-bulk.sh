@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a write that fsync() waits for does not wait for the turn of bulk that may not go,
-#         where processes that ask for little have had theirs, and HIGH asks on another
+# Guards: a write that fsync() waits for does not wait while bulk has the turn but may not go;
+#         here, processes that ask for little have had their turn, and HIGH asks on another
 #         hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-MOST_MS=50	# bulk that the device has no room for is let in after 100 ms
+MOST_MS=50	# after 100 ms the scheduler lets bulk in though there is no room for it
 
 use_gatedisk depth=512 hw_queues=4
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"
@@ -19,13 +19,13 @@ ms_up() {
 	echo $(($(cut -d ' ' -f 1 /proc/uptime | tr -d .) * 10))
 }
 
-# from CPUS NAME < SCRIPT: a process that submits requests on these CPUs (a mask).
+# from CPUS NAME < SCRIPT: submit requests by a process on these CPUs (a mask).
 from() {
 	taskset "$1" "$SUBMIT" /dev/$DEV > "$TEST_TMP/$2" 2>&1
 }
 
-# The device completes nothing: what went stays in the budget. The writer opens the device
-# now, and writes when it is told to.
+# The device completes nothing, so all requests that went use up budget from now on. The writer
+# opens the device now, and writes when it is told to.
 gate hold
 mkfifo "$TEST_TMP/told"
 taskset 8 dd of=/dev/$DEV bs=4096 count=1 seek=99999 conv=notrunc,fsync \
@@ -42,7 +42,7 @@ for n in 1 2 3; do
 	echo "read $((200000 + n * 1000)) 65536 none 0" | from 8 little$n &
 done
 sleep 0.03
-# Room for a little, which those take that ask for little: then it is the bulk's turn.
+# Make room for a little. The processes that ask for little take it, and then bulk has the turn.
 echo 620 > "$(tunable budget_fixed)"
 sleep 0.02
 told=$(ms_up)

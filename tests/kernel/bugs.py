@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The bugs in seeded/: patches of our schedulers, each with the check that must catch it.
 
-Only some interleavings show some bugs. A check in real time would find these by luck, so
+Some bugs show only in some interleavings. A check in real time would catch them by luck, so
 storms must catch them: the same seed finds the same bug on every computer.
 
-As a program this file writes the table of bugs anew: seeded/README.md.
+Run as a program, this file writes the table of bugs in seeded/README.md anew.
 """
 
 import re
@@ -31,7 +31,7 @@ PATCH = tools.Tool("patch", "patch")
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug as a patch of one file of a scheduler, and a pattern of the message that tells it."""
+    """A bug: a patch of one file of a scheduler, and a pattern of the message that reports it."""
 
     patch: Path
     scheduler: str
@@ -44,7 +44,7 @@ class Bug:
 
 @dataclass(frozen=True)
 class Checked(Bug):
-    """A bug that a check must catch, on a kernel of a series, in a place."""
+    """A bug that a check must catch, on a kernel of this series, in this place (sim or vm)."""
 
     check: str
     series: str
@@ -80,14 +80,14 @@ def seeded() -> Iterable[Bug]:
 
 
 def said(name: str) -> dict[str, str]:
-    """Return what each patch's header says as `name`, by the patch's name."""
+    """Return the line `name:` of each patch's header that has one, by the patch's name."""
     pattern = re.compile(rf"^{name}: (.+)$", re.M)
     found = ((patch, pattern.search(patch.read_text())) for patch in SEEDED.glob("*.patch"))
     return {patch.stem: match[1] for patch, match in sorted(found) if match}
 
 
 def table() -> str:
-    """Return the table of bugs in Markdown, by the patches' headers."""
+    """Return the table of bugs in Markdown, made from the patches' headers."""
     by, also = said("Caught-by"), said("Also")
     rows = [
         f"| `{name}` | {bug} | {by[name]} | {also.get(name, '')} |"
@@ -97,7 +97,7 @@ def table() -> str:
 
 
 def put(bug: Bug, sources: Path) -> None:
-    """Put a bug into the file that it changes, in a copy of the modules' sources."""
+    """Apply a bug's patch to `sources`, a copy of the modules' sources."""
     command = [tools.path(PATCH), "-s", "-f", str(sources / bug.file), str(bug.patch)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{bug.patch.name} does not apply:\n{done.stdout}"
@@ -108,8 +108,8 @@ def build(
 ) -> dict[Kind, Path]:
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
-    Each core has one folder. There it builds one bug after another, so that make compiles only
-    the file that differs.
+    There is one folder for each core. In a folder one bug is built after another, so that make
+    compiles only the file that differs.
     """
     ordered = sorted(wanted, key=lambda bug: bug.file)
     lanes = min(machines.cores(), len(ordered))
@@ -128,7 +128,7 @@ def _build_in_turn(
 ) -> dict[Kind, Path]:
     source = folder / "kernel"
     names = {"Kbuild", "Makefile", "compat", "include", *(bug.scheduler for bug in wanted)}
-    if storm:  # it defines the function that yield points call
+    if storm:  # the module storm defines the function that yield points call
         names.add("storm")
     source.mkdir(parents=True)
     for name in names:
@@ -147,7 +147,7 @@ def _build_in_turn(
 
 
 def main() -> None:
-    """Put the present table into seeded/README.md in place of the one that is there."""
+    """Replace the table in seeded/README.md by the present one."""
     before = TABLE.read_text().partition("| patch |")[0]
     TABLE.write_text(before + table())
 

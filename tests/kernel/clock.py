@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Our seconds of each check, for pytest's list of durations.
+"""The time of each check by the host's clock, for pytest's list of durations.
 
-A fixture of a session runs every guest, so pytest would say that all of it is the setup of the
-first test.
+One fixture runs all guests of a session, so pytest would list their whole time as the setup of
+the first test.
 """
 
 import re
@@ -17,20 +17,21 @@ from triagelab.check import verify
 _POLL_S = 0.5
 _TOLD = re.compile(r"^check (\S+)\.sh (begins|ended)", re.M)
 
-#: Seconds in which guests ran during a setup, and those of each test's check by the test's node.
+#: `_ran` is the seconds in which guests ran during a setup. `_took` is the seconds of each test's
+#: check, by the test's node id.
 _ran = pytest.StashKey[float]()
 _took = pytest.StashKey[dict[str, float]]()
 
 
 class Clock:
-    """Notes when checks begin and end, by what their guests say on their consoles."""
+    """Notes when checks begin and end, by the lines that their guests write to their consoles."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._seen: dict[tuple[Path, str, str], float] = {}
 
     def look(self) -> None:
-        """Note what the guests have said by now."""
+        """Note which checks have begun or ended by now."""
         now = time.monotonic()
         for folder in self._folders:
             for console in folder.glob("*/console.log"):
@@ -38,7 +39,10 @@ class Clock:
                     self._seen.setdefault((folder, name, what), now)
 
     def seconds(self, folder: Path, check: str, ended: float) -> float:
-        """Return how long a check took; one whose guest died until its console's last word."""
+        """Return how long a check took; 0 if it never began.
+
+        If its guest died in the check, the check ended at `ended`, the console's last word.
+        """
         begin = self._seen.get((folder, check, "begins"))
         if begin is None:
             return 0.0
@@ -46,7 +50,10 @@ class Clock:
 
 
 def run(request: pytest.FixtureRequest, guests: dict[str, tuple[verify.Guest, str]]) -> None:
-    """Run guests by `verify`; note the seconds of tests' checks, given by the tests' nodes."""
+    """Run guests, and note how many seconds each test's check took.
+
+    `guests` has, for each test's node id, the guest and the name of the test's check.
+    """
     clock = Clock(sorted({guest.folder for guest, _ in guests.values()}))
     over = threading.Event()
 
@@ -72,7 +79,7 @@ def run(request: pytest.FixtureRequest, guests: dict[str, tuple[verify.Guest, st
 
 
 def attribute(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Give each test the seconds of its check, and take them from the setup that ran them all."""
+    """Add to a test's duration that of its check; take the guests' from the setup that ran them."""
     stash = item.config.stash
     if report.when == "setup":
         report.duration -= stash.get(_ran, 0.0)

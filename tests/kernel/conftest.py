@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Slow builds start with the first test: most tests leave a core idle."""
+"""Build debug kernels, which is slow, beside the first tests: most tests leave a core idle."""
 
 import os
 import subprocess
@@ -11,9 +11,9 @@ from triagelab.provision import kernels
 
 from tests.kernel import clock
 
-#: At a low priority, also if a session's processes are scheduled as one; not at the lowest: tests
-#: wait for what it has not built when only they are left, and a build's end keeps one core busy.
-#: On a signal the builder ends all processes that it has started.
+#: The builder's program. Its priority is low, also where the kernel schedules the processes of a
+#: session as one (autogroup). It is not the lowest: the last tests wait for the build, whose end
+#: keeps only one core busy. On a signal the builder ends all processes that it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab.provision import kernels
@@ -32,11 +32,11 @@ builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start to build the debug kernels that selected tests name by their `series`.
+    """Start to build the debug kernels that the selected tests' parameters name as `series`.
 
     A test that needs one waits for it. If the build failed, the test builds again and says why.
     """
-    # Of several workers of pytest-xdist the first builds for all.
+    # Under pytest-xdist, only the first worker builds, for all of them.
     worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
     if session.config.option.collectonly or worker != "gw0":
         return
@@ -64,14 +64,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Have the list of durations name the checks, not the fixture that runs them all."""
+    """Have the list of durations show each check's own time, not one setup that runs them all."""
     report = yield
     clock.attribute(item, report)
     return report
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the builder and its processes."""
+    """End the builders and their processes."""
     for build in config.stash.get(builds, []):
         build.terminate()
         build.wait()

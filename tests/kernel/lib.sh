@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Functions for the in-guest tests; each sources this file first. The shell is busybox's sh. The
-# environment says which SCHEDULER is tested. See README.md.
+# Functions for the in-guest tests. Each test sources this file first. The shell is busybox's sh.
+# The variable SCHEDULER of the environment names the scheduler that is tested. See README.md.
 
 set -eu
 
@@ -11,18 +11,19 @@ TEST_TMP=$(mktemp -d)
 NULL_BLK=/sys/kernel/config/nullb/nullb0
 MODELDISK=/sys/kernel/config/modeldisk/md0
 
-# A debug kernel makes everything slower: there, loads and waits are longer.
+# On a debug kernel everything is slower, so loads and waits are this many times as long.
 SLOW=1
-# Such a kernel executes 10 to 20 times as many instructions for a request. Where a check judges
-# what a device gives to whom, the device must be the limit, not the CPU: use_flash().
+# A debug kernel executes 10 to 20 times as many instructions for a request. A check that judges
+# how the device's service is shared needs the device to be the limit, not the CPU. So use_flash()
+# makes the device this many times as slow.
 FLASH_SLOWER=1
 [ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || {
 	SLOW=3
 	FLASH_SLOWER=16
 }
 
-# A busy computer lets few of the guest's CPUs run at once. Then KCSAN's delays are too short for
-# another CPU to come by: make them longer.
+# KCSAN delays a CPU at an access and looks whether another CPU accesses the same memory meanwhile.
+# On a busy computer few of the guest's CPUs run at once, so make the delays longer.
 _kcsan=/sys/module/kcsan/parameters
 [ ! -e $_kcsan ] || echo 500 > $_kcsan/udelay_task
 
@@ -31,7 +32,7 @@ BAD_LOG='BUG|WARNING|Oops|Call Trace|general protection|[Kk]ernel panic'
 BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
 BAD_LOG="$BAD_LOG|list_(add|del) corruption|ODEBUG|EXT4-fs error"
-# A test whose device fails requests on purpose empties this.
+# Messages about failed requests. A test whose device fails requests on purpose empties this.
 IO_ERRORS="I/O error|blk_update_request"
 
 # -- How a test ends -----------------------------------------------------------
@@ -46,7 +47,7 @@ fail() {
 	exit 1
 }
 
-# expect WHAT WANTED FOUND
+# expect WHAT WANTED FOUND: fail unless FOUND is WANTED.
 expect() {
 	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"
 }
@@ -63,9 +64,9 @@ wait_until() {
 	done
 }
 
-# Every test ends here. A test that failed leaves everything as it is: with a
-# request lost there may be no way to clean up. Any other test must be able to leave the
-# scheduler, and the kernel must not have complained.
+# Every test ends here. A test that failed leaves everything as it is: if a request is lost, there
+# may be no way to clean up. Any other test must be able to clean up. After every test the kernel
+# log must be free of complaints.
 _finish() {
 	_status=$?
 	trap - EXIT
@@ -101,7 +102,7 @@ _clean_up() {
 	done
 }
 
-# outstanding: requests that $DEV and its scheduler have, by the tags in use.
+# outstanding: print how many requests $DEV and its scheduler have: the number of tags in use.
 outstanding() {
 	cat /sys/kernel/debug/block/$DEV/hctx*/sched_tags \
 		/sys/kernel/debug/block/$DEV/hctx*/tags 2> /dev/null |
@@ -112,14 +113,15 @@ nothing_outstanding() {
 	[ "$(outstanding)" = 0 ]
 }
 
-# audit: a scheduler may offer to compare its lists with its counts. It takes its locks
-# for that, so this can be asked at any time; the answer is `ok` or the difference.
+# audit: fail if the scheduler's lists disagree with its counts. A scheduler may compare them
+# itself: then its file `audit` in debugfs says `ok` or the difference. The file can be read at
+# any time, because the scheduler takes its locks for that.
 audit() {
 	_audit=/sys/kernel/debug/block/${DEV:-}/sched/audit
 	[ ! -e "$_audit" ] || expect "what $SCHEDULER finds in its lists" ok "$(cat "$_audit")"
 }
 
-# counts_balance: with nothing submitted, nothing may be with the device or queued.
+# counts_balance: fail unless no request is in the device or queued. Call it when nothing submits.
 counts_balance() {
 	wait_until 10 "no request is outstanding" nothing_outstanding
 	audit
@@ -128,8 +130,8 @@ counts_balance() {
 		expect "requests that $SCHEDULER counts as queued" '' "$(tr -d '0 \n' < "$_queued")"
 }
 
-# The kernel log since the test began; all there is, if it said so much since then
-# that the beginning has gone.
+# Print the kernel log since the test began; the whole log if newer messages have overwritten the
+# line that marks the beginning.
 _kernel_log() {
 	dmesg > "$TEST_TMP/dmesg"
 	awk -v mark="$_MARK" '
@@ -139,10 +141,10 @@ _kernel_log() {
 	' "$TEST_TMP/dmesg"
 }
 
-# Of KCSAN's data races, only those count whose title names a function of the tested scheduler, or
-# of one of our devices. Reports about two functions of the kernel's own are noise: the kernel has
-# hundreds. Their traces go too, because a function's name may look like a complaint
-# (is_softlockup).
+# Copy the log without KCSAN's reports of races between two functions of the kernel's own, of which
+# there are hundreds. A report counts if its title names a function of the tested scheduler or of
+# one of our devices. For the others, remove the stack traces too: a function's name may look like
+# a complaint (is_softlockup).
 _without_others_races() {
 	_ours=$(echo "$SCHEDULER" | tr - _)
 	awk -v ours="[[]($_ours|${_ours}_iosched|gatedisk|modeldisk)[]]" '
@@ -158,7 +160,7 @@ seconds_up() {
 
 # -- Devices -------------------------------------------------------------------
 
-# choose_scheduler NAME: for $DEV.
+# choose_scheduler NAME: have $DEV use this scheduler.
 choose_scheduler() {
 	_file=/sys/block/$DEV/queue/scheduler
 	echo "$1" > "$_file" || fail "$DEV cannot use the scheduler $1"
@@ -168,14 +170,14 @@ choose_scheduler() {
 	esac
 }
 
-# change_media: from flash to disk, or back, for the scheduler that is chosen next.
+# change_media: turn $DEV from flash into a disk, or back. The scheduler chosen next sees that.
 change_media() {
 	_file=/sys/block/$DEV/queue/rotational
 	echo $((1 - $(cat "$_file"))) > "$_file" || fail "$DEV stays what it is"
 }
 
-# use_gatedisk PARAMETER...: the device with a gate, under the scheduler, with
-# room for a backlog. (Without a scheduler there is room for depth requests.)
+# use_gatedisk PARAMETER...: load gatedisk, the device with a gate, choose the scheduler, and make
+# room for a backlog of 256 requests. (Without a scheduler only `depth` requests fit.)
 use_gatedisk() {
 	modprobe gatedisk "$@" || fail "gatedisk cannot be loaded"
 	DEV=gatedisk0
@@ -185,20 +187,21 @@ use_gatedisk() {
 	allow_backlog 256
 }
 
-# allow_backlog REQUESTS: under the scheduler; without one, only the device's own number fits.
+# allow_backlog REQUESTS: give the scheduler room for this many requests. Without a scheduler, the
+# number stays that of the device.
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0
-	# Twice, as late 6.12 kernels tell the scheduler the number that was set
-	# before: bfq would take one write at a time.
+	# Write it twice, because late 6.12 kernels tell the scheduler the previous
+	# number: bfq would take one write at a time.
 	echo $(($1 - 1)) > /sys/block/$DEV/queue/nr_requests
 	echo "$1" > /sys/block/$DEV/queue/nr_requests
 	expect "requests $SCHEDULER has room for" "$1" \
 		"$(cat /sys/block/$DEV/queue/nr_requests)"
 }
 
-# use_memory_disk [SERVICE_NS]: null_blk that stores what is written, under the
-# scheduler. Requests take a while (100 us), few fit in, and any CPU can have a
-# queue of its own.
+# use_memory_disk [SERVICE_NS]: make a null_blk device that stores written data, and choose the
+# scheduler. A request takes SERVICE_NS (100 us), each hardware queue has room for 8, and each
+# CPU has a hardware queue of its own.
 use_memory_disk() {
 	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
 	[ -d /sys/kernel/config/nullb ] ||
@@ -217,9 +220,9 @@ use_memory_disk() {
 	choose_scheduler "$SCHEDULER"
 }
 
-# use_modeldisk SETTING=VALUE...: a modelled drive (a PROFILE of modeldisk's) with a
-# write cache, which stores what is written, under the scheduler. Rates of faults
-# may be set later: echo N > $MODELDISK/error_ppm
+# use_modeldisk SETTING=VALUE...: make a modelled drive with a write cache, and choose the
+# scheduler. PROFILE names one of modeldisk's profiles. Unless a SETTING says otherwise, the drive
+# stores written data. Rates of faults may be set later: echo N > $MODELDISK/error_ppm
 use_modeldisk() {
 	modprobe modeldisk || fail "modeldisk cannot be loaded"
 	DEV=md0
@@ -238,20 +241,20 @@ use_modeldisk() {
 	choose_scheduler "$SCHEDULER"
 }
 
-# _multiply FILE BY DIVISOR: change a setting. 0 means that the model does without it.
+# _multiply FILE BY DIVISOR: multiply a setting by BY / DIVISOR. A setting of 0 is off, and stays 0.
 _multiply() {
 	_value=$(cat "$1")
 	[ "$_value" = 0 ] || echo $((_value * $2 / $3)) > "$1" || fail "$1 refuses $2 / $3"
 }
 
-# use_flash SETTING=VALUE...: modelled flash whose times and rates are FLASH_SLOWER times as slow.
-# What a check says in times and rates of the device, it multiplies or divides by that too.
+# use_flash SETTING=VALUE...: make modelled flash that is FLASH_SLOWER times as slow. A check must
+# scale its own times and rates of the device by FLASH_SLOWER too.
 use_flash() {
 	SLOWER=$FLASH_SLOWER use_modeldisk memory_backed=0 hw_queues=1 "$@"
 }
 
-# cost_of_read KIB: in ns, by the scheduler's own account, which a load has taught it: it begins with
-# the cost of another device.
+# cost_of_read KIB: print what a read costs, in ns, as the scheduler has learnt it. Run a load first
+# that teaches it, because a scheduler begins with the costs of another device.
 cost_of_read() {
 	fio --minimal --output="$TEST_TMP/learnt" --filename=/dev/$DEV --direct=1 --rw=randread \
 		--norandommap --time_based --runtime=1 --name=bulk --bs="$1k" --ioengine=io_uring \
@@ -260,8 +263,8 @@ cost_of_read() {
 		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
-# use_null_disk PARAMETER...: null_blk that keeps no data, set by its module's parameters,
-# under the scheduler: flash with any number of queues, tags and requests at once.
+# use_null_disk PARAMETER...: load null_blk with these module parameters, and choose the scheduler.
+# The device is flash that keeps no data; its numbers of queues and tags are free to choose.
 use_null_disk() {
 	modprobe null_blk nr_devices=1 "$@" || skip "the kernel has no such null_blk: $*"
 	DEV=nullb0
@@ -270,7 +273,7 @@ use_null_disk() {
 	choose_scheduler "$SCHEDULER"
 }
 
-# device_count NAME: a figure of modeldisk's own.
+# device_count NAME: print one of modeldisk's own counts.
 device_count() {
 	awk -v name="$1" '$1 == name { print $2 }' \
 		/sys/kernel/debug/modeldisk/$DEV/stats
@@ -281,12 +284,12 @@ gate() {
 	echo "$1" > "$GATE/gate" || fail "the gate does not $1"
 }
 
-# put_requests [NAME] < SCRIPT: submit requests (tools/submit.c) and return
-# once the scheduler has them all. $TEST_TMP/NAME.done gets their results.
+# put_requests [NAME] < SCRIPT: submit requests (tools/submit.c) and return once the scheduler has
+# them all. Their results go to $TEST_TMP/NAME.done.
 put_requests() {
 	_name=$TEST_TMP/${1:-all}
 	cat > "$_name.script"
-	: > "$_name.done"	# now, not when the background process gets there
+	: > "$_name.done"	# here, because grep may look before the background process runs
 	{
 		_status=0
 		"$SUBMIT" "/dev/$DEV" < "$_name.script" || _status=$?
@@ -298,7 +301,7 @@ put_requests() {
 		fail "requests not submitted: $(cat "$_name.done")"
 }
 
-# wait_requests: wait for all requests and for their success.
+# wait_requests: wait until all requests are done, and fail if one of them failed.
 wait_requests() {
 	for _done in "$TEST_TMP"/*.done; do
 		[ -e "$_done" ] || continue
@@ -308,8 +311,8 @@ wait_requests() {
 	done
 }
 
-# start_verified_load SECONDS: fio on $DEV, in the background. Three jobs with
-# different sizes, depths and priorities write, read back and check everything.
+# start_verified_load SECONDS: start fio on $DEV in the background. Three jobs with
+# different sizes, depths and priorities write data, read it back and check it.
 start_verified_load() {
 	cat > "$TEST_TMP/load.fio" <<-END
 		[global]
@@ -351,14 +354,14 @@ start_verified_load() {
 	} >> "$TEST_TMP/load.done" 2>&1 &
 }
 
-# Tell whether the load still runs, so that what follows is done under load.
+# load_runs: succeed if the load still runs. Fail the test if the scheduler's audit fails.
 load_runs() {
 	audit
 	! grep -q "^status" "$TEST_TMP/load.done"
 }
 
-# wait_verified_load: most of the written data must have been read back; not of each job, because a
-# scheduler may give a low class next to nothing.
+# wait_verified_load: wait for the load. Half of the data that all jobs together wrote must have
+# been read back. A single job may have less: a scheduler may give a low class next to nothing.
 wait_verified_load() {
 	wait_requests
 	awk -F ';' '
@@ -369,14 +372,14 @@ wait_verified_load() {
 }
 
 # -- What the scheduler promises ----------------------------------------------
-# No function here uses the scheduler's name: a scheduler's tunables show its policy.
+# No function here infers a promise from the scheduler's name: its tunables and files show them.
 
-# tunable NAME: its file.
+# tunable NAME: print the path of the scheduler's tunable.
 tunable() {
 	echo "/sys/block/$DEV/queue/iosched/$1"
 }
 
-# aging_times: the tunables that bound how long a lower class may wait, one a line.
+# aging_times: print the tunables that bound how long a lower class may wait, one a line.
 aging_times() {
 	for _name in aging_expire aging_expire_normal aging_expire_low \
 			prio_aging_expire; do
@@ -384,19 +387,20 @@ aging_times() {
 	done
 }
 
-# set_aging MS: all of them.
+# set_aging MS: set all tunables that aging_times prints.
 set_aging() {
 	for _name in $(aging_times); do
 		echo "$1" > "$(tunable "$_name")" || fail "$_name cannot be $1 ms"
 	done
 }
 
-# Classes HIGH, NORMAL and LOW by thresholds, as prio-basic has them.
+# has_thresholds: succeed if the scheduler has the classes HIGH, NORMAL and LOW, and thresholds
+# between them, as prio-basic has.
 has_thresholds() {
 	[ -e "$(tunable be_high_max)" ] && [ -e "$(tunable be_low_min)" ]
 }
 
-# Classes RT, BE and IDLE, as mq-deadline has them.
+# has_ioprio_classes: succeed if the scheduler's classes are RT, BE and IDLE, as in mq-deadline.
 has_ioprio_classes() {
 	[ -e "$(tunable prio_aging_expire)" ]
 }
@@ -411,21 +415,23 @@ needs_thresholds() {
 		skip "$SCHEDULER has no thresholds be_high_max, be_low_min"
 }
 
-# Whether the scheduler joins two queued requests when a bio makes them adjacent.
-# mq-deadline has a tunable for it, others count it in a file of debugfs.
+# joins_requests: succeed if the scheduler joins two queued requests when a bio closes the gap
+# between them. Such a scheduler has the tunable front_merges (mq-deadline), or the file merged in
+# debugfs (prio-adaptive).
 joins_requests() {
 	[ -e "$(tunable front_merges)" ] ||
 		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ]
 }
 
-# Adjacent requests are merged, at least with a queued one.
+# needs_merging: skip unless the scheduler shows that it merges. The file bios_merged means that it
+# merges bios into queued requests, but need not join two requests.
 needs_merging() {
 	joins_requests || [ -e "/sys/kernel/debug/block/$DEV/sched/bios_merged" ] ||
 		skip "$SCHEDULER does not say that it merges"
 }
 
-# rank CLASS LEVEL: the class that the scheduler reports for a request of this priority; 0 is served
-# first, then 1, then 2.
+# rank CLASS LEVEL: print the rank of the scheduler's class for a request of this priority. Rank 0
+# is served first, then 1, then 2.
 rank() {
 	case $1 in
 	rt) echo 0 ;;
@@ -443,14 +449,14 @@ rank() {
 	esac
 }
 
-# ranks: of the requests in the device's log, in the order of the log.
+# ranks: print the rank of each request in the device's log, in the log's order.
 ranks() {
 	while read -r _ _ _ _ _ _class _level _; do
 		rank "$_class" "$_level"
 	done < "$GATE/log"
 }
 
-# The name of the scheduler's module, if it is one that is loaded.
+# scheduler_module: print the name of the scheduler's module; nothing if no such module is loaded.
 scheduler_module() {
 	for _name in "$SCHEDULER-iosched" "$SCHEDULER"; do
 		_name=$(echo "$_name" | tr - _)

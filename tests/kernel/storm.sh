@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Carries out a plan of `./triage storm` (docs/storm.md). It is in job/plan; the line `storm …` has
-# the parameters of kernel/storm.
+# Carry out a plan of `./triage storm` (docs/storm.md). The plan is in the file plan beside this
+# script. Its line `storm …` has the parameters of the module in kernel/storm.
 . "${0%/*}/lib.sh"
 
 STORM=/sys/kernel/debug/storm
 PLAN=$TEST_DIR/plan
-# Functions in which CPUs may meet; a kernel may lack some of them.
+# Functions of the block layer in which CPUs may meet. A kernel may lack some of them.
 BLOCK_LAYER="blk_mq_submit_bio blk_mq_run_hw_queue __blk_mq_sched_dispatch_requests
 	blk_mq_sched_bio_merge blk_mq_dispatch_rq_list blk_mq_complete_request
 	blk_mq_free_request blk_mq_put_tag blk_mq_requeue_request __blk_mq_get_tag
 	sbitmap_queue_clear elevator_switch blk_mq_delay_run_hw_queue"
 
-# functions NAME: those of a module, or of a scheduler that is built in.
-# Not the exit function: the kernel decodes a probed function, and may read beyond that one's page.
+# functions NAME: print the functions of a module, except its init and exit functions. To probe a
+# function the kernel decodes it, and with the exit function it may read beyond the page.
 functions() {
 	awk -v module="[$(echo "$1" | tr - _)]" '
 		tolower($2) == "t" && $4 == module && $3 !~ /[.]|^(__pfx|init_module|cleanup_module)|_exit$/ {
@@ -22,8 +22,8 @@ functions() {
 	' /proc/kallsyms
 }
 
-# set_probes: for a scheduler without yield points, put one at the begin of each of its functions,
-# and of the block layer's.
+# set_probes: if the scheduler has no yield points, put one at the beginning of each of its
+# functions and of those in BLOCK_LAYER.
 set_probes() {
 	_module=$(scheduler_module)
 	[ -z "$_module" ] || [ ! -e "/sys/module/storm/holders/$_module" ] || return 0
@@ -34,7 +34,7 @@ set_probes() {
 	echo "probes: ${_probes:-0}"
 }
 
-# tell_all: print the state after a failure.
+# tell_all: write the state of the scheduler and the device to out/state, after a failure.
 tell_all() {
 	for _file in "/sys/kernel/debug/block/$DEV"/sched/* "/sys/kernel/debug/block/$DEV"/hctx*/* \
 			$STORM/disk; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Another architecture: triage is built for Debian's arm64 kernel, and checked in a guest."""
+"""Triage works on another architecture: built for Debian's arm64 kernel, and checked in a guest."""
 
 import lzma
 import re
@@ -32,7 +32,7 @@ QUICK = (
     "34-gathers",
 )
 MODULES = ("triage", "gatedisk", "modeldisk")
-#: The kernel's own modules that the checks load, each with what it needs.
+#: The kernel's own modules that the checks load, each with the modules that it needs.
 LOADED = {"null_blk": ("configfs",), "configfs": ()}
 
 INIT = f"""\
@@ -56,8 +56,8 @@ poweroff -f
 
 
 def fetched() -> Path:
-    """Return a folder with the newest arm64 kernel of the default series, its headers with this
-    computer's programs, and a busybox."""
+    """Return a folder with the newest arm64 kernel of the default series, a busybox, and the
+    kernel's headers, whose build programs run on this computer."""
 
     def fetch(folder: Path) -> None:
         tools.tell("fetching the distribution's arm64 kernel")
@@ -132,7 +132,7 @@ def built(kernel: Path, folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the guest said."""
+    """Run the checks in a guest, and return the text of its console."""
     tools.require([*tools.RUN, *tools.BUILD, GCC, STRIP, READELF, QEMU])
     folder = tmp_path_factory.mktemp("arm64")
     kernel = fetched()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of clock.py, which takes the begin and end of each check from the guests' consoles.
+"""Tests of clock.py, which reads from the guests' consoles when each check begins and ends.
 
-pytest's list of durations then shows each check by name.
+So pytest's list of durations shows the time of each check.
 """
 
 import time
@@ -30,7 +30,7 @@ def test_a_check_takes_from_its_begin_to_its_end(
     now = 200.0
     watch.look()
     assert watch.seconds(tmp_path, "01-a", 150.0) == 7.0
-    # A guest that dies has said its last word before.
+    # The guest died in this check, so the check ended at the console's last word, at 150.
     assert watch.seconds(tmp_path, "02-b", 150.0) == 43.0
     assert watch.seconds(tmp_path, "03-c", 150.0) == 0.0
 
@@ -55,6 +55,6 @@ def test_each_test_has_its_seconds_and_the_setup_has_the_rest() -> None:
     item.stash[clock._took] = {"a test": 7.0}
     for when, before, after in (("setup", 65.0, 5.0), ("call", 0.5, 7.5), ("setup", 1.0, 1.0)):
         report = Report(when, before)
-        # Has the parts that attribute() uses.
+        # Item and Report have the parts that attribute() uses.
         clock.attribute(item, report)  # type: ignore[arg-type]
         assert report.duration == after

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""compat/generate.py's view of a kernel's types: offsets, shapes, and refusals."""
+"""compat/generate.py finds members' offsets and functions' types, and refuses unknown types."""
 
 import importlib.util
 import sys
@@ -67,7 +67,10 @@ def test_each_member_that_offsetof_takes_has_an_offset(generate: ModuleType) -> 
 
 
 def operations(generate: ModuleType, **changed: str) -> str:
-    """Return a scheduler's operations struct in the newest shapes, except for those given."""
+    """Return a kernel's struct of a scheduler's operations, of the newest types but for `changed`.
+
+    An operation changed to an empty type is missing.
+    """
     lines = ["struct elevator_mq_ops {"]
     for name, shapes in generate.OPERATIONS.items():
         shape = changed.get(name, next(iter(shapes)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Headers as other distributions lay them out, made of Debian's files: the module builds with them.
+"""The module builds with headers in the layouts of other distributions, made of Debian's files.
 
 Fedora  one folder with everything, /usr/src/kernels/RELEASE
-Ubuntu  a folder whose files are links to those of a second one, but for what is this kernel's own
-Neither has a short Makefile that names the compiler, nor the ELF file with the BTF.
+Ubuntu  a folder with this kernel's own files, and links to the others in a second folder
+Neither has Debian's short Makefile, which names the compiler, nor the ELF file with the BTF.
 """
 
 import shutil
@@ -15,19 +15,19 @@ import pytest
 from triagelab.base import sources, tools
 from triagelab.provision import kernels
 
-#: What Debian has in the folder of the kernel itself, and its own way to name the compiler.
+#: Files of Debian's folder of a kernel that the other layouts do not have, or have elsewhere.
 DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
 
 
 def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
-    """Return the folders of what all kernels of a version share, of this one, of the programs."""
+    """Return the folders of the files that a version's kernels share, this kernel's, programs'."""
     assert kernel.headers is not None
     (common,) = kernel.headers.parent.glob("linux-headers-*-common")
     return common, kernel.headers, (kernel.headers / "scripts").resolve().parent
 
 
 def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Return one folder with everything."""
+    """Make Fedora's layout: one folder with everything."""
     common, own, programs = parts(kernel)
     made = folder / "kernels" / kernel.release
     for source, without in ((common, ("scripts", "tools")), (own, DEBIANS), (programs, ())):
@@ -45,7 +45,7 @@ def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Return a folder of links, with its own configuration and programs."""
+    """Make Ubuntu's layout: a folder of links, with its own configuration and programs."""
     common, own, programs = parts(kernel)
     made = folder / f"linux-headers-{kernel.release}"
     _linked(own, common, made, DEBIANS)
@@ -56,7 +56,7 @@ def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def _linked(own: Path, shared: Path, made: Path, without: Sequence[str] = ()) -> None:
-    """Fill a folder with copies of one folder's files, and links to those of another."""
+    """Fill `made` with copies of the files of `own`, and links to the others in `shared`."""
     made.mkdir()
     mine = {path.name for path in own.iterdir()} - set(without)
     for name in mine | {path.name for path in shared.iterdir()}:

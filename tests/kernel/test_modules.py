@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The modules' source: parts without kernel calls are tested here, and all of it is checked."""
+"""Tests of the modules' source: units without kernel calls, warnings, seeded bugs, builds."""
 
 import re
 import shutil
@@ -57,7 +57,7 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
         shutil.copy(sources.MODULES / name, without / name)
     places = 0
     for path in (without / "triage").glob("*.[ch]"):
-        # Keep line numbers: warnings refer to them.
+        # Keep the line numbers, because warnings in the module contain them.
         text, count = re.subn(r"\byield_point\(\);", ";", path.read_text())
         path.write_text(text.replace('#include "yield.h"', ""))
         places += count
@@ -65,7 +65,7 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
     module = "triage-iosched.ko"
     product = (modules.build(kernel) / module).read_bytes()
     stripped = (modules.build(kernel, without, tmp_path / "out") / module).read_bytes()
-    # A module with a version also has a hash over its sources, which differ.
+    # A module with a version also contains a hash of its sources, and these differ.
     of_sources = re.compile(rb"srcversion=[0-9A-F]+")
     assert of_sources.sub(b"", stripped) == of_sources.sub(b"", product)
     assert b"storm_yield" not in product

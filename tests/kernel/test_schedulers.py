@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The checks in this folder (NN-name.sh), each run in a guest with each scheduler.
 
-All selected checks run first, in guests for each scheduler and place, side by side; then each
-test reads its own result.
+All selected checks run first, in guests side by side, for each scheduler and place. Then each test
+reads the result of its own.
 """
 
 from collections import defaultdict
@@ -31,33 +31,37 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: Checks of faults and changes under load. `./triage verify` runs every check everywhere; these
-#: tests run a selection that takes minutes.
+#: From this number on, checks are of faults and changes under load: the kernel's own schedulers
+#: run only those before. `./triage verify` runs every check everywhere; these tests run a
+#: selection that takes minutes.
 FAULTS = "15"
-#: In real time, on 6.12: checks that need several CPUs.
+#: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
-#: On other series, where our schedulers use other interfaces: the way in and back from a device.
+#: Checks that also run on other series, where our schedulers use other interfaces: a request's way
+#: into the scheduler, and back from the device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
-#: The same in real time.
+#: Checks that also run on other series, in real time.
 OTHER_SERIES_IN_REAL_TIME = ("47",)
-#: On the debug kernel, by whom: in real time, and one on sim, which saves what it boots there.
+#: Checks on the debug kernel, and the schedulers that run them: in real time, and then on sim,
+#: where the state of a booted guest is saved.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
 UNDER_DEBUG_ON_SIM = ("04",)
 DEBUGGED_ON_SIM = ("triage",)
-#: The kernel's own that show what is general; `./triage verify` takes every one.
+#: The kernel's own schedulers that run here, to show that the checks are general. `./triage verify`
+#: takes every one.
 OTHERS = ("none", "mq-deadline")
-#: The longest of all, of accounts and budgets that one scheduler has.
+#: The longest checks, of accounts and budgets that only triage has: no other scheduler runs them.
 BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
-#: Checks of one guest on sim. With all of a scheduler's in one guest, the longest guest would
-#: end alone on one core.
+#: The most checks that one guest runs on sim. If one guest ran all of a scheduler's checks, the
+#: longest guest would run on one core alone in the end.
 CHECKS_PER_GUEST = 6
-#: Left to real time.
+#: Checks that do not run on sim here.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
 
 
 def cases() -> Iterator[Case]:
-    """The checks of each scheduler, and the machines and kernels they run on."""
+    """Yield each check with each scheduler, machine and kernel that it runs on here."""
     default, ours = kernels.DEFAULT_SERIES, sources.own_schedulers()
     for check in verify.checks():
         number = check.name[:2]
@@ -94,7 +98,7 @@ def results(
             selected[case.scheduler, case.place, case.series].append(case)
             nodes[case] = item.nodeid
     found: dict[Case, verify.Result] = {}
-    # Cases of a debug kernel come last: it is being built meanwhile.
+    # Cases on a debug kernel come last, because conftest.py builds it meanwhile.
     for debug in (False, True):
         those = [key for key in selected if kernels.looks_for_bugs(key[2]) == debug]
         guests: list[tuple[list[Case], verify.Guest]] = []
@@ -109,7 +113,7 @@ def results(
                 folder = tmp_path_factory.mktemp("guest")
                 guest = verify.Guest(kernel, scheduler, files, place, checks, folder)
                 guests.append((part, guest))
-        # The longest first, so that none is left alone on one core.
+        # Start the longest guests first, so that none runs on one core alone in the end.
         guests.sort(key=lambda each: -sum(case.check.name[:2] in BY_TRIAGE for case in each[0]))
         tests = {nodes[case]: (guest, case.check.name) for part, guest in guests for case in part}
         clock.run(request, tests)

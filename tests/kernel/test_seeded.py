@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Each check can fail: it catches its bugs in seeded/, put into copies of our schedulers.
 
-All selected bugs are built and run first, in guests side by side; then each test reads its
-own result. Bugs that storms find are in tests/product/test_storm.py.
+All selected bugs are built and run first, in guests side by side. Then each test reads the
+result of its own. tests/product/test_storm.py tests the bugs that storms find.
 """
 
 import re
@@ -20,7 +20,7 @@ from tests.kernel import bugs, clock
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[bugs.Checked, verify.Result]:
-    """Run every selected bug; return the output of the check that must catch it."""
+    """Run every selected bug; return the result of the check that must catch it."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     selected = {
         cast(bugs.Checked, item.callspec.params["bug"]): item.nodeid
@@ -30,7 +30,7 @@ def results(
     tools.require([bugs.PATCH])
     checks = {check.name: check for check in verify.checks()}
     found: dict[bugs.Checked, verify.Result] = {}
-    # Bugs on a debug kernel come last: it is being built meanwhile.
+    # Bugs on a debug kernel come last, because conftest.py builds it meanwhile.
     for debug in (False, True):
         guests = {}
         for series in sorted({bug.series for bug in selected}):

@@ -40,11 +40,13 @@ _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: The longest time of one boot on a busy computer. Without KVM the guest compiles ten times slower.
 LIMIT_S = 3600
 
-#: On a busy computer the kernel doubts the emulated timer, and panics. A panic ends QEMU.
+#: Without no_timer_check the kernel, on a busy computer, doubts the emulated timer and panics. With
+#: panic=-1 a panic ends QEMU.
 OPTIONS = "quiet no_timer_check panic=-1"
 
-#: Two differences from a stock system. A service reports its findings to a serial port, and an
-#: initramfs has only the modules that the machine needs: all of them take an emulated one long.
+#: Two differences from a stock system. A service runs the boot's script, which reports to a serial
+#: port. The initramfs has only the modules that the machine needs: an emulated machine takes long
+#: to unpack all of them.
 INITRAMFS = "MODULES=dep\n"
 UNIT = """\
 [Unit]
@@ -64,7 +66,7 @@ TTYPath=/dev/ttyS1
 WantedBy=multi-user.target
 """
 
-#: What each script begins with. It reports on the serial port, and in the journal what went wrong.
+#: The beginning of each script: functions that report disks and the journal's complaints.
 TOOLS = r"""
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root
 state() {
@@ -109,7 +111,7 @@ state kernel
 log installed
 """
 
-#: Each case is prepared with the programs that it names, not with their files.
+#: Each case is set up by the programs that it is about, as tuned, which write their own files.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /root/status
@@ -218,7 +220,7 @@ def system(folder: Path) -> Path:
         raise SystemExit("error: this is no Debian with a mirror to make a system from")
     part = folder / "root.part"
     shutil.rmtree(part, ignore_errors=True)
-    # Run it in its own namespaces, so that its mounts are gone however it ends.
+    # Run debootstrap in its own namespaces, so that its mounts are gone however it ends.
     debootstrap = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}"]
     call(*_APART, *debootstrap, release[1], part, mirror[1])
     part.rename(root)
@@ -241,7 +243,7 @@ def another_kernel(folder: Path) -> str:
 
 
 class Guest:
-    """The system's disk, and the boots that it has had."""
+    """A guest with the system's disk. `good` is false once a boot has reported something else."""
 
     def __init__(self, folder: Path, root: Path, image: Path) -> None:
         """Make the disk from the system, the packages and the rules."""
@@ -333,7 +335,7 @@ def line_of(file: Path, text: str) -> int:
 
 
 def status(release: str, has: str) -> list[str]:
-    """Return the expected report of the prepared cases."""
+    """Return the expected report of the cases in STATUS."""
     line = line_of(PACKAGING / "60-triage.rules", 'ATTR{queue/scheduler}="triage"')
     rule = f"udev, /usr/lib/udev/rules.d/60-triage.rules:{line}"
     line = line_of(PACKAGING / "tuned/tuned.conf", "elevator=")

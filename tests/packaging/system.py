@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A copy of this computer's system, over which a package may be installed, with disks of the
+"""A copy of this computer's system, in which a package can be installed, with disks of the
 test's own. It is an overlay in a mount namespace, so it leaves nothing behind.
 """
 
@@ -38,7 +38,7 @@ exec chroot root sh -exc "$SCRIPT"
 
 @dataclass(frozen=True)
 class System:
-    """The folder that is /out in the system, and has its /sys."""
+    """A copy of the system. `folder` is /out in the copy, and contains the copy's /sys."""
 
     folder: Path
 
@@ -50,7 +50,7 @@ class System:
         return cls(folder)
 
     def add_disk(self, name: str, schedulers: str, queues: int = 1, zoned: str = "none") -> None:
-        """Give it a disk with the files of /sys that the packages and udev read."""
+        """Add a disk, with the files of /sys that the packages and udev read."""
         sys = self.folder / "sys"
         number = len(list((sys / "block").iterdir())) * 16
         disk = sys / "devices/fake" / name
@@ -66,11 +66,11 @@ class System:
             (sys / place / name).symlink_to(f"{'../' * len(Path(place).parts)}devices/fake/{name}")
 
     def scheduler(self, name: str) -> str:
-        """Return a disk's file: it has the last choice as written."""
+        """Return the text of a disk's scheduler file: the last choice as it was written."""
         return (self.folder / "sys/block" / name / "queue/scheduler").read_text().strip()
 
     def give(self, script: str, binds: Iterable[Path] = ()) -> str:
-        """Give commands; return what they said on both streams."""
+        """Run a script in the system; return its output, of both streams."""
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", _ENTER, "sh"]
         done = subprocess.run(
             [*command, str(self.folder), *map(str, binds)],
@@ -122,7 +122,7 @@ def copied(folder: Path) -> Path:
 
 
 def of_next_version(target: str, folder: Path) -> Path:
-    """Return the folder of a target's packages from the same source with a newer version."""
+    """Make a target's packages from the same source with a newer version; return their folder."""
     source = copied(folder / "source")
     header = source / "kernel/triage/version.h"
     header.write_text(re.sub('VERSION ".*"', f'VERSION "{NEXT}"', header.read_text()))

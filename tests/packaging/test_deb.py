@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The Debian package: its content, and its installation, upgrade and removal.
 
-dpkg and DKMS work over a copy of this computer's system. The same source makes the same bytes.
+dpkg and DKMS work in a copy of this computer's system. The same source makes the same bytes.
 """
 
 import os
@@ -146,7 +146,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     before, after = (
         set((system.folder / name).read_text().splitlines()) for name in ("before", "after")
     )
-    # DKMS keeps its key, and lists of dpkg's have an old copy.
+    # DKMS keeps its key, and dpkg keeps old copies of its lists.
     kept = re.compile("/var/(lib/(dkms/mok|dpkg/)|cache/|log/)")
     assert [path for path in after - before if not kept.match(path)] == []
     assert [path for path in before - after if not kept.match(path)] == []

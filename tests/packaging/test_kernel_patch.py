@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The patch for a kernel's tree: clean by the kernel's checker, and with nothing of the layer
-over old kernels in it. `make release` builds a kernel with it.
+"""The patch for a kernel's tree passes the kernel's checker, and has nothing of the layer over
+different kernels (kernel/compat) in it. `make release` builds a kernel with the patch.
 """
 
 import re

@@ -79,7 +79,10 @@ def test_a_disk_that_takes_no_other_is_told_of(tmp_path: Path) -> None:
 
 
 def test_a_kernel_gives_back_what_it_gave(tmp_path: Path) -> None:
-    """Disks with one hardware queue and with two, in a guest: as before, and nothing loaded."""
+    """Without a record, put-back gives disks with one and two hardware queues what they had.
+
+    Then no module is loaded. The test runs in a guest.
+    """
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     module = modules.build(kernel) / "triage-iosched.ko"
     script = """#!/bin/sh -ex

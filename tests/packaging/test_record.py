@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The unit that records schedulers at each boot: systemd accepts it, its link starts it, and what
-it runs makes `triagectl status` tell a later change. tests/triagectl/test_systemd.py boots with it.
+"""Tests of the unit that records schedulers at each boot: systemd accepts it, a link enables it,
+and after its command `triagectl status` reports a later change. tests/triagectl/test_systemd.py
+boots with it.
 """
 
 import os

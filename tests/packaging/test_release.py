@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One version everywhere, and a changelog that fits it."""
+"""All parts have the same version, and the changelog fits it."""
 
 import re
 import subprocess

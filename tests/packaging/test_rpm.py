@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The packages for Fedora, built and installed with Debian's rpm over a copy of this system."""
+"""The packages for Fedora, built and installed with Debian's rpm in a copy of this system."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> Non
 
 
 def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> None:
-    """Run the command that akmods run, with Debian's headers in place of Fedora's."""
+    """The command that akmods run builds the module, here with Debian's headers."""
     tools.require(tools.BUILD)
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     defined = {"kernels": kernel.release, "kdir": kernel.headers, "_topdir": tmp_path}

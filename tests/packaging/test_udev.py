@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make na
 
 UDEVADM = tools.Tool("udevadm", "udev")
 ALL = "[mq-deadline] none triage"
-#: Every disk is chosen.
+#: A rule that chooses every disk.
 CHOICE = 'SUBSYSTEM=="block", ENV{TRIAGE}="1"\n'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The longest files of this folder begin first: a worker of pytest-xdist takes a file at a time."""
+"""Start this folder's longest files first: a worker of pytest-xdist takes a file at a time."""
 
 from pathlib import Path
 

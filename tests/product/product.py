@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The product as users have it: the launcher as a program, and the documents' commands."""
+"""Helpers that use the product as its users do: the launcher, and the documents' commands."""
 
 import asyncio
 import os
@@ -53,12 +53,15 @@ def triage(
 
 
 def blocks(kind: str, document: str) -> list[str]:
-    """Return the code blocks of one kind."""
+    """Return a document's code blocks of one kind."""
     return re.findall(rf"^```{kind}\n(.*?)^```", document, re.M | re.S)
 
 
 def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Path) -> Path:
-    """Run a script about `sdX` in a guest with a built scheduler; return its output."""
+    """Run a script in a guest with a built scheduler; return the folder of its output.
+
+    `sdX` in the script becomes the guest's disk.
+    """
     files: dict[str, Path | str] = {
         "run": "\n".join(["#!/bin/sh -ex", "modprobe null_blk", *lines]).replace("sdX", DISK),
         f"build/{kernel.release}/{module.name}": module,
@@ -69,7 +72,7 @@ def in_guest(lines: list[str], kernel: kernels.Kernel, module: Path, folder: Pat
 
 
 def qemus(marker: Path) -> list[str]:
-    """Return the QEMU processes that have `marker` in their command line."""
+    """Return the ids of the QEMU processes that have `marker` in their command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

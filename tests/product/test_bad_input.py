@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bad input: a message that says what to do, the right exit status, and nothing left behind."""
+"""Bad input gets a message that says what to do, and an exit status, and leaves nothing behind."""
 
 import contextlib
 import fcntl
@@ -161,7 +161,7 @@ def test_too_little_space_is_told_before_anything_is_run(tmp_path: Path, job: Pa
 
 
 def test_a_disk_that_fills_up_is_told_and_nothing_runs_on(tmp_path: Path, job: Path) -> None:
-    # Enough space for the start, too little for a second guest's files.
+    # The disk has enough space for the start, and too little for a second guest's files.
     folder = tmp_path / "disk"
     folder.mkdir()
     with small_disk(folder, "560m"):

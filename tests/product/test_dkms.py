@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""DKMS: the commands in operate.md build the scheduler for a kernel, in folders of the test."""
+"""The commands in operate.md have DKMS build the scheduler for a kernel, in the test's folders."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SETUP, UNDO = (text.replace("VERSION", version()) for text in blocks("sh dkms", 
 
 
 def give(commands: str, kernel: kernels.Kernel, folder: Path) -> None:
-    """Run the document's commands for `kernel`, with `folder` as the system's root."""
+    """Run the document's commands for `kernel`, with `folder` in place of the system's root."""
     for name in ("dkms", "usr/src", f"lib/{kernel.release}"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     script = f"""
@@ -46,7 +46,7 @@ def test_what_dkms_builds_is_chosen_and_removed(
     kernel = kernels.find(series)
     assert kernel.headers is not None
     if not (kernel.headers / "vmlinux").exists():
-        # Stands for the file in /boot of a computer with that kernel.
+        # A computer that runs this kernel has the image in /boot.
         monkeypatch.setenv("VMLINUX", str(kernel.image))
     give(SETUP, kernel, tmp_path)
     (module,) = (tmp_path / "lib").rglob("triage-iosched.ko")

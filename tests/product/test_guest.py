@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guests that do not end, and requests that never complete."""
+"""A guest returns what its job leaves, ends at its limit, and boots in the same way each time."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_guest_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
-    """The device keeps the request; the sampler gives up after 60 s of its time."""
+    """If the device keeps a request, the sampler gives up after 60 s of the guest's time."""
     outcome = boot(
         """
         modprobe gatedisk
@@ -54,7 +54,10 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
 def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guests agree to the nanosecond of every timer after their saved states."""
+    """Six guests, each of which goes on from its own saved state, have the same time in each timer.
+
+    They agree to the nanosecond, and in all other figures that the job reads.
+    """
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     machine = machines.make("sim", kernel)
     tell = "cd /proc && cat timer_list stat vmstat slabinfo interrupts buddyinfo > /job/out/all"

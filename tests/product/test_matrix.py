@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage matrix` as its users call it: the oldest kernel, the default one, the newest."""
+"""Tests of `./triage matrix` as users call it, on the oldest kernel, the default and the newest."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results of an older version stay readable: its keys keep their names, its figures their values.
+"""Results of an older version stay readable: keys keep their names, and figures their values.
 
 `data/results-0.1.tar.xz` is a folder of version 0.1, with the summary that 0.1 made of it. Its runs
 were made up by the tests of the last commit before 0.2 (79409e5^, tests/lab/rundirs.py: two
@@ -17,13 +17,13 @@ import pytest
 from tests.product.product import ROOT, triage
 
 ARCHIVE = Path(__file__).parent / "data/results-0.1.tar.xz"
-#: Later versions may judge otherwise, but not what was measured.
+#: Keys of measured values. A later version may judge these otherwise, but may not change them.
 MEASURED = ("unit", "mean", "n", "requests", "starved", "ratio", "a", "b")
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    # Users' folders have long names too.
+    # Use a long name, because users' folders may have long names.
     folder = tmp_path / ("long" * 40) / "results"
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder)

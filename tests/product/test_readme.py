@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documents' commands, as readers run them: the README's in a fresh copy, and those for a
-real machine in a guest."""
+"""The documents' commands work: the README's in a fresh copy, and those for a real machine in a
+guest."""
 
 import json
 import re
@@ -62,7 +62,10 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
 
 
 def test_the_documents_figures_of_the_demo_are_what_it_measures(copy: Path) -> None:
-    """`lab/figures.py measure demo` writes them anew."""
+    """The demo measures the figures that the documents have.
+
+    `lab/figures.py measure demo` writes them anew.
+    """
     (path,) = (copy / "results").glob("mixed-priority-*/summary.json")
     rows = json.loads(path.read_text())["rows"]
     assert list(figures.Figures().result("demo").out_of_date(rows)) == []
@@ -81,7 +84,7 @@ def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = "cat /sys/block/sdX/queue/scheduler"
     debugfs = "/sys/kernel/debug/block/sdX/sched"
     script = [
-        # A disk has one; a null_blk has none.
+        # The kernel gives a disk this scheduler, but a null_blk none.
         "echo mq-deadline > /sys/block/sdX/queue/scheduler",
         "mkdir /backup /data && echo precious > /data/file",
         *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine", README)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every command of every recipe, with the programs that it is about, and systemd."""
+"""Every command of every recipe works, with the programs that the recipe is about, and systemd."""
 
 import os
 import re
@@ -16,23 +16,24 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make na
 
 RECIPES = ROOT / "docs/recipes"
 PAGES = sorted(path.stem for path in RECIPES.glob("*.md") if path.stem != "README")
-#: The application's list, so that the cache has one folder for both.
+#: The same list as in applications/, so that the cache has one folder for both.
 POSTGRES = ("postgresql-15", "postgresql-client-15")
 OTHERS = (
     *("mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup"),
     *("etcd-server", "etcd-client", "skopeo", "umoci", "restic"),
 )
-#: Parts of commands -> what the test runs instead: this computer has no triage, and 2 min are long.
+#: Parts of commands, and what the test runs in their place: this computer has no triage, and 2 min
+#: are too long.
 INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",
     "--for 2m": "--for 6s",
-    # The kernel's events have other numbers than the namespace's processes.
+    # In the kernel's events a process has another id than in the test's namespace.
     "--count 2 --pid $(pidof etcd)": "--count 99999",
 }
 PATH = {"PATH": "/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
-#: An idle disk has nothing to show, and nothing to try.
+#: Reads that keep the disk busy: on an idle disk triagectl has nothing to show or to try.
 LOAD = """
 (
 	while sleep 0.01; do
@@ -52,7 +53,7 @@ unit() {
 	printf '[Service]\\nType=notify\\n%s\\n' "$2" > /etc/systemd/system/$1.service
 }
 """
-#: For each page: the system that it supposes, beside the disk on /srv.
+#: For each page, commands that set up the system that it supposes. A disk is on /srv by then.
 BEFORE = {
     "postgresql": """
         mv /srv/postgres /srv/postgresql
@@ -102,7 +103,7 @@ BEFORE = {
         """,
     "sd-card": "",
 }
-#: For each page: what its commands say, in this order.
+#: For each page, patterns of what its commands print, in this order.
 SAID = {
     "postgresql": [
         r"\d+ postgres  I/O priority be/1",
@@ -128,7 +129,7 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def layers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Triage's package and the programs, as installed."""
+    """Return two layers for the booted system: triage after `make install`, and the programs."""
     folder = tmp_path_factory.mktemp("installed")
     make("install", folder, f"DESTDIR={folder}/root")
     fetched = (packages.fetched("postgres", POSTGRES), packages.fetched("recipes", OTHERS))
@@ -153,7 +154,7 @@ def test_a_page_has_no_block_that_is_not_run(page: str) -> None:
 
 
 def run(page: str, system: Booted, name: str) -> str:
-    """Run a page's blocks, each as a user's shell would be given it; return what they said."""
+    """Run a page's blocks, each in a shell of its own; return what they printed."""
     system.give(f"mount /dev/{name} /srv\n{USERS}{BEFORE[page]}", PATH)
     said = ""
     for block in blocks("sh recipe", (RECIPES / f"{page}.md").read_text()):

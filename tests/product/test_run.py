@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs from end to end: repeated, interrupted, killed, and with a guest that dies."""
+"""Tests of whole runs: repeated, interrupted, killed, and with a guest that dies."""
 
 import json
 import os
@@ -209,7 +209,7 @@ def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
         if (row["job"], row["metric"]) == ("source-tree", "mean_us")
     }
     assert 0 < took_us[True] < took_us[False]
-    # Three searches, by the guest's clock; each ends after it began.
+    # There are three searches. The first begins at 0, so its end is its duration.
     (folder,) = (path for path in (out / "runs").glob("none-*") if "alone" not in path.name)
     lines = (folder / "out/operations.csv").read_text().split()
     assert len(lines) == 3

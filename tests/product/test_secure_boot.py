@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stock kernel, started by Secure Boot: it takes the module with a key of the firmware's only.
+"""Under Secure Boot the stock kernel loads triage only if it is signed with the firmware's key.
 
-The firmware is OVMF, and its only key is the one whose private half Debian's package has too.
+The firmware is OVMF. Its only key is Debian's test key ("snakeoil"): the package ovmf also has the
+private half.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ CTL = carried.COMMAND.replace(
     '-c \'import sys; sys.path.insert(0, "/job"); from triagectl import command; '
     "sys.exit(command.main(sys.argv[1:]))'",
 )
-#: Each way in is tried on its own line: what the kernel says of it is behind its name in the log.
+#: Before each try the script writes the try's name to the kernel's log, so that the lines behind
+#: the name are what the kernel said of that try.
 SCRIPT = f"""\
 #!/bin/sh -x
 mount -t securityfs security /sys/kernel/security
@@ -67,7 +69,7 @@ dmesg > out/log
 
 
 class Signed(kernels.Kernel):
-    """A kernel that boots as an image, which a signature is part of."""
+    """A kernel that boots from its image, because the signature is a part of the image."""
 
     @property
     def elf_or_image(self) -> Path:
@@ -77,8 +79,8 @@ class Signed(kernels.Kernel):
 def with_job(
     base: guest.Base, files: Mapping[str, Path | str], built: Path, folder: Path
 ) -> guest.Base:
-    """Return the base with a job inside: in lockdown no program may use the port by which the host
-    gives a job to a guest."""
+    """Return the base with a job inside. In lockdown no program may use the port by which the host
+    else gives a job to a guest."""
     stage, made = folder / "stage", folder / "base"
     made.mkdir()
     shutil.copyfile(base.folder / "modules.dep", made / "modules.dep")
@@ -86,7 +88,7 @@ def with_job(
     guest.pack_job(base, files, (built,), stage / "job.cpio")
     guest.archive(stage, folder / "job")
     found = guest.Base(base.kernel, made)
-    # The kernel unpacks one after the other.
+    # The kernel unpacks one archive after the other.
     found.archive.write_bytes(base.archive.read_bytes() + (folder / "job").read_bytes())
     return found
 
@@ -150,7 +152,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(started: Path, way: str) -> str:
-    """Return the kernel's log from a way in until the next."""
+    """Return the kernel's log of one try, up to the next one."""
     log = (started / "log").read_text()
     return log.split(f"try {way}", 1)[1].split("try ", 1)[0]
 
@@ -179,7 +181,7 @@ def test_the_disk_keeps_its_scheduler_then(started: Path) -> None:
     assert (started / "kept").read_text().count("[mq-deadline]") == 1
     refused = (started / "refused").read_text()
     assert "Invalid argument" in refused
-    # In busybox's words.
+    # busybox's insmod says this.
     assert refused.count("insmod: can't insert") == 2
 
 
@@ -192,7 +194,7 @@ def test_with_the_firmwares_key_it_is_chosen_and_removed(started: Path) -> None:
 
 def test_the_operators_command_works(started: Path) -> None:
     assert sum(map(int, (started / "dispatched").read_text().split())) > 0
-    # `top` times few moments of a guest that is so slow; its rates are the kernel's counts.
+    # In so slow a guest `top` records only few moments, but its rates are from the kernel's counts.
     assert re.search(rf"^{DISK} \[triage\]  [1-9]\S* IOPS", (started / "top").read_text(), re.M)
     assert re.search(r": [1-9]\d* requests seen", (started / "explain").read_text())
     assert "[triage]" in (started / "status").read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage storm` as its users call it."""
+"""Tests of `./triage storm` as users call it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from triagelab.provision import kernels
 from tests.kernel import bugs
 from tests.product.product import ROOT, qemus, triage
 
-#: Bugs in tests/kernel/seeded/, a seed that finds each one, and the message.
+#: For each of these bugs in tests/kernel/seeded/, a seed that finds it, and the message's pattern.
 FOUND = {
     "lost-on-requeue": (33, "do not end|a request waits"),
 }
@@ -38,7 +38,10 @@ def test_triage_withstands_fifty_seeds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", ["triage", "kyber"])
 def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) -> None:
-    """The fingerprint covers every step and its time: yield points in triage, kprobes in kyber."""
+    """Replays of a seed have the same fingerprint, and another seed has another one.
+
+    It covers every step and its time. A step is a yield point in triage, a kprobe in kyber.
+    """
     prints = []
     for n in range(3):
         out = tmp_path / str(n)
@@ -70,7 +73,7 @@ def test_a_bug_is_found_and_its_replay_shrunk(name: str, tmp_path: Path) -> None
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
-#: A check finds this hang, and 1 storm in 3.
+#: A hang that a check finds too; 1 storm in 3 finds it. Its name, seeds to try, message's pattern.
 ALSO_CHECKED = ("triage-foreign-class", 10, "a request waits|do not end|lockup|NULL pointer")
 BY_STORM = [
     (bug.patch.stem, bug.seeds, bug.says) for bug in bugs.seeded() if isinstance(bug, bugs.Stormed)

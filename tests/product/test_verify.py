@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage verify` as its users call it."""
+"""Tests of `./triage verify` as users call it."""
 
 import json
 import os
@@ -27,14 +27,17 @@ def test_a_scheduler_that_passes(tmp_path: Path) -> None:
 
 
 def test_a_module_somebody_built_that_fails(tmp_path: Path) -> None:
-    """Make a scheduler that this repository lacks: kernel/prio-basic under another name."""
+    """A scheduler that this repository lacks is checked, and a fault in it is found.
+
+    It is kernel/prio-basic under another name and without aging.
+    """
     source = tmp_path / "kernel"
     shutil.copytree(sources.MODULES, source)
     folder = source / "foreign"
     (source / "prio-basic").rename(folder)
     for path in (folder / "Kbuild", folder / "prio-basic.c"):
         text = path.read_text().replace("prio-basic", "foreign")
-        # Without aging, so the check of the longest wait is skipped.
+        # Remove the aging, so that check 05 fails.
         path.write_text(text.replace("?: pb_pick_aged(pb) ?:", "?:"))
     (folder / "prio-basic.c").rename(folder / "foreign.c")
     kernel = kernels.find(kernels.DEFAULT_SERIES)

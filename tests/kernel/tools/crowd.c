@@ -4,10 +4,10 @@
  *
  *	crowd DEVICE PROCESSES AT_ONCE CLASS LEVEL
  *
- * AT_ONCE processes are alive at a time; each that ends is followed by the next one,
- * until there have been PROCESSES. Each takes the priority (CLASS: rt, be or idle) and
- * reads 4 KiB, directly, from its own place. The longest time that a read took is
- * printed, in microseconds.
+ * At most AT_ONCE processes are alive at a time. When one ends, the next one starts, until
+ * there have been PROCESSES. Each takes the priority (CLASS: rt, be or idle) and reads
+ * 4 KiB, directly, from its own place. crowd prints the longest time that a read took, in
+ * microseconds.
  *
  * Exit status: 0, all have read; 1, one could not; 2, the arguments make no sense.
  */

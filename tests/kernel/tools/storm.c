@@ -7,14 +7,14 @@
  *
  * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
- *	load ms=N tags=N [slow=N]	ends after N ms; with so many scheduler tags (0: as they
- *					are); waits may take slow times as long
- *	process KEY=VALUE ...		some equal processes, see struct work
+ *	load ms=N tags=N [slow=N]	the load ends after `ms`; the scheduler has `tags` tags
+ *					(0: its own number); all may take `slow` times as long
+ *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
- * Data: each sector that is written says which it is, and its block's generation. All
- * processes know the oldest and newest generation that each block may have; a read must
- * find one between these.
+ * Each sector that is written contains its number and its block's generation. All processes
+ * know the oldest and newest generation that each block may have. A read must find a
+ * generation between these.
  *
  * Exit status: 0, all is well; 1, it is not; 2, the plan makes no sense.
  */
@@ -51,7 +51,7 @@ enum {
 	BLOCK = 4096,
 	SECTORS = BLOCK / SECTOR,
 	BLOCKS = 2048,		/* of the disk */
-	CACHED = 1536,		/* from here on blocks are for buffered work, before for direct */
+	CACHED = 1536,		/* buffered work uses blocks from here on, direct work others */
 	MAX_BLOCKS = 16,	/* of a request */
 	MAX_DEPTH = 32,
 	MAX_SLOTS = 4096,
@@ -60,9 +60,9 @@ enum {
 	FIRST_PID = 1000,
 	LAST_PID = 32000,
 	POLL_MS = 20,
-	/* The device completes nothing for so long, though a request waits. */
+	/* A request is stuck if it has waited, and the device has been idle, for this time. */
 	STUCK_MS = 500,
-	/* With no more disturbances everything ends within this. */
+	/* After the load, disturbances must end within this time, and then the processes. */
 	CALM_MS = 20000,
 };
 
@@ -72,13 +72,13 @@ enum {
 enum op { READ, WRITE, FUA, FLUSH, DISCARD, OPS };
 static const char * const op_names[OPS] = { "read", "write", "fua", "flush", "discard" };
 
-/* Equal processes, as the plan has them. */
+/* Equal processes, from one line of the plan. */
 struct work {
 	unsigned int count, threads, depth, batch, blocks, requests;
-	unsigned int pid;	/* that the first is to have; 0: any */
-	unsigned int class, level;	/* class 4: another for each process */
+	unsigned int pid;	/* id of the first process; 0: any */
+	unsigned int class, level;	/* class 4: each process has a random priority */
 	unsigned int cgroup;	/* 0: none of its own */
-	unsigned int first, area;	/* blocks it reads and writes */
+	unsigned int first, area;	/* the first block that they use, and how many */
 	unsigned int step;	/* sequential: blocks from one request to the next; 0: at random */
 	unsigned int share[OPS];	/* of 100 requests */
 	unsigned int pause_us, pause_every;
@@ -92,13 +92,13 @@ struct work {
 struct block {
 	_Atomic uint32_t last;		/* the newest generation that a write got */
 	_Atomic uint32_t oldest;	/* the oldest that a read may find */
-	_Atomic uint32_t zeroed;	/* by the discard that was the last */
+	_Atomic uint32_t zeroed;	/* the generation that the last discard got */
 	_Atomic bool busy;		/* being written */
 };
 
-/* A request on its way. */
+/* A place for a request that has begun and not ended. */
 struct slot {
-	_Atomic uint64_t since_ns;	/* 0: none */
+	_Atomic uint64_t since_ns;	/* when it began; 0: the place is free */
 	uint32_t block, process;
 	uint8_t op, blocks;
 };
@@ -111,7 +111,7 @@ static struct shared {
 	struct slot slots[MAX_SLOTS];
 } *shared;
 
-/* Of the plan. */
+/* The plan. */
 static unsigned int time_ms, tags, slow = 1;
 static struct work works[MAX_WORK];
 static unsigned int nr_works;
@@ -158,7 +158,7 @@ static uint32_t below(uint64_t *state, uint32_t bound)
 	return (draw(state) >> 32) * bound >> 32;
 }
 
-/* Report an error; main() ends all processes. */
+/* Report the first error, and have all processes stop. */
 static void __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
 {
 	char text[256];
@@ -187,10 +187,10 @@ struct request {
 	struct slot *slot;
 	enum op op;
 	uint32_t block, blocks;
-	uint32_t generation[MAX_BLOCKS];	/* a write's; for a read the oldest that is right */
+	uint32_t generation[MAX_BLOCKS];	/* a write's; of a read the oldest right one */
 };
 
-/* Take the blocks for writing, up to the first that another process has. */
+/* Take the blocks for writing, up to the first that another request is writing. */
 static void take_blocks(struct request *r)
 {
 	uint32_t i;
@@ -224,7 +224,7 @@ static void prepare(struct request *r)
 			sector->generation = r->generation[i];
 		}
 	}
-	/* Data that a read leaves alone must not be right by chance. */
+	/* Spoil the buffer: a sector that the read does not fill must not look right. */
 	if (r->op == READ)
 		for (s = 0; s < r->blocks * SECTORS; s++)
 			r->data[s].magic = ~0ull;
@@ -274,7 +274,7 @@ static void begin(struct request *r, uint32_t process)
 	atomic_store(&r->slot->since_ns, now_ns());
 }
 
-/* Called once for each request, with the kernel's result. */
+/* End a request: check the kernel's result and the data, and release the blocks. */
 static void end(struct request *r, long long result, bool buffered)
 {
 	const uint64_t since = atomic_exchange(&r->slot->since_ns, 0);
@@ -292,7 +292,7 @@ static void end(struct request *r, long long result, bool buffered)
 		;
 	atomic_fetch_add(&shared->requests, 1);
 
-	/* A partial failure returns the length that was done. */
+	/* If only a part failed, the result is the length of the part before it. */
 	if (!done && !((result == -EIO || (result >= 0 && result < wanted)) && may_fail) &&
 	    !(result == -ENOMEM && may_lack_memory) &&
 	    /* The page cache is in use by another discard. */
@@ -332,7 +332,7 @@ static enum op draw_op(struct worker *w)
 	return op;
 }
 
-/* Returns false if another process is writing the blocks. */
+/* Choose a request and begin it. Return false if another request is writing its first block. */
 static bool choose(struct worker *w, struct request *r)
 {
 	const struct work *work = w->work;
@@ -403,7 +403,7 @@ static bool goes_on(const struct worker *w)
 	return !atomic_load(&shared->stop) && w->at < w->work->requests;
 }
 
-/* One request at a time. */
+/* Make one request at a time. */
 static void work_sync(struct worker *w)
 {
 	struct request *r = &w->requests[0];
@@ -411,14 +411,14 @@ static void work_sync(struct worker *w)
 	while (goes_on(w)) {
 		if (choose(w, r))
 			end(r, carry_out(w, r), w->work->buffered);
-		/* Drop cached data, so that reads go to the disk again. */
+		/* Drop cached data now and then, so that reads go to the disk again. */
 		if (w->work->buffered && !below(&w->random, 8))
 			posix_fadvise(w->fd, 0, 0, POSIX_FADV_DONTNEED);
 		pause_now_and_then(w);
 	}
 }
 
-/* An iocb for a request; each may have a priority of its own. */
+/* Fill in a request's iocb. One request in 16 has a priority of its own. */
 static void describe(struct worker *w, struct request *r)
 {
 	static const int opcodes[OPS] = {
@@ -443,7 +443,7 @@ static void describe(struct worker *w, struct request *r)
 	}
 }
 
-/* Several at once, submitted in batches. */
+/* Make several requests at once, submitted in batches. */
 static void work_async(struct worker *w)
 {
 	struct request *idle[MAX_DEPTH];
@@ -558,7 +558,7 @@ static bool __attribute__((format(printf, 2, 3))) putf(const char *path, const c
 	return put(path, text);
 }
 
-/* Returns the length read, -1 if it cannot be. */
+/* Read a file. Return the length read, -1 if that fails. */
 static int get(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -579,7 +579,7 @@ static void join_cgroup(unsigned int number)
 
 	snprintf(path, sizeof(path), "/sys/fs/cgroup/storm%u", number);
 	if (mkdir(path, 0755) && errno != EEXIST)
-		return;		/* the kernel has none */
+		return;		/* the kernel has no control groups */
 	strcat(path, "/cgroup.procs");
 	put(path, "0");
 }
@@ -610,7 +610,7 @@ static void be_process(const struct work *work, uint32_t process, uint64_t seed)
 	_exit(0);
 }
 
-/* The next process gets this id, or the next that is free. */
+/* Give the next process this id, or the next one that is free. */
 static void choose_pid(unsigned int pid)
 {
 	putf("/proc/sys/kernel/ns_last_pid", "%u", pid - 1);
@@ -661,7 +661,7 @@ static void set_tags(unsigned int number)
 	putf(path, "%u", number);
 }
 
-/* Ours, with as many tags as the plan has. */
+/* Choose the tested scheduler, with as many tags as the plan says. */
 static void choose_ours(void)
 {
 	choose_scheduler(scheduler);
@@ -753,7 +753,7 @@ static void act_stalls(struct disturbance *d)
 	fault(d, STORM "stall_ppm", 50000);
 }
 
-/* The Nth file in a folder; false: there is none. */
+/* Set @path to a random file of a folder. Return false if there is none. */
 static bool any_file(struct disturbance *d, const char *folder, char *path, size_t size)
 {
 	struct dirent *entry;
@@ -801,7 +801,7 @@ static void restore_tunables(void)
 		put(tunables[i].path, tunables[i].value);
 }
 
-/* A tunable may refuse the value. */
+/* Write a random value to a tunable, which may refuse it. */
 static void act_tunables(struct disturbance *d)
 {
 	const struct tunable *t = &tunables[below(&d->seed, nr_tunables ?: 1)];
@@ -837,7 +837,7 @@ static void act_debugfs(struct disturbance *d)
 
 	snprintf(folder, sizeof(folder), "/sys/kernel/debug/block/%s%s", name,
 		 folders[below(&d->seed, 5)]);
-	/* "state" and "*_busy" are written to as well; reading is all there is here. */
+	/* Only read, although some files, as "state" and "*_busy", can be written too. */
 	if (any_file(d, folder, path, sizeof(path)))
 		poll_file(path);
 }
@@ -851,7 +851,7 @@ static void act_sysfs(struct disturbance *d)
 		poll_file(path);
 }
 
-/* Let one allocation fail in a choice of the scheduler. */
+/* Let one allocation fail while the scheduler is chosen. */
 static void act_allocations(struct disturbance *d)
 {
 	choose_scheduler("none");
@@ -1013,7 +1013,7 @@ static void tell_requests(void)
 	printf("  %u requests wait\n", told);
 }
 
-/* Keep the CPUs' last points, before any other work adds more. */
+/* Keep the yield points that CPUs passed last, before any other work adds more. */
 static void keep_last(void)
 {
 	static bool kept;
@@ -1055,7 +1055,7 @@ static void look_for_stuck(void)
 		      (unsigned long long)bound_ms);
 }
 
-/* Wait for all processes; returns how many are left at the time given. */
+/* Wait for @left processes, until @until_ns at most. Return how many have not ended. */
 static uint32_t await(uint32_t left, uint64_t until_ns)
 {
 	int status;
@@ -1084,8 +1084,8 @@ static void check_audit(void)
 }
 
 /*
- * Return whether the disturbances have ended: those of tunables, or all others. One may wait
- * for a request.
+ * Wait for the disturbances to end: those of tunables, or all others. One may wait for a
+ * request. Return false if one does not end until @until_ns.
  */
 static bool disturbances_end(bool of_tunables, uint64_t until_ns)
 {
@@ -1147,7 +1147,7 @@ int main(int argc, char **argv)
 	if (atomic_load(&shared->failed)) {
 		keep_last();
 		tell_requests();
-		/* Without exit(): threads that wait for a request would keep it. */
+		/* _exit(), not exit(), which threads that wait for a request could hold up. */
 		fflush(stdout);
 		_exit(1);
 	}

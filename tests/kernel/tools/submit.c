@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * submit - put requests to a block device, one by one, in the order given.
+ * submit - submit requests to a block device, one by one, in the order given.
  *
  *	submit DEVICE [PID] < SCRIPT
  *
- * With PID a child with just that process id puts them; if the id is taken, none is put.
+ * With PID, a child with that process id submits them. If the id is taken, submit fails.
  *
  * Each line of the script is one of
  *
@@ -13,15 +13,16 @@
  *	sleep MS
  *	wait					for all requests so far
  *
- * Requests are asynchronous and direct. Each goes in by a system call of its
- * own, so that nothing is plugged: when the call returns, the I/O scheduler
- * has the request. "submitted N" is printed when it has the last one, and for
- * each request as it completes "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS"
- * (of CLOCK_MONOTONIC) or "failed SECTOR RESULT".
+ * Requests are asynchronous and direct. Each is submitted by a system call of
+ * its own, so that the kernel keeps none in a plug: when the call returns, the
+ * I/O scheduler has the request. submit prints "submitted N" when the scheduler
+ * has the last one. For each request that completes it prints
+ * "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS" (of CLOCK_MONOTONIC) or
+ * "failed SECTOR RESULT".
  *
  * Exit status: 0, all done; 1, a request failed; 2, the script makes no sense.
  *
- * System calls without libaio, so that a static binary needs no library.
+ * It makes the system calls itself, so that a static build does not need libaio.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -83,7 +84,7 @@ static void finish(const struct io_event *event)
 	free(request);
 }
 
-/* Take in completions until @deadline_ns or, without one, until all are in. */
+/* Report completions until @deadline_ns or, if that is 0, until all requests are done. */
 static void reap(uint64_t deadline_ns)
 {
 	struct io_event events[64];
@@ -138,7 +139,7 @@ static void put(int fd, int opcode, unsigned long long sector,
 	in_flight++;
 }
 
-/* The ioprio of "CLASS LEVEL"; no class, the process's own: -1. */
+/* Return the ioprio of CLASS LEVEL. Without a class it is -1: the process's own. */
 static int parse_ioprio(const char *class, int level)
 {
 	static const char * const names[] = { "none", "rt", "be", "idle" };

@@ -58,7 +58,7 @@ def test_the_drive_that_is_protected_least_comes_first_and_is_named(found: Case)
     made = drivemap.made(found.views)
     assert made is not None
     assert made.drives == ["bad", "good"]
-    assert "on bad (beside = writes)" in made.sentence
+    assert "on bad (beside = writes; at its worst point there the background keeps" in made.sentence
     assert made.behind == {"bfq": 1}
     assert made.beaten == {"none": 0, "bfq": 1}
     assert "1 under bfq" in made.losses and "of 4" in made.losses

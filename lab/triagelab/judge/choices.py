@@ -197,17 +197,23 @@ def _gain(view: View, name: str, metric: str) -> float:
 def level(views: Sequence[View], name: str) -> float:
     """Return the protected job's tail latency at its worst point.
 
-    At a point where its latency alone was measured, it is relative to that.
+    It is relative to the job's latency alone if that was measured at all points; else it is in µs.
     """
-    return max(_level(view, name) for view in views)
+    relative = all(_alone(view) for view in views)
+    return max(_level(view, name, relative) for view in views)
 
 
-def _level(view: View, name: str) -> float:
-    tail = view.tail(view.protected)
-    row, alone = view.row(name, view.protected, tail), view.alone(tail)
+def _level(view: View, name: str, relative: bool) -> float:
+    row = view.row(name, view.protected, view.tail(view.protected))
     if row is None or view.starved(name, view.protected):
         return math.inf
-    return float(row["mean"] / alone["mean"] if alone and alone["mean"] else row["mean"])
+    return float(row["mean"]) / (_alone(view) if relative else 1.0)
+
+
+def _alone(view: View) -> float:
+    """Return the protected job's tail latency alone, in µs; 0 if it is unknown."""
+    row = view.alone(view.tail(view.protected))
+    return float(row["mean"]) if row else 0.0
 
 
 def kept(views: Sequence[View], name: str) -> float:

@@ -31,7 +31,7 @@ class Cell:
 
     level  the protected job's tail latency relative to the job alone; infinite if it starved
     kept   the share of its baseline bandwidth that the background keeps
-    where  the point with this level, for people
+    where  the point with this level, for people; `kept` may be that of another point
     """
 
     level: float
@@ -41,8 +41,17 @@ class Cell:
     @property
     def text(self) -> str:
         """Return both figures for people."""
-        protection = "∞" if math.isinf(self.level) else f"{digits(self.level)}{SPACE}×"
-        return f"{protection}, {digits(100 * self.kept)}{SPACE}%"
+        return f"{self.protection}, {self.cost}"
+
+    @property
+    def protection(self) -> str:
+        """Return the level for people."""
+        return "∞" if math.isinf(self.level) else f"{digits(self.level)}{SPACE}×"
+
+    @property
+    def cost(self) -> str:
+        """Return the share that the background keeps, for people."""
+        return f"{digits(100 * self.kept)}{SPACE}%"
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,10 @@ class Map:
         told = []
         for name in ranked:
             drive, cell = self.worst(name)
-            told.append(f"{name} {cell.text} on {drive} ({cell.where})")
+            told.append(
+                f"{name} {cell.protection} on {drive} ({cell.where}; at its worst point there the "
+                f"background keeps {cell.cost})"
+            )
         return f"The worst drive of each scheduler: {'; '.join(told)}."
 
     @property

@@ -119,7 +119,9 @@ def lines(
     """
     metric = _told([view for _, view in sweep.steps], job, metric)
     found = {
-        scheduler: [_dot(_endured(view, values, scheduler, job, metric)) for _, view in sweep.steps]
+        scheduler: [
+            _dot(_endured(view, values, scheduler, job, metric), metric) for _, view in sweep.steps
+        ]
         for scheduler in _schedulers(sweep)
     }
     found = {scheduler: line for scheduler, line in found.items() if any(line)}
@@ -151,7 +153,7 @@ def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
         for _, view in sweep.steps:
             measured = _endured(view, values, scheduler, view.protected, tail)
             alone = _alone(view, values, tail)
-            line.append(_ratio(measured, alone, tail) if relative else _dot(measured))
+            line.append(_ratio(measured, alone, tail) if relative else _dot(measured, tail))
         lines[scheduler] = line
     lines = {scheduler: line for scheduler, line in lines.items() if any(line)}
     middle = math.sqrt(math.prod(_ends(lines.values()))) if lines else 0.0
@@ -165,7 +167,8 @@ def _throughput(sweep: Sweep, values: Values) -> Side:
     metric = "background_bytes_per_s"
     lines = {
         scheduler: [
-            _dot(values.get((view.point, scheduler, None, metric), {})) for _, view in sweep.steps
+            _dot(values.get((view.point, scheduler, None, metric), {}), metric)
+            for _, view in sweep.steps
         ]
         for scheduler in _schedulers(sweep)
     }
@@ -195,10 +198,12 @@ def _endured(view: View, values: Values, scheduler: str, job: str | None, metric
     return values.get((view.point, scheduler, job, metric), {})
 
 
-def _dot(measured: Measured) -> Dot | None:
+def _dot(measured: Measured, metric: str) -> Dot | None:
     if not measured:
         return None
-    estimate = statistics.estimate([measured[repeat] for repeat in sorted(measured)])
+    estimate = statistics.estimate(
+        [measured[repeat] for repeat in sorted(measured)], metrics.find(metric).resolution
+    )
     return Dot(estimate.mean, estimate.ci95)
 
 

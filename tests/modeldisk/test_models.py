@@ -349,12 +349,19 @@ def test_hdd_sequential_writes_one_by_one_without_cache_miss_a_turn_each(
 
 
 def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
-    # Two sequential readers a third of the disk apart. Read-ahead must not slow them down.
-    jobs = [f"s{i}:read:sequential:65536:1:offset={i * (80 << 30)}" for i in range(2)]
+    # Two sequential readers, a third of the disk apart, that think between their reads. While both
+    # think, the head reads on in the last stream, whose next read then needs no way of the arm.
+    think_ns = 20_000_000
+    jobs = [
+        f"s{i}:read:sequential:65536:1:think_ns={think_ns}:offset={i * (80 << 30)}"
+        for i in range(2)
+    ]
     with_ahead = simulate("hdd", *jobs, time_ms=10_000)
     without = simulate("hdd", *jobs, time_ms=10_000, readahead_kib=0)
     assert without["stats"]["cache_hits"] == 0
-    assert with_ahead["s0"]["ios"] >= without["s0"]["ios"]
+    assert with_ahead["stats"]["cache_hits"] > with_ahead["s0"]["ios"] / 4
+    for stream in ("s0", "s1"):
+        assert with_ahead[stream]["ios"] > 1.1 * without[stream]["ios"]
 
 
 def nearest_by_seek(depth: int, seek: Callable[[float], float]) -> float:

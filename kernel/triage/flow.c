@@ -128,7 +128,7 @@ void tg_flows_resize(struct tg_shard *shard)
 	const bool shared = hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED;
 	const unsigned int queues = shard->tg->nr_shards == 1 && !shared ?
 				    shard->tg->queue->nr_hw_queues : 1;
-	/* If queues share tags, nr_tags is the largest possible number, and depth the present. */
+	/* If queues share tags, nr_tags is an upper bound, and depth is their number. */
 	const unsigned int tags = hctx->sched_tags->bitmap_tags.sb.depth;
 	const unsigned int wanted = tg_flows_wanted(tags * queues);
 	struct tg_flows old, new;

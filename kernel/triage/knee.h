@@ -305,7 +305,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 
 	if (!done && (knee->counted % TG_KNEE_GLANCE || seen->work < sample->enough / 4))
 		return;
-	/* A larger budget must gain a margin: the smaller one is better for urgent requests. */
+	/* A larger budget must gain a margin: a smaller one helps urgent requests more. */
 	better = won > (!done ? TG_KNEE_PLAINLY : knee->at == TG_KNEE_ABOVE ? TG_KNEE_MARGIN : 0);
 #ifdef TG_KNEE_TRACE
 	TG_KNEE_TRACE(knee, sample, won, done, better);

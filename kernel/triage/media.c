@@ -20,7 +20,7 @@
 #define TG_GATHER_BEHIND 2
 /* The request does not wait for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* A request at most so many sectors from the head is near: the way is no real seek. */
+/* A request at most so many sectors from the head is near: it takes less than a seek. */
 #define TG_NEAR_SECTORS 2048
 /* tg_disk_near() looks for a near request in this many flows. */
 #define TG_NEAR_FLOWS 8

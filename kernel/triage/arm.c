@@ -89,7 +89,7 @@ static u64 tg_arm_opens_at(const struct tg_data *tg)
 				      min(due, READ_ONCE(tg->budget.urgent_back_at) + awaited);
 }
 
-/* Return whether bulk may be dispatched. */
+/* Return whether bulk may use the arm now. */
 bool tg_arm_is_free(const struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
@@ -106,7 +106,7 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	const bool high = tg_high_came_within(tg, TG_QUIET_JIFFIES);
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
-	/* Take a seek off, or less if urgent requests take less; at least one request goes. */
+	/* Leave out a seek, or what urgent requests take if that is less. One request goes. */
 	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
 	WRITE_ONCE(tg->arm.until, now + turn);
 	WRITE_ONCE(tg->arm.next_at, now + turn + tg_arm_pause(tg, high, turn));

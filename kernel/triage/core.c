@@ -22,9 +22,9 @@
  *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
  *     neither inserts nor dispatches runs it in tg_shard_leave().
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
- *  6. Only its requests keep the scheduler alive for an inserting task. Once it has pushed
- *     them they may complete, and the queue may leave the scheduler. So the task pushes and
- *     looks with preemption off, for which tg_core_wait_for_inserters() waits.
+ *  6. An inserting task has only its requests to keep the scheduler alive. Once pushed, they
+ *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
+ *     preemption off, for which tg_core_wait_for_inserters() waits.
  *     iosched_unregister() waits until the task has left the module's code. The block layer
  *     waits for all others: dispatchers, completions, merges, readers and writers of files.
  *
@@ -386,9 +386,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether to call tg_dispatch_request(). If this returns true and that returns NULL,
- * the core runs all hardware queues 3 ms later. Called without the lock, several times for
- * each request, also in interrupts.
+ * Return whether to call tg_dispatch_request(). If that then returns NULL, the core runs all
+ * hardware queues 3 ms later. Called without the lock, several times for each request, also
+ * in interrupts.
  */
 bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 {

@@ -69,7 +69,7 @@ noinline void tg_costs_learn(struct tg_data *tg)
 
 	if (!spin_trylock(&costs->lock))
 		return;
-	/* Another shard may have done it already. */
+	/* Another shard may have learnt from this window already. */
 	if (!time_after(jiffies, costs->window_until))
 		goto unlock;
 	time = ktime_get_ns();

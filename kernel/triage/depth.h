@@ -3,8 +3,9 @@
  * The limit on bulk in the device while urgent requests come.
  *
  * No request can overtake one that is in the device already. So a budget of cost limits
- * bulk in the device. The controller finds the budget by trial: it is right when hardly any
- * urgent request takes longer than the target.
+ * bulk in the device. If the administrator has set a target, this part finds the budget: it
+ * is right when hardly any urgent request takes longer than the target. Otherwise knee.h
+ * finds it.
  *
  * The target is a multiple of the service time of urgent requests without bulk. This time
  * depends on the device, and on how many urgent requests meet there. So the controller
@@ -58,7 +59,7 @@
 #define TG_DEPTH_MAX 4000000000ull
 
 /**
- * struct tg_depth - the controller's state; all zero to begin with
+ * struct tg_depth - what probes have found, and the budget for a target; all zero at first
  * @budget: cost that bulk may have in the device, in ns; 0 before the first use
  * @rest: what requests in time gave back and @budget does not have yet, because it is below
  *	1 ns; in ns / (TG_DEPTH_RARE - 1)

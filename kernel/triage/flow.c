@@ -21,7 +21,7 @@
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
- * So many hinted requests may go before HIGH at once. They are twice a journal's commit: one
+ * So many hinted requests may go before HIGH at once: two commits of a journal. A commit is a
  * request for its blocks, which are neighbours and merge, and one for the record behind them.
  */
 #define TG_HINTED_BURST 4
@@ -154,9 +154,9 @@ void tg_flows_resize(struct tg_shard *shard)
 }
 
 /*
- * Return the number of a request's owner, which has a flow: its submitter. A worker of a
- * workqueue writes for others, so the owner of its request is the cgroup that pays for it.
- * No later cgroup gets the same serial_nr.
+ * Return the number of a request's owner, for its flow. The owner is the submitter. But a
+ * worker of a workqueue writes for others, so the owner of its request is the cgroup that
+ * pays for it. No later cgroup gets the same serial_nr.
  */
 static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
 {

@@ -100,7 +100,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 
 IOSCHED_INIT_SCHED(tg_init_sched, tg_init);
 
-/* Called with the queue frozen: every request has completed. */
+/* Check and free the scheduler. Called with the queue frozen: every request has completed. */
 static void tg_exit_sched(struct elevator_queue *eq)
 {
 	struct tg_data *tg = eq->elevator_data;

@@ -142,7 +142,7 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_disk_after(&flow->sorted, flow->position);
 }
 
-/* Stay with a flow that ran empty if it reads in sequence and its turn is not over. */
+/* Have the disk wait for a flow that ran empty, if it is sequential and its turn not over. */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))

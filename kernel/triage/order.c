@@ -128,7 +128,10 @@ static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *re
 	return tg_flow_next_hinted(shard, reason);
 }
 
-/* Return a hinted request if it may go before HIGH, else one of the first class that may. */
+/*
+ * Return a hinted request that may go before HIGH, else one of the most urgent class that may
+ * send one; NULL: none may.
+ */
 static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_next_hinted(shard, reason);

@@ -44,8 +44,8 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 }
 
 /*
- * Return the entry of a process, NULL if it has none. Readers turn preemption off, for which
- * RCU waits too: it costs two instructions, and each request makes several calls.
+ * Return the entry of a process, NULL if it has none. Each request calls this several times.
+ * So readers only turn preemption off, for which RCU waits too: that costs two instructions.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,

@@ -58,7 +58,8 @@ struct tg_submitter {
  * @nr_several: submitters that hold more than TG_SPARSE_TAGS tags; atomic
  * @nr_greedy: submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
- * @others: the entry of processes for which there was no memory
+ * @others: the entry of processes for which there was no memory; it does not count requests
+ *	that came without tg_prepare_request()
  */
 struct tg_submitters {
 	spinlock_t lock; /* guards membership and numbers */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * triage: the structures that have all its parts. The parts are:
+ * triage: the structures that combine its parts. The parts are:
  *
  *	core.c		inserts and dispatches requests, holds shards and wakes them
  *	order.c		which class is next: returned, aged, reserved, strict

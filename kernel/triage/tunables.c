@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to requests that come after
- * it. A store returns an error for a value that is out of bounds.
+ * Tunables: /sys/block/DEV/queue/iosched/. A new value applies at once, but requests that
+ * came before keep their class. A store returns an error for a value that is out of bounds.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>

@@ -34,9 +34,13 @@
  *	bulk		all requests that are not urgent
  *	backlog		the flows of a class that are not sparse
  *	cost		how long a request occupies a busy device, in ns
- *	budget		the limit on the cost of bulk in the device
+ *	stream		a flow that has read or written in sequence for a while (detector.h)
+ *	greedy		a submitter that holds more than eight tags
  *	pressed		an urgent request came in the last second, so the budget applies
- *	grant		the cost that bulk may send right behind an urgent request
+ *	budget		the limit on the cost of bulk in the device
+ *	pace		a budget below one request of bulk: the part of time that bulk may use
+ *	gated		bulk that may go only right behind an urgent request
+ *	grant		the cost that gated bulk may send there
  *	hold		a time in which a shard has requests, and none of them may go
  *
  * Locks, outermost first; the last is never taken with a shard's lock:

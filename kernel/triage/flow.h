@@ -55,7 +55,8 @@ struct tg_flow {
 /**
  * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters have
  *	to share one
- * @count: the length of @table and of @buckets: 2 to the power of @bits
+ * @count: the length of @table and of @buckets
+ * @bits: the logarithm of @count to base 2
  * @table: all flows but the common ones
  * @buckets: the flows that submitters have used, by hash of key and class
  * @idle: flows without requests, the longest idle first

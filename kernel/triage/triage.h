@@ -189,6 +189,8 @@ struct tg_shard {
  * @nr_held: number of shards whose TG_HELD is set; atomic
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @alive: on inspect.c's list of schedulers that debugfs may show
+ *
+ * The other fields are those of single parts: see their headers.
  */
 struct tg_data {
 	struct request_queue *queue;

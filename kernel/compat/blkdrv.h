@@ -13,7 +13,7 @@
 #include "features.h"
 #include "timers.h"
 
-/* The last argument of init_request(), the NUMA node: signed since 7.0. */
+/* The type of init_request()'s last argument, the NUMA node, which is signed since 7.0. */
 #ifdef IOSCHED_NODE_IS_UNSIGNED
 typedef unsigned int blkdrv_node_t;
 #else
@@ -29,9 +29,9 @@ typedef int blkdrv_node_t;
 
 /**
  * struct blkdrv_limits - what a disk can do
- * @max_hw_sectors: of one request; 0: the core's default
- * @discards: it takes discards and writes zeroes, of any size
- * @write_cache: it has a cache, takes flushes and FUA
+ * @max_hw_sectors: the largest request, in sectors; 0: the core's default
+ * @discards: it takes discards and writes of zeroes, of any size
+ * @write_cache: it has a cache, and takes flushes and FUA
  * @rotational: it rotates
  */
 struct blkdrv_limits {
@@ -44,8 +44,8 @@ struct blkdrv_limits {
 /*
  * blkdrv_alloc_disk() - allocate a disk with these limits
  *
- * Since 6.9 blk_mq_alloc_disk() takes limits, and since 6.11 these say too whether a disk
- * has a cache, and whether it rotates. Until then functions and flags of the queue did.
+ * Since 6.9 blk_mq_alloc_disk() takes limits. Since 6.11 the limits also say whether a disk
+ * has a cache, and whether it rotates. Until then the driver set all this in the queue.
  *
  * Return: the disk, or an ERR_PTR()
  */

@@ -3,8 +3,8 @@
 """Write the C headers a scheduler needs and a kernel's headers package lacks.
 
 The block layer keeps the types of its schedulers ("elevators") in private
-headers, which no headers package has. The kernel itself describes them, exactly
-as it was compiled, in its type information (BTF). From there come:
+headers, which no headers package has. But a kernel's type information (BTF)
+describes them, exactly as it was compiled. This program makes from it:
 
 private.h   the private types, and prototypes of the functions exported to modules
 features.h  macros saying which of several shapes an interface has in this kernel
@@ -12,7 +12,7 @@ features.h  macros saying which of several shapes an interface has in this kerne
 Features are probed, versions are never compared: some of these changed inside a
 stable series. What each means for a scheduler is in iosched.h.
 
-Exit status 2, and a message that says what to install, where something is missing.
+If something is missing, it exits with status 2 and a message that says what to install.
 """
 
 import argparse
@@ -51,8 +51,8 @@ FUNCTIONS = (
     "elv_unregister",
 )
 
-#: The operations that a scheduler here may have. Each has the shapes that iosched.h knows, and
-#: with a shape goes the feature macro that tells iosched.h of it.
+#: The operations that a scheduler here may have, each with the shapes that iosched.h knows. A
+#: shape may have a feature macro: this tells iosched.h that the kernel has that shape.
 OPERATIONS: dict[str, dict[str, str | None]] = {
     "init_sched": {
         "int (struct request_queue *, struct elevator_queue *)": None,
@@ -130,7 +130,7 @@ def prototype(vmlinux: str, function: str) -> str | None:
 
 
 def _run(program: str, *arguments: str) -> str:
-    # An ELF file with debug information too has every type twice: -F btf takes one.
+    # An ELF file that also has debug information has every type twice: -F btf selects one.
     command = [program, "-F", "btf", *arguments]
     try:
         # pahole exits with 0 even if it found nothing, so the caller judges its output.
@@ -159,7 +159,7 @@ def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
     definitions = [_uncommented(found[name]) for name in (*REQUIRED, *OPTIONAL) if name in found]
     body = "\n".join([*definitions, *prototypes])
     checks = [_same_layout(name, text) for name, text in found.items() if text.startswith("struct")]
-    # A struct first named inside a prototype would be another one than elsewhere.
+    # In C, a struct that is first named inside a prototype is known only there: declare it.
     structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
     return "\n".join(
         [
@@ -195,7 +195,7 @@ def offsets(definition: str) -> dict[str, int]:
     for line in definition.splitlines()[1:]:
         text, _, note = line.strip().partition("/*")
         text = re.sub(r"__attribute__\(\(.*\)\)", "", text).strip()
-        # The note of a bit field has its bit too, and offsetof() takes none of those.
+        # pahole's note of a bit field has another form, and offsetof() takes no bit fields.
         at = re.match(r"\s*(\d+)\s+\d+ ", note)
         if text.endswith("{"):
             blocks.append({})
@@ -240,7 +240,7 @@ def features_header(found: dict[str, str], symbols: set[str]) -> str:
 
 
 def write_if_changed(path: Path, text: str) -> None:
-    """Write a generated header, unless it is there already: its time tells make what to rebuild."""
+    """Write a generated header unless the same is there: make goes by the time of the file."""
     guard = f"GENERATED_{path.stem.upper()}_H"
     text = (
         "/* SPDX-License-Identifier: GPL-2.0-only */\n"
@@ -252,7 +252,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def with_btf(vmlinux: Path, folder: Path) -> Path:
-    """Return `vmlinux`, or the ELF file that it holds, put into `folder`, if it is an image."""
+    """Return `vmlinux`; if it is a boot image, unpack its ELF file to `folder` and return that."""
     try:
         with vmlinux.open("rb") as file:
             if not boot.is_image(file.read(boot.HEADER_END)):

@@ -53,8 +53,8 @@ typedef bool blk_insert_t;
  * blk_mq_init_sched") the core allocates the elevator_queue and frees it on
  * failure. Until then the scheduler allocates it with elevator_alloc().
  *
- * The queue is frozen, so an allocation must not wait for I/O of it. Since 6.14 ("block:
- * force noio scope in blk_mq_freeze_queue") the core sees to that.
+ * The queue is frozen, so an allocation must not wait for I/O of that queue. Since 6.14
+ * ("block: force noio scope in blk_mq_freeze_queue") the core ensures that.
  */
 #ifdef IOSCHED_MUST_ALLOC
 #define IOSCHED_INIT_SCHED(op, init)					\
@@ -110,12 +110,12 @@ static void op(struct request_queue *q)					\
 
 /*
  * iosched_probe_shallow_depth() - find out what the limit of limit_depth() counts
- * @whole: set to true if it counts all tags, to false if it counts the tags in each
- *         word of the bitmap
+ * @whole: set to true if the limit counts all tags, to false if it counts the tags in
+ *         each word of the bitmap
  *
- * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") it counts
- * the tags in each word. Stable series changed at some release of their own. Nothing
- * in the interface tells the two apart, so this tries it on a small bitmap.
+ * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") the limit
+ * counts the tags in each word. Each stable series changed at a release of its own. The
+ * interface does not tell the two apart, so this tries it on a small bitmap.
  *
  * Return: 0, or -ENOMEM
  */
@@ -160,8 +160,8 @@ static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
  * machine") the core calls prepare_request() for every request that it inserts. Until
  * then it does not for the data of a request with a flush. That data bypasses the
  * scheduler, but its completion does not, and elv.priv has what the flush state
- * machine left there. If the driver gives the request back, the core inserts it after
- * all: see iosched_set_prepared().
+ * machine left there. If the driver sends the request back, the core does insert it: see
+ * iosched_set_prepared().
  */
 static inline bool iosched_was_prepared(const struct request *rq)
 {
@@ -184,10 +184,10 @@ static inline void iosched_set_prepared(struct request *rq)
 /*
  * iosched_unregister() - unregister a scheduler that no queue has any more, as its module exits
  *
- * The core waits until a scheduler's operations are done, but for an insertion: once its
- * requests are the dispatcher's, they may complete and the scheduler may be left, and the
- * task that inserted them may have been preempted before it returned. It still runs the
- * module's code.
+ * The core waits for all of a scheduler's operations but insertions. Once the dispatcher has
+ * the inserted requests they may complete, and the queue may leave the scheduler. The task
+ * that inserted them may have been preempted and still be in the module's code. This waits
+ * for it.
  */
 static inline void iosched_unregister(struct elevator_type *type)
 {
@@ -201,9 +201,9 @@ static inline void iosched_unregister(struct elevator_type *type)
 #endif
 
 /*
- * The queues that a scheduler has now, for its files in debugfs. Since 6.16 the core
- * removes these files after exit_sched(). A reader that took q->elevator would find
- * NULL, freed memory, or the data of the scheduler that comes next.
+ * The queues that a scheduler has now; its files in debugfs show only these. Since 6.16 the
+ * core removes the files after exit_sched(). A file that used q->elevator then would find
+ * NULL, freed memory, or the data of the next scheduler.
  */
 struct iosched_alive {
 	/* Guards the list. Show a file with it held: the scheduler cannot exit meanwhile. */
@@ -217,7 +217,7 @@ struct iosched_alive {
 		.queues	= LIST_HEAD_INIT(name.queues),			\
 	}
 
-/* A part of the data that a scheduler has for one queue */
+/* An entry of that list, as a part of the data that a scheduler has for one queue */
 struct iosched_queue {
 	struct list_head list;
 	struct request_queue *q;
@@ -233,7 +233,7 @@ static inline void iosched_begin(struct iosched_alive *alive,
 	mutex_unlock(&alive->lock);
 }
 
-/* iosched_end() - after it, no reader of debugfs finds the queue */
+/* iosched_end() - remove a queue, so that no file in debugfs finds it from now on */
 static inline void iosched_end(struct iosched_alive *alive,
 			       struct iosched_queue *queue)
 {
@@ -242,7 +242,7 @@ static inline void iosched_end(struct iosched_alive *alive,
 	mutex_unlock(&alive->lock);
 }
 
-/* iosched_find() - return the scheduler's part for @q, NULL if it has left @q */
+/* iosched_find() - return the entry of @q, NULL if @q has left the scheduler */
 static inline struct iosched_queue *iosched_find(struct iosched_alive *alive,
 						 const struct request_queue *q)
 {

@@ -4,7 +4,7 @@
 
     vmlinux.py IMAGE ELF
 
-If that fails: exit status 2, and a message that says what to do.
+If that fails, the program exits with status 2 and a message that says what to do.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class ImageError(Exception):
 
 
 def is_image(data: bytes) -> bool:
-    """Tell whether a file that begins with `data` is a boot image for x86 (bzImage)."""
+    """Return whether a file that begins with `data` is a boot image for x86 (bzImage)."""
     return data[0x202:0x206] == b"HdrS" and len(data) >= HEADER_END
 
 

@@ -30,8 +30,8 @@ enum prio_class {
  * @be_high_max: the last level of HIGH
  * @be_low_min: the first level of LOW
  *
- * The levels between the two are NORMAL. There may be none. Each is one word; readers need
- * no lock, so an owner whose readers have none writes them with WRITE_ONCE().
+ * The levels between the two are NORMAL. There may be none. Readers need no lock, because
+ * each bound is one word. If they take none, the writer uses WRITE_ONCE().
  */
 struct prio_bounds {
 	unsigned int be_high_max;
@@ -40,7 +40,7 @@ struct prio_bounds {
 
 #define PRIO_BOUNDS_DEFAULT { .be_high_max = 2, .be_low_min = 6 }
 
-/* Tell whether @bounds puts each level into one class, and some into HIGH and LOW. */
+/* Return whether @bounds puts each level into one class, and some into HIGH and LOW each. */
 static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 {
 	return bounds->be_high_max < bounds->be_low_min &&
@@ -57,7 +57,7 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)
 {
-	/* The level has three bits. Since 6.5 the bits above it have hints. */
+	/* The level has three bits. Since 6.5 there are hints in the bits above. */
 	const unsigned int level = ioprio & (IOPRIO_NR_LEVELS - 1);
 
 	switch (IOPRIO_PRIO_CLASS(ioprio)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * yield_point() - a place where a storm may delay the CPU, so that another gets in between
+ * yield_point() - a place where a test may delay the CPU, so that another gets in between
  *
  * Put one at each load or store of data that CPUs share without a lock, at each trylock and
- * after each unlock. In a build for storm (make STORM=1) kernel/storm delays the CPU there,
- * as a seed decides. In any other build it is empty.
+ * after each unlock. In a build with make STORM=1 the test module kernel/storm delays the CPU
+ * there, as a seed decides. In any other build the function is empty.
  */
 #ifndef YIELD_H
 #define YIELD_H

@@ -2,10 +2,10 @@
 /*
  * Bulk's turns of a disk's arm while urgent requests come.
  *
- * A submitter that waits for each answer asks again as soon as it has one. Without turns it
- * would pay for two seeks, there and back, between any two of its requests. Bulk's turn
- * ends after a cost or a time. In bulk's turn urgent requests are held: a stream asks for
- * more before they would be served, and the arm should be there.
+ * A submitter that waits for each answer asks again as soon as it has one. Without turns,
+ * bulk would go between any two of its requests, and cost it two seeks, there and back.
+ * Bulk's turn ends after a cost or a time. Urgent requests are held meanwhile, so that the
+ * arm stays with bulk's stream, which soon asks for more.
  */
 #include <linux/ktime.h>
 
@@ -18,16 +18,22 @@
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
-/* Other urgent requests: twice the target, unless the user set it in us: seeks cost. */
+/*
+ * The target of urgent requests that are not of HIGH is so many times as long, because each
+ * turn costs seeks; but not if the user has set it in us.
+ */
 #define TG_ARM_PATIENT 2
 
-/* Return the arm's time to bulk's place: a request's cost without its data; ns. */
+/* Return how long the arm takes to bulk's place, in ns: a read's cost without its data. */
 static u64 tg_arm_way(const struct tg_data *tg)
 {
 	return tg_costs_base(&tg->costs, TG_READ);
 }
 
-/* Return the length of a turn: the target less the service time without bulk; ns. */
+/*
+ * Return the length of a turn, in ns: the target less urgent requests' service time without
+ * bulk. If that time is not known, or the budget is fixed, it is the budget.
+ */
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
 	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
@@ -41,8 +47,9 @@ static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return how long urgent requests have the arm between two turns; ns. HIGH may continue a
- * sequential read: that takes next to nothing, and a turn always costs it two seeks.
+ * Return how long urgent requests have the arm between two turns, in ns. HIGH may read in
+ * sequence: its requests then take next to no time, but each turn costs it two seeks. So its
+ * pause is at least a multiple of a seek.
  */
 static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
 {
@@ -59,8 +66,8 @@ static bool tg_arm_has_bulk(const struct tg_data *tg)
 }
 
 /*
- * Return whether urgent requests are held: bulk's turn is due or goes on. Call this only
- * while bulk is queued.
+ * Return whether urgent requests are held, because bulk's turn is due or goes on. If no bulk
+ * is queued, the caller ends the turn (tg_arm_yield()).
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {
@@ -69,8 +76,9 @@ bool tg_arm_is_held(const struct tg_data *tg)
 }
 
 /*
- * Return when the next turn may begin; ns. It is due, or no urgent request has come for a
- * while; and the disk has served all urgent requests, because it might serve them last.
+ * Return when bulk's next turn may begin, in ns: when it is due, or when the last urgent
+ * request came back a while ago. As long as the disk has urgent requests, the turn begins
+ * later than it is due, because the disk might serve them last.
  */
 static u64 tg_arm_opens_at(const struct tg_data *tg)
 {
@@ -81,7 +89,7 @@ static u64 tg_arm_opens_at(const struct tg_data *tg)
 				      min(due, READ_ONCE(tg->budget.urgent_back_at) + awaited);
 }
 
-/* Return whether bulk may be dispatched. */
+/* Return whether bulk may use the arm now. */
 bool tg_arm_is_free(const struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
@@ -98,7 +106,7 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	const bool high = tg_high_came_within(tg, TG_QUIET_JIFFIES);
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
-	/* A turn of one request takes a seek too. */
+	/* Leave out a seek, or what urgent requests take if that is less. One request goes. */
 	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
 	WRITE_ONCE(tg->arm.until, now + turn);
 	WRITE_ONCE(tg->arm.next_at, now + turn + tg_arm_pause(tg, high, turn));
@@ -117,7 +125,7 @@ void tg_arm_charge(struct tg_data *tg, u32 cost)
 	WRITE_ONCE(tg->arm.left, READ_ONCE(tg->arm.left) - cost);
 }
 
-/* End bulk's turn: it has no use for the rest. */
+/* End bulk's turn: bulk has no use for the rest of it. */
 void tg_arm_yield(struct tg_data *tg)
 {
 	WRITE_ONCE(tg->arm.until, 0);

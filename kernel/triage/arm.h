@@ -9,12 +9,12 @@ struct tg_data;
 
 /**
  * struct tg_arm - bulk's turns of a disk's arm
- * @left: cost that bulk may still have in its turn, in ns; above 0: it has a turn
- * @until: when bulk's turn ends, in ns
+ * @left: cost that bulk may still use in its turn, in ns; 0 or less: the turn is over
+ * @until: when bulk's turn ends at the latest, in ns
  * @next_at: when bulk's next turn is due, in ns
  *
- * A disk has one shard. Its dispatcher writes, under the shard's lock; completions and
- * timers read.
+ * A disk has one shard. Its dispatcher writes these fields under the shard's lock.
+ * Completions read them without it.
  */
 struct tg_arm {
 	s64 left;

@@ -2,9 +2,9 @@
 /*
  * How much bulk may be in the device.
  *
- * Somebody waits on latency if an urgent request was seen in the last second. Meanwhile
- * bulk in the device is limited by a budget, which the controller finds; else by nothing,
- * unless several submitters want more than there is.
+ * For a second after each urgent request, a budget limits bulk in the device. The controller
+ * finds this budget. While two or more submitters are greedy, tg_bulk_may_share() limits bulk
+ * too. At any other time nothing limits it.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -12,7 +12,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Bulk that could not go for so long is let in: the device may never answer. */
+/* If no bulk has gone for so long, some is let in: the device may never answer. */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
@@ -49,7 +49,7 @@ u32 tg_urgent_inside(const struct tg_data *tg)
 	return sum;
 }
 
-/* Return whether somebody waits on latency. */
+/* Return whether an urgent request came in the last second, so that the budget applies. */
 bool tg_pressed(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->budget.pressed) &&
@@ -63,8 +63,8 @@ static bool tg_paced(const struct tg_data *tg, u64 budget)
 }
 
 /*
- * Return when bulk may go on though no urgent request made way for it; ns. An urgent
- * request in the device is waited for; one that just came back may be followed by another.
+ * Return when gated bulk may go although no urgent request made way for it, in ns. Until then
+ * it waits for an urgent request in the device, or for another to follow the last one.
  */
 static u64 tg_gate_opens_at(const struct tg_data *tg)
 {
@@ -75,8 +75,8 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Let bulk in behind an urgent request. There it cannot be in that request's way, and it
- * is out of the next one's way as soon as can be.
+ * Let bulk in behind an urgent request. There bulk cannot delay that request, and delays the
+ * next one as little as possible.
  */
 void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 {
@@ -89,12 +89,15 @@ void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 	WRITE_ONCE(tg->budget.granted_at, now);
 }
 
-/* Charge bulk of @cost, in ns, to the grant by which it goes if it is @gated. */
+/*
+ * If bulk is @gated, charge its @cost, in ns, to the grant. Otherwise clear the grant and
+ * any debt.
+ */
 static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
 {
 	s64 old = atomic64_read(&tg->budget.granted);
 
-	/* Mostly there is no grant and no debt: nothing to write that other CPUs read. */
+	/* Mostly there is no grant and no debt: then do not write what other CPUs read. */
 	while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,
 						       tg_depth_charge(old, gated, cost)))
 		;
@@ -116,7 +119,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
 	budget = tg_budget_now(tg);
-	/* There is no limit, as where a device has no queue, and nothing to add up. */
+	/* There is no limit, for example because the device has no queue: do not sum up. */
 	if (budget >= TG_DEPTH_MAX)
 		return true;
 	inside = tg_bulk_inside(tg);
@@ -126,13 +129,13 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 		if (ktime_get_ns() < tg_gate_opens_at(tg))
 			return false;
 	}
-	/* One at a time is always let in, so that the device goes on. */
+	/* If none is inside, one may go; if the budget is a pace, not before @next_at. */
 	if (!inside)
 		return !tg_paced(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
 	return inside + READ_ONCE(tg->budget.bulk_cost) <= budget;
 }
 
-/* Return whether bulk may go while somebody may wait on latency. */
+/* Return whether the budget lets bulk go. Called while @pressed is set, which may be old. */
 bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
 	if (!tg_pressed(tg)) {
@@ -147,9 +150,9 @@ bool tg_bulk_may_go_pressed(struct tg_data *tg)
 }
 
 /*
- * Return whether bulk may go while several submitters want more than there is. A device
- * that takes everything is shared by who asks for most. So that turns decide, it gets no
- * more than keeps it busy. A disk takes little anyway.
+ * Return whether bulk may go while several submitters are greedy. If a device takes every
+ * request, the submitter that asks for most gets most of it. So flash gets no more than keeps
+ * it busy, and turns decide what it gets. A disk takes little anyway.
  */
 bool tg_bulk_may_share(struct tg_data *tg)
 {
@@ -164,7 +167,7 @@ bool tg_bulk_may_share(struct tg_data *tg)
 	return true;
 }
 
-/* Return whether bulk that is held may go, and is not soon held again. */
+/* Return whether held bulk may go, and will not soon be held again. */
 bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
 	/* A shard that is woken sends several requests. */
@@ -174,7 +177,7 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 	return tg_bulk_may_go(tg);
 }
 
-/* Charge bulk that is dispatched while somebody waits on latency. */
+/* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */
 void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
 {
 	struct tg_budget *budget = &tg->budget;
@@ -199,7 +202,7 @@ void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Return when bulk that may not go may go though nothing else happens; ns; 0: never. */
+/* Return when held bulk may go by time alone, in ns; 0: at no known time. */
 u64 tg_bulk_opens_at(const struct tg_data *tg)
 {
 	const u64 budget = tg_budget_now(tg);

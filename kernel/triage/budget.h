@@ -12,27 +12,27 @@ struct tg_tag;
 
 /**
  * struct tg_budget - bulk's use of the device while urgent requests come
- * @urgent_at: jiffies when a latency-sensitive request last came
- * @pressed: @urgent_at has a meaning
- * @bulk_at: jiffies when bulk was last dispatched
- * @bulk_seen: @bulk_at has a meaning
- * @written_at: jiffies when bulk was last written
+ * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) apart
+ * @pressed: @urgent_at is valid; reset when that is more than a second ago
+ * @bulk_at: jiffies when bulk was last dispatched while @pressed
+ * @bulk_seen: @bulk_at is valid; reset when that is more than a second ago
+ * @written_at: jiffies when bulk that is no read was last dispatched while @pressed
  * @shared_at: jiffies when bulk of several submitters was last let in
  * @limited: bulk would have used more than its budget; until the controller has read it
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
- * @next_at: the budget is a pace: no bulk before this time; ns
- * @granted: cost that bulk may still send behind the last urgent request, in ns; atomic,
- *	as a charge that is lost would let bulk in twice, and a grant that is lost would not
+ * @next_at: if the budget is a pace: no bulk may go before this time; ns
+ * @granted: cost that bulk may still send behind the last urgent request, or its debt (below
+ *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each is one word that dispatchers and completions of all shards write and read without
- * a lock, with WRITE_ONCE() and READ_ONCE(). A write of another that is lost makes the
+ * a lock, with WRITE_ONCE() and READ_ONCE(). A lost write of any but @granted makes the
  * budget wrong for a tick at most.
  *
- * A completion (tg_back_noticed()) or a dispatch (tg_send_before_bulk()) that writes one
- * that bulk waits for has a full barrier before it looks for held shards.
+ * Held bulk may wait for a change of these. A completion (tg_back_noticed()) or a dispatch
+ * (tg_send_before_bulk()) that makes one has a full barrier before it looks for held shards.
  */
 struct tg_budget {
 	unsigned long urgent_at;

@@ -2,10 +2,10 @@
 /*
  * Learns bulk's budget from the latency of urgent requests.
  *
- * Now and then a probe keeps bulk out of the device, to learn what urgent requests take
- * alone. Between probes trials find the budget that is worth most (knee.h). Where the
- * administrator has set a target, a request that takes longer lowers the budget instead,
- * and the others raise it (depth.h).
+ * Now and then a probe keeps bulk out of the device, to learn the latency of urgent requests
+ * without bulk. Between probes, trials find the budget that is worth most (knee.h). If the
+ * administrator has set a target, there are no trials: an urgent request that takes longer
+ * lowers the budget, and the others raise it (depth.h).
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -14,45 +14,45 @@
 #include "device.h"
 #include "triage.h"
 
-/* A probe that is not answered ends; a disk first has to finish what it has. */
+/* A probe without enough samples ends after this. A disk first has to serve its requests. */
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * A submitter that waits on latency, and has asked for nothing since this, has paused. On
- * flash who asks 30 times a second has not: else bulk would be in the device each time that
- * he comes, and what he takes without it never known. A disk's others would lose more.
+ * Urgent requests pause if none came for so long, and a probe then lets bulk in. On flash 30
+ * requests a second are no pause: otherwise each would meet bulk, and their latency without
+ * it would never be known. On a disk, bulk would lose more by a longer wait.
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2
-/* The factor of the target where none is set: a reader hardly notices twice as long. */
+/* The latency factor if none is set: a reader hardly notices twice the latency. */
 #define TG_FACTOR_ELSE 200
-/* What is in the device when a trial begins is gone after so many times what one takes alone. */
+/* Requests that are in the device when a trial begins leave it within so many times @tail. */
 #define TG_GONE_TIMES 4
-/* The service of so many requests of bulk tells how fast it is served. */
+/* The costs of so many requests of bulk are enough to measure bulk's throughput. */
 #define TG_ENOUGH_REQUESTS 8
-/* A device is just full of what it serves in the time that one request takes; twice that. */
+/* The first budget, in units of @alone. One unit keeps a device just busy (Little's law). */
 #define TG_FIRST_TIMES 2
-/* A write buffer goes on with what it holds for so long after the last write. */
+/* A write buffer still programs what it has for so long after the last write. */
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
-/* Bulk that was dispatched this long ago may still be felt. */
+/* Bulk may still delay urgent requests for so long after its dispatch. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
- * The room that several submitters share keeps a device busy: by Little's law the costs
- * of what is in a busy device add up to the time that a request takes there. So there is
- * room for twice the shortest such time that was seen; with a gain below one the room
- * would make requests wait less, and so make itself smaller. Ten times what flash takes
- * for a read is always room.
+ * The room is the limit on bulk of several greedy submitters. It must keep the device busy:
+ * by Little's law the costs of the requests in a busy device add up to the time that one of
+ * them takes there. So the room is twice the shortest such time seen. With a gain below one
+ * it would shorten that time, and so shrink again. The least room is ten times what flash
+ * takes for a read.
  */
 #define TG_ROOM_GAIN 2
 #define TG_ROOM_LEAST NSEC_PER_MSEC
 /*
- * A device's shortest service is looked for again so often, as paths and devices change;
- * for so many times as long as it takes, bulk then has less room, or it would see no less
- * than what requests take behind each other.
+ * The shortest service time is measured anew so often, because paths and devices change. The
+ * room is then smaller for so many times that service time: otherwise requests would queue
+ * behind each other in the device, and no time would be so short.
  */
 #define TG_LEAST_JIFFIES (10 * HZ)
 #define TG_LEAST_DRAIN 8
-/* The room is then so many times smaller: below the shortest service, at a gain of two. */
+/* The room is so many times smaller then: half the shortest service time, by a gain of 2. */
 #define TG_ROOM_DRAINED 4
 
 void tg_controller_init(struct tg_data *tg)
@@ -69,7 +69,7 @@ void tg_controller_init(struct tg_data *tg)
 	controller->least_until = jiffies + TG_LEAST_JIFFIES;
 }
 
-/* Return what urgent requests may take, in ns; 0: not known yet. */
+/* Return the latency that urgent requests should keep, in ns; 0: not known yet. */
 u64 tg_target(const struct tg_data *tg)
 {
 	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
@@ -87,7 +87,7 @@ bool tg_finds_knee(const struct tg_data *tg)
 	       !READ_ONCE(tg->tunables.latency_target_us) && !tg->rotational;
 }
 
-/* Return whether a probe keeps bulk out: not while the requests it waits for pause. */
+/* Return whether a probe keeps bulk out now; it does not while urgent requests pause. */
 bool tg_probe_holds(const struct tg_data *tg)
 {
 	const struct tg_controller *controller = &tg->controller;
@@ -99,7 +99,7 @@ bool tg_probe_holds(const struct tg_data *tg)
 		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + pause));
 }
 
-/* Let others see what urgent requests take alone. */
+/* Copy what urgent requests take alone to the fields that are read without the lock. */
 static void tg_publish_alone(struct tg_controller *controller)
 {
 	const struct tg_depth *depth = &controller->depth;
@@ -127,8 +127,8 @@ static void tg_probe_begin(struct tg_data *tg)
 }
 
 /*
- * End a probe. The next is due by how long this one kept bulk out; a pause of the requests
- * that it timed does not count.
+ * End a probe. The time until the next is a multiple of the time for which this one may have
+ * kept bulk out: until now, or until @probe_until.
  */
 static void tg_probe_end(struct tg_data *tg)
 {
@@ -147,7 +147,7 @@ static void tg_probe_end(struct tg_data *tg)
 					   tg_depth_spacing(depth, first);
 }
 
-/* Learn what urgent requests take alone, from one that met no bulk if it is @clean. */
+/* Learn what urgent requests take alone, if this one met no bulk (@clean). */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -164,7 +164,7 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	}
 }
 
-/* Return what bulk has been served so far, in ns of cost; differences of it count. */
+/* Return the cost of all bulk served so far, in ns. It wraps: only differences count. */
 static u64 tg_bulk_served(const struct tg_data *tg)
 {
 	u64 sum = 0;
@@ -175,7 +175,7 @@ static u64 tg_bulk_served(const struct tg_data *tg)
 	return sum & TG_GAUGE_COST;
 }
 
-/* Return for how long the device feels what it was given, in ns. */
+/* Return for how long earlier requests may still affect the device, in ns. */
 static u64 tg_felt_for(const struct tg_data *tg)
 {
 	if (time_before(jiffies, READ_ONCE(tg->budget.written_at) + TG_SETTLE_JIFFIES))
@@ -183,7 +183,7 @@ static u64 tg_felt_for(const struct tg_data *tg)
 	return TG_GONE_TIMES * READ_ONCE(tg->controller.tail);
 }
 
-/* Learn what the budget is worth. Return what bulk may have from now on, in ns of cost. */
+/* Learn what the budget is worth. Return the budget from now on, in ns of cost. */
 static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 least)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -210,7 +210,7 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 	return tg_knee_budget(knee);
 }
 
-/* Learn whether bulk is in the way. */
+/* Adapt the budget by an urgent request that bulk may have delayed. Begin a probe if due. */
 static void tg_learn_budget(struct tg_data *tg, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -262,7 +262,7 @@ void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Make room for what keeps the device busy. */
+/* Set the room from the shortest service time. */
 static void tg_make_room(struct tg_controller *controller)
 {
 	const u64 room = TG_ROOM_GAIN * controller->least;

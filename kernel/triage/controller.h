@@ -18,17 +18,17 @@ struct tg_data;
  * @tail: the 99th percentile of that time
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out
- * @probe_until: jiffies when a probe without samples ends
- * @room: limit on bulk of several submitters in the device, in ns of cost
+ * @probe_until: jiffies when a probe ends that does not get all its samples
+ * @room: limit on bulk of several greedy submitters in the device, in ns of cost
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with
  *	trylock only, also in interrupts: if that fails, a sample is left out.
  * @depth: the estimates of probes, and the budget for a target
  * @knee: the budget for an exchange rate
  * @probe_began: jiffies; samples count from then on
- * @probe_next: jiffies when the next is due
+ * @probe_next: jiffies when the next probe is due
  * @probes: number of probes
- * @judged: urgent requests that taught the controller
- * @late: number of @judged that took longer than the target
+ * @judged: number of urgent requests from which the controller learnt the budget
+ * @late: number of those that took longer than the target
  * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
  * @least_now: the shortest since @least_until was set
  * @drain_until: jiffies; until then @room is smaller, to measure @least

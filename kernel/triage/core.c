@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The core: takes requests in, hands them out, holds them, and wakes whoever has to run.
+ * The core: inserts requests, dispatches them, holds shards, and runs the hardware queues.
  *
- * The kernel runs a hardware queue after each insertion: it asks tg_has_work() and, if
- * that says yes, tg_dispatch_request() until it has no more. A request is lost for good
- * if it is queued, and nobody will run its queue. So:
+ * The kernel runs a hardware queue after each insertion: it calls tg_has_work() and, if
+ * that returns true, tg_dispatch_request(), until there is no more. A request is lost for
+ * good if it is queued and nothing will run its hardware queue. So:
  *
- *  1. A request is always in sight. It is in the inbox; or shard->queued counts it; or
- *     a dispatcher has it, and that one asks again. tg_take_in() counts one request too
- *     many while it moves requests from the inbox to the lists.
- *  2. A shard is held (TG_HELD), and tg_has_work() says no, only while its watchdog is
- *     armed. The watchdog ends the hold and runs the queue.
- *  3. What may end a hold sooner is not overlooked: an insertion pushes and then looks at
- *     TG_HELD, a completion changes a gauge and then looks at nr_held, and so does an
- *     urgent request that makes way for bulk (tg_grant()). A dispatcher sets both
+ *  1. tg_has_work() sees each request. The request is in the inbox, or shard->queued counts
+ *     it, or a dispatcher has it, and this dispatcher asks again. tg_take_in() counts one
+ *     request too many while it moves requests from the inbox to the lists.
+ *  2. If no queued request may go, the shard is held: TG_HELD is set, and tg_has_work()
+ *     returns false. The dispatcher that holds it arms its watchdog, a timer that ends the
+ *     hold and runs the hardware queue.
+ *  3. No event is missed that may end a hold sooner. An insertion pushes and then looks at
+ *     TG_HELD. A completion changes a gauge, an urgent request makes way for bulk
+ *     (tg_grant()), and then both look at nr_held. A dispatcher sets TG_HELD and nr_held
  *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
- *     between, so one of two sees the other. What time alone changes (a limit, a pace, that
- *     HIGH has not come for a while) is left to the watchdog.
- *  4. Whoever ends a hold has the queue run: an insertion's submitter and a dispatcher do
- *     that anyway, watchdog and completion ask for it, and a lock holder that does
- *     neither does so in tg_shard_leave().
- *  5. A dispatch looks for a request twice, then it holds.
- *  6. An inserter has nothing but its requests to keep the scheduler alive: once pushed, they
- *     may complete, and the scheduler may be left. So it pushes and looks with preemption
- *     off, for which tg_core_wait_for_inserters() waits; its way out of the module's code
- *     is waited for by iosched_unregister(). All others are waited for by the block layer:
- *     a dispatcher, a completion, a merge, a file.
+ *     between, so one of any two sees the other. Events of time alone (a limit or a pace
+ *     opens, HIGH has not come for a while) are left to the watchdog.
+ *  4. The side that ends a hold has the hardware queue run. An inserting task and a
+ *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
+ *     neither inserts nor dispatches runs it in tg_shard_leave().
+ *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
+ *  6. An inserting task has only its requests to keep the scheduler alive. Once pushed, they
+ *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
+ *     preemption off, for which tg_core_wait_for_inserters() waits.
+ *     iosched_unregister() waits until the task has left the module's code. The block layer
+ *     waits for all others: dispatchers, completions, merges, readers and writers of files.
  *
- * tests/proof/core.pml is a model of this file; names and numbers of the rules are the
- * same there.
+ * tests/proof/core.pml is a model of this file, with the same names and numbers of rules.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -46,23 +46,26 @@
 
 /* Bits of a shard's state: */
 #define TG_HELD 0	/* no queued request may go yet; the watchdog is armed */
-#define TG_LIMITED 1	/* limits alone hold it: a completion changes nothing; if TG_HELD */
+#define TG_LIMITED 1	/* with TG_HELD: only rate limits hold it, so no completion ends it */
 
-/* A held shard looks again after this, whatever happens. */
+/* The longest hold: after this the watchdog has the hardware queue run. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * A policy that says twice in a row that something may go, and finds nothing, contradicts
- * itself. That costs this time, in which a busy device takes ten requests more, not a CPU.
+ * The hold when the policy contradicts itself: twice it says that a request may go, and
+ * finds none. So this mistake costs a pause, and not a CPU that loops.
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
 static struct llist_node *tg_node(struct request *rq)
 {
-	/* Until a request is completed only its scheduler uses this one. */
+	/* Nothing but its scheduler uses this node before the request completes. */
 	return &rq->ipi_list;
 }
 
-/* End a hold. The caller has the hardware queue run (rule 4). Needs no lock. */
+/*
+ * End a hold; return false if the shard was not held. The caller has the hardware queue run
+ * (rule 4). Needs no lock.
+ */
 static bool tg_release(struct tg_shard *shard)
 {
 	if (!test_and_clear_bit(TG_HELD, &shard->state))
@@ -72,8 +75,9 @@ static bool tg_release(struct tg_shard *shard)
 }
 
 /*
- * Return whether a request that is about to be inserted may go though what is queued may
- * not. On a disk any may: it can be near the head. Under limits one of another class may.
+ * Return whether a request that is about to be inserted may go although the queued ones may
+ * not. On a disk any request may, because it can be near the head. If rate limits hold the
+ * queued ones, a request of a class below its limit may.
  */
 static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
 {
@@ -88,9 +92,9 @@ static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *
 }
 
 /*
- * Called for new requests, and again for those that the driver sent back
- * (tg_requeue_request()). These are inserted at head, as is data that had to wait for a
- * flush, which is new to us. Called from a task, without a lock.
+ * Insert new requests, or those that the driver sent back (tg_requeue_request()). The core
+ * inserts the latter at head. It also inserts data at head that had to wait for a flush,
+ * and that triage has not seen before. Called from a task, without a lock.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -98,7 +102,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct tg_shard *shard = hctx->sched_data;
 	struct request *rq = list_first_entry(list, struct request, queuelist);
 	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
-	/* A hold that begins meanwhile has not seen these requests: any of them ends it. */
+	/* A dispatcher that begins a hold after this has not seen them: any ends the hold. */
 	bool ends = !test_bit(TG_HELD, &shard->state);
 
 	list_for_each_entry(rq, list, queuelist) {
@@ -119,12 +123,12 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		return;
 	INIT_LIST_HEAD(list);
 	yield_point();
-	/* The shard may outlive these requests by no more than this section (rule 6). */
+	/* Once pushed, the requests may complete: then only this keeps the shard (rule 6). */
 	preempt_disable();
 	/* A full barrier. From here on the requests are the dispatcher's. */
 	llist_add_batch(newest, oldest, &shard->inbox);
 	yield_point();
-	/* A hold that began meanwhile may not have seen them (rule 3). */
+	/* The dispatcher that held the shard may not have seen the requests (rule 3). */
 	if (unlikely(test_bit(TG_HELD, &shard->state)) && ends)
 		tg_release(shard);
 	yield_point();
@@ -132,7 +136,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	yield_point();
 }
 
-/* Queue a request that the driver sent back: before all others, in the order of return. */
+/* Queue a request that the driver sent back: before all but those sent back earlier. */
 static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -146,8 +150,8 @@ static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Queue requests from the inbox, the newest first there. Return whether one may go though
- * bulk may not.
+ * Queue the requests on @list, which come from the inbox, the newest first. Return whether
+ * one of them may go although bulk may not.
  */
 static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 {
@@ -167,9 +171,9 @@ static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 }
 
 /*
- * Empty the inbox into the lists, all the while in sight of tg_has_work() (rule 1). Return
- * whether a request came that may go though bulk may not. A dispatcher then chooses one or
- * holds; other lock holders call tg_drain().
+ * Move the requests in the inbox to the lists, while tg_has_work() sees them (rule 1).
+ * Return whether one of them may go although bulk may not. Dispatchers call this, and then
+ * choose a request or hold the shard. Other lock holders call tg_drain().
  */
 static bool tg_take_in(struct tg_shard *shard)
 {
@@ -188,7 +192,10 @@ static bool tg_take_in(struct tg_shard *shard)
 	return urgent;
 }
 
-/* Empty the inbox, for a lock holder that does not dispatch: it ends with tg_shard_leave(). */
+/*
+ * Empty the inbox for a lock holder that does not dispatch. The holder must unlock with
+ * tg_shard_leave(), which runs the queue if a request from the inbox ended a hold.
+ */
 void tg_drain(struct tg_shard *shard)
 {
 	if (tg_take_in(shard) && test_bit(TG_HELD, &shard->state))
@@ -196,9 +203,9 @@ void tg_drain(struct tg_shard *shard)
 }
 
 /*
- * Take the only request there is, if it may go: there is nothing to choose, and nobody
- * to charge for it. On flash most requests of a device that keeps up are such. NULL: have
- * the inbox drained.
+ * Take the only request that waits directly from the inbox, without a flow: there is no
+ * other to choose or to be fair to. Return NULL if it may not go or is not the only one; then
+ * the caller empties the inbox. If a flash device keeps up, most requests go this way.
  */
 static struct request *tg_take_only(struct tg_shard *shard)
 {
@@ -220,7 +227,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	urgent = tg_is_urgent(tg, class, rq);
 	if (tag->returned || (!urgent && !tg_bulk_may_go(tg)))
 		return NULL;
-	/* Only this CPU removes from the inbox; a request that came meanwhile is newer. */
+	/* Only the lock holder removes from the inbox, so this fails only if another came. */
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
 		return NULL;
 	tag->class = class;
@@ -238,7 +245,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	return rq;
 }
 
-/* Take what the policy says is next, if anything may go. */
+/* Take the next request by the policy, and note that it is sent; NULL: none may go. */
 static struct request *tg_take_next(struct tg_shard *shard)
 {
 	enum tg_reason reason;
@@ -254,8 +261,8 @@ static struct request *tg_take_next(struct tg_shard *shard)
 }
 
 /*
- * Return for how long what is queued has to wait if nothing else happens, in ns; 0: it
- * need not.
+ * Return for how long the queued requests must wait if nothing else happens, in ns; 0: they
+ * need not. Set @limited if rate limits alone hold them.
  */
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {
@@ -266,7 +273,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	if (limits)
 		return limits;
 	awaited = tg_media_wait(shard);
-	/* First: a time that has passed by now has had its say in tg_bulk_may_go(). */
+	/* Read the clock first: tg_bulk_may_go() takes into account each time up to @now. */
 	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard->tg))
 		return 0;
@@ -275,7 +282,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 		   awaited ?: TG_WATCHDOG_NS);
 }
 
-/* Arm the watchdog, unless it is armed and soon enough. */
+/* Arm the watchdog for @ns. If it is armed, only a time below the longest resets it. */
 static void tg_watch(struct tg_shard *shard, u64 ns)
 {
 	if (ns < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
@@ -284,14 +291,14 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
 }
 
 /*
- * Begin a hold. From here on an insertion or a completion that may end it sees it; the
- * caller then looks at those that came before (rule 3).
+ * Begin a hold. An insertion or a completion after this sees it, and may end it. The caller
+ * then looks for those that came before (rule 3).
  */
 static void tg_set_held(struct tg_shard *shard)
 {
-	/* Only lock holders set this bit. First: a hold does not begin with an old one. */
+	/* Before TG_HELD, so that no hold has an old bit. Only lock holders set this bit. */
 	clear_bit(TG_LIMITED, &shard->state);
-	/* First too: never fewer are counted than are held. */
+	/* Also before TG_HELD, so that nr_held is never too small. */
 	atomic_inc(&shard->tg->nr_held);
 	/* A full barrier. */
 	if (test_and_set_bit(TG_HELD, &shard->state))
@@ -299,7 +306,7 @@ static void tg_set_held(struct tg_shard *shard)
 	yield_point();
 }
 
-/* Have the watchdog end the hold after a time in ns; @limited: limits alone cause it. */
+/* Have the watchdog end the hold after @ns; @limited: rate limits alone cause the hold. */
 static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)
@@ -310,8 +317,8 @@ static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 }
 
 /*
- * Look, hold, look again: choose among what is queued. NULL: nothing is queued, or the
- * shard is held.
+ * Choose among the queued requests: look, begin a hold, look again (rule 5). NULL: nothing
+ * is queued, or the shard is held.
  */
 static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 						   struct blk_mq_hw_ctx *hctx)
@@ -335,7 +342,7 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 		tg_keep_held(shard, wait, limited);
 		return NULL;
 	}
-	/* A request came, or something came back, before the hold could be seen. */
+	/* A request came, or one came back from the device, before the hold could be seen. */
 	tg_take_in(shard);
 	rq = tg_take_next(shard);
 	if (rq)
@@ -344,15 +351,15 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	tg_keep_held(shard, wait ?: TG_REST_NS, limited);
 	return NULL;
 found:
-	/* Something may go: bulk then has to ask again, not wait. */
+	/* The core asks again after this request: the next call decides about the others. */
 	if (unlikely(test_bit(TG_HELD, &shard->state)))
 		tg_release(shard);
 	return rq;
 }
 
 /*
- * Called by whoever runs the hardware queue, from a task. Returns a request for the
- * device, or NULL, and then nothing is queued or the shard is held.
+ * Return a request for the device. NULL: nothing is queued, or the shard is held. The core
+ * calls this as it runs the hardware queue, from a task.
  */
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
@@ -369,8 +376,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
-	 * A grant is worth one request or two, so one shard. It may be quicker than the urgent
-	 * request, which goes to the driver only after this.
+	 * A grant is enough for one or two requests, so wake one shard. Its request may reach
+	 * the driver before the urgent one, which goes there after this returns.
 	 */
 	if (unlikely(READ_ONCE(shard->granted)) && xchg(&shard->granted, 0) &&
 	    atomic_read(&tg->nr_held))
@@ -379,8 +386,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Called without the lock, several times for each request, also in interrupts. A promise
- * that dispatch does not keep costs 3 ms and a run of all hardware queues.
+ * Return whether to call tg_dispatch_request(). If that then returns NULL, the core runs all
+ * hardware queues 3 ms later. Called without the lock, several times for each request, also
+ * in interrupts.
  */
 bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -396,7 +404,10 @@ bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 	return likely(!test_bit(TG_HELD, &shard->state));
 }
 
-/* Run a shard's hardware queue, soon. Not with queue_lock held, which that takes. */
+/*
+ * Have a shard's hardware queue run soon. Must not be called with queue_lock held:
+ * blk_mq_run_hw_queue() takes it.
+ */
 static void tg_run(struct tg_shard *shard)
 {
 	blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true);
@@ -413,8 +424,8 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 }
 
 /*
- * Wake at @most so many held shards that may send, one after the other as long as there is
- * room. Called without a shard's lock, in any context.
+ * Wake up to @most held shards, one after the other, as long as bulk may go. Called without a
+ * shard's lock, in any context.
  */
 void tg_wake(struct tg_data *tg, unsigned int most)
 {
@@ -437,12 +448,12 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			most--;
 		}
 	}
-	/* The next to be woken is the one that was not. */
+	/* The next call begins with the shard at which this one ended. */
 	if (tg->nr_shards > 1)
 		WRITE_ONCE(tg->wake_from, at);
 }
 
-/* Get a shard's lock and drain its inbox, to look at what is queued. */
+/* Take a shard's lock and empty its inbox, to look at the queued requests. */
 void tg_shard_enter(struct tg_shard *shard)
 	__acquires(&shard->lock)
 {
@@ -450,7 +461,7 @@ void tg_shard_enter(struct tg_shard *shard)
 	tg_drain(shard);
 }
 
-/* Leave a shard without having dispatched (rule 4). */
+/* Unlock for a holder that did not dispatch: run the queue if it ended a hold (rule 4). */
 void tg_shard_leave(struct tg_shard *shard)
 	__releases(&shard->lock)
 {
@@ -478,15 +489,16 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 }
 
 /*
- * Wait for inserters whose requests have come and gone already (rule 6). Called with the
- * queue frozen. A queue whose driver may sleep is quiesced without this.
+ * Wait for inserting tasks whose requests have completed already (rule 6). Called with the
+ * queue frozen. The core also waits for RCU as it quiesces a queue, but for SRCU instead if
+ * the driver may sleep.
  */
 void tg_core_wait_for_inserters(void)
 {
 	synchronize_rcu();
 }
 
-/* Called with the queue frozen: no request is left, and none comes. */
+/* Stop the watchdog. Called with the queue frozen: no request is left, and none comes. */
 void tg_core_exit(struct tg_shard *shard)
 {
 	hrtimer_cancel(&shard->watchdog);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The core: inserts, dispatches and holds requests, and runs the hardware queues. Its rules
- * stand in core.c. It calls each other part of triage for one decision.
+ * The core: inserts, dispatches and holds requests, and runs the hardware queues. core.c
+ * explains its rules. The core calls each other part of triage for one decision.
  */
 #ifndef TG_CORE_H
 #define TG_CORE_H

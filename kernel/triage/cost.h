@@ -3,9 +3,10 @@
  * The cost of a request: how long it occupies a busy device, in ns.
  *
  * The cost is not the latency: if a device serves 16 requests side by side, each in 80 us,
- * each of them costs 5 us. A cost is a base for each request and a slope for its length,
- * reads and writes apart. Triage learns both while the device is busy: then the costs of
- * all requests must add up to the elapsed time.
+ * each of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes
+ * and other requests each have a base and a slope of their own. On a disk, a request near
+ * the head pays no base. Triage learns base and slope while the device is busy: then the
+ * costs of all requests must add up to the elapsed time.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -23,23 +24,23 @@ enum tg_op {
 
 /**
  * struct tg_cost - the cost of requests of one kind
- * @base: for each, in ns
- * @per_kib: for each KiB, in ns
+ * @base: of each request, in ns
+ * @per_kib: the slope: of each KiB of its length, in ns
  */
 struct tg_cost {
 	u32 base;
 	u32 per_kib;
 };
 
-/* Estimates stay within these: flash's fastest read, and more than a disk's slowest seek. */
+/* Bounds of base and slope, in ns: below those of any flash, and above a disk's seek. */
 #define TG_COST_MIN 16u
 #define TG_COST_MAX 100000000u
 
 /*
- * First guesses. The sum of base and slope is soon learnt, but their ratio only when the
+ * First guesses. Triage soon learns the sum of base and slope, but their ratio only when the
  * mix of sizes changes. So the guesses have the ratio of real devices. On flash the base
- * equals 2 to 3 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560 MB/s;
- * PCIe: a million and 7 GB/s). On a disk it equals a MiB.
+ * costs as much as 2 to 3 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560
+ * MB/s; PCIe: a million and 7 GB/s). On a disk it costs as much as about a MiB.
  */
 #define TG_COST_GUESS_FLASH { .base = 2000, .per_kib = 1000 }
 #define TG_COST_GUESS_DISK { .base = 8000000, .per_kib = 6000 }
@@ -55,8 +56,9 @@ struct tg_work {
 };
 
 /*
- * A shard counts both in one word, in one addition for each request: @requests times this,
- * and @kib. The word wraps; a window has fewer than 2^24 requests and 2^40 KiB.
+ * A shard counts both in one word, with one addition for each request: @requests times
+ * TG_WORK_ONE, plus @kib. The word may wrap, because only differences are used, of fewer
+ * than 2^24 requests and 2^40 KiB.
  */
 #define TG_WORK_SHIFT 40
 #define TG_WORK_ONE ((u64)1 << TG_WORK_SHIFT)
@@ -72,9 +74,10 @@ static inline struct tg_work tg_work_between(u64 then, u64 now)
 
 /**
  * tg_cost_of() - the cost of one request
- * @cost: of its kind
+ * @cost: base and slope of its kind
  * @bytes: its length; 0 if it moves no data
- * @pays_base: the base counts too; on a disk it does not for the sector after the last
+ * @pays_base: the base counts too; on a disk it does not for a request that is near the head,
+ *	or continues its flow
  *
  * Return: ns, never 0, so that no request is free.
  */
@@ -88,7 +91,7 @@ static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_ba
 
 static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 error)
 {
-	/* A quarter of the way, in proportion to the part it had in the error. */
+	/* Go a quarter of the way, in proportion to the number's part in the sum. */
 	const s64 step = (s64)scale * error / 1024 *
 			 (s64)div64_u64(part * 1024, whole) / 4096;
 
@@ -99,13 +102,13 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
  * tg_cost_learn() - learn from a time in which the device was always busy
  * @costs: estimates by enum tg_op; updated
  * @work: requests dispatched to the device, by enum tg_op
- * @elapsed: the time it took, in ns
+ * @elapsed: the length of that time, in ns
  *
  * Each number moves in proportion to itself and to its part in the sum (exponentiated
  * gradient descent). So a disk's numbers converge as fast as those of flash, and the cost
- * of an operation that did not occur stays. A number near zero would stay there for ever:
- * so a base moves at least like 4 KiB, and a slope at least like one by which 1 MiB takes
- * as long as the base.
+ * of an operation that did not occur does not change. A number near zero would stay there
+ * for ever. So a base moves at least as fast as the cost of 4 KiB would, and a slope at least
+ * as fast as one with which 1 MiB costs as much as the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)
@@ -124,7 +127,7 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 	if (!whole)
 		return;
 
-	/* Relative, in 1/1024; one strange window must not spoil much. */
+	/* The relative error in 1/1024, bounded: one strange window must not spoil much. */
 	off = max_t(u64, elapsed, sum) - min_t(u64, elapsed, sum);
 	off = div64_u64(min_t(u64, off, 2 * whole) * 1024, whole);
 	error = elapsed < sum ? -min_t(s64, off, 512) : min_t(s64, off, 1024);

@@ -6,9 +6,9 @@
 
 #include "triage.h"
 
-/* Costs are learnt over windows of this length, */
+/* Costs are learnt over windows of this length. */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
-/* in which the device never had fewer requests: a disk has one arm, flash many dies. */
+/* A window counts if the device always had so many requests: flash has many dies. */
 #define TG_BUSY_FLASH 8
 #define TG_BUSY_DISK 1
 
@@ -25,7 +25,7 @@ void tg_costs_init(struct tg_data *tg)
 	costs->window_began = ktime_get_ns();
 }
 
-/* Sum up what all shards dispatched. Return the fewest requests that were in the device. */
+/* Sum up the work of all shards. Return the least number of requests in the device. */
 static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 {
 	u64 fewest = 0;
@@ -39,7 +39,7 @@ static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 			sum[op] += READ_ONCE(device->work[op]);
 		if (READ_ONCE(device->fewest) != U32_MAX)
 			fewest += READ_ONCE(device->fewest);
-		/* A shard may lower it now: then its window begins a request later. */
+		/* If the shard lowers it now, its window begins a request later. */
 		WRITE_ONCE(device->fewest, U32_MAX);
 	}
 	return fewest;
@@ -69,7 +69,7 @@ noinline void tg_costs_learn(struct tg_data *tg)
 
 	if (!spin_trylock(&costs->lock))
 		return;
-	/* Another shard may have done it already. */
+	/* Another shard may have learnt from this window already. */
 	if (!time_after(jiffies, costs->window_until))
 		goto unlock;
 	time = ktime_get_ns();

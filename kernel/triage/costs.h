@@ -13,9 +13,9 @@ struct tg_data;
  * struct tg_costs - estimates for one device
  * @of: cost of each kind of request, by enum tg_op; written under @lock, read without it
  * @lock: guards all below; tg_costs_learn() only tries it, and learns nothing if it is taken
- * @window_until: jiffies; also read without the lock
- * @window_began: ns
- * @window_work: what all shards had dispatched when the window began (TG_WORK_ONE)
+ * @window_until: jiffies when the window ends; also read without the lock
+ * @window_began: when the window began, in ns
+ * @window_work: the work of all shards until then, by enum tg_op (TG_WORK_ONE)
  */
 struct tg_costs {
 	struct tg_cost of[TG_OPS];
@@ -29,7 +29,7 @@ struct tg_costs {
 void tg_costs_init(struct tg_data *tg);
 void tg_costs_learn(struct tg_data *tg);
 
-/* Return the cost of turning to a request of @op without moving its data, in ns. */
+/* Return the base of requests of @op, in ns: their cost without their data. */
 static inline u32 tg_costs_base(const struct tg_costs *costs, enum tg_op op)
 {
 	return READ_ONCE(costs->of[op].base);

@@ -3,13 +3,14 @@
  * The limit on bulk in the device while urgent requests come.
  *
  * No request can overtake one that is in the device already. So a budget of cost limits
- * bulk in the device. The controller finds the budget by trial: it is right when hardly any
- * urgent request takes longer than the target.
+ * bulk in the device. If the administrator has set a target, this part finds the budget: it
+ * is right when hardly any urgent request takes longer than the target. Otherwise knee.h
+ * finds it.
  *
  * The target is a multiple of the service time of urgent requests without bulk. This time
  * depends on the device, and on how many urgent requests meet there. So the controller
- * measures it: now and then a probe keeps bulk out for a moment. Thus bulk does not pay for
- * a job that queues behind itself.
+ * measures it: now and then a probe keeps bulk out for a moment. Thus bulk's budget does not
+ * shrink because urgent requests queue behind each other.
  *
  * Pure functions that also compile in user space, where they are tested against a model of
  * a queue.
@@ -32,7 +33,7 @@
  */
 #define TG_DEPTH_CUT_SHIFT 4
 
-/* The samples of a probe, and how far the estimates follow them, up and down. */
+/* The number of samples in a probe, and how slowly estimates follow them up and down. */
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
@@ -48,28 +49,28 @@
 /*
  * A device that answers a quarter of its requests sooner than this, in ns, has no queue
  * inside: the CPU that asks does all the work, and a late request has waited for a CPU. A
- * quarter, because others wait for a CPU too, and because a device refuses a few requests
- * as quickly.
+ * quarter suffices, because the others may also have waited for a CPU. It takes no fewer,
+ * because any device may refuse a few requests as quickly.
  */
 #define TG_DEPTH_AT_ONCE 5000
 
-/* ns; below the least, a budget is a pace (tg_depth_gap()). */
+/* The first and the largest budget, in ns. */
 #define TG_DEPTH_FIRST 500000ull
 #define TG_DEPTH_MAX 4000000000ull
 
 /**
- * struct tg_depth - the controller's state; all zero to begin with
+ * struct tg_depth - what probes have found, and the budget for a target; all zero at first
  * @budget: cost that bulk may have in the device, in ns; 0 before the first use
- * @rest: remainder of the budget that requests in time give back, in ns / (TG_DEPTH_RARE -
- * 1)
- * @missed: a request was late once
+ * @rest: what requests in time gave back and @budget does not have yet, because it is below
+ *	1 ns; in ns / (TG_DEPTH_RARE - 1)
+ * @missed: a request has been late
  * @known: @mean and @spread have values
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's
- * @sampled: number of @samples
- * @samples: of this probe, in ns
+ * @sampled: number of samples so far in this probe
+ * @samples: their latencies, in ns
  */
 struct tg_depth {
 	u64 budget;
@@ -161,9 +162,9 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
  * @least: the budget at which bulk just goes on, in ns
  *
  * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
- * quantile). @rest keeps this true for a pace, where one request gives back less than 1 ns.
- * Until the first request is late, each gives as much as a late one takes. A device without
- * a queue has no limit.
+ * quantile). @rest keeps this true for a small budget, to which one request gives back less
+ * than 1 ns. Until the first request is late, each gives as much as a late one takes. A
+ * device without a queue has no limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -193,9 +194,9 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
  * @floor: the cost of one request of bulk, in ns
  * @cost: of the request, in ns
  *
- * A write buffer completes writes early, and its programs delay reads later: a limit on the
- * device's queue does not reach them. So a budget below one request is a pace: the part of
- * the time that bulk may use.
+ * A write buffer completes writes early, and programs them later, which delays reads. A
+ * limit on the requests in the device does not reach these programs. So a budget below one
+ * request is a pace: the part of the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */
@@ -226,8 +227,8 @@ static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
  * @gated: it waits for grants
  * @cost: of the request, in ns
  *
- * The debt is at most one request's cost. Bulk makes no debt while the budget has room, so
- * that it needs no grant, or while no urgent request is there to grant. Otherwise debts
+ * The debt is at most this request's cost, even if bulk goes again and again because no
+ * urgent request comes to grant. There is no debt if bulk needs no grant. Otherwise debts
  * would grow without end, and keep bulk out later.
  *
  * Return: the new @granted

@@ -9,20 +9,20 @@
 
 #include "pure.h"
 
-/* A reader that skips this much (metadata, a hole) still reads on; also backwards. */
+/* A sequential reader may skip this much, forwards or backwards (metadata, a hole). */
 #define TG_DETECTOR_GAP 512	/* sectors */
-/* This many requests turn the verdict. */
+/* The score's bound, so that some requests of the other kind turn the verdict. */
 #define TG_DETECTOR_SURE 4
 /*
- * A flow that reads on for this length is a stream: a disk reads it in the time of a seek.
+ * A flow with a run of this length is a stream. A disk transfers this in about a seek's time.
  */
 #define TG_DETECTOR_STREAM 2048	/* sectors */
 
 /**
  * struct tg_detector - the pattern of a flow's requests; all zero to begin with
  * @next: the sector after its latest request; 0 before the first
- * @run: sectors that followed each other without a pause; a jump takes away half
- * @score: above 0: sequential, below: random; within TG_DETECTOR_SURE of 0
+ * @run: number of sectors in sequence without a pause; a jump halves it
+ * @score: above 0: sequential, below: random; at most TG_DETECTOR_SURE from 0
  */
 struct tg_detector {
 	u64 next;
@@ -30,14 +30,14 @@ struct tg_detector {
 	s8 score;
 };
 
-/* Return whether a request at @sector is where the flow was, or just beside it. */
+/* Return whether a request at @sector begins at or near the end of the flow's last one. */
 static inline bool tg_detector_follows(const struct tg_detector *detector, u64 sector)
 {
 	return sector <= detector->next + TG_DETECTOR_GAP &&
 	       detector->next <= sector + TG_DETECTOR_GAP;
 }
 
-/* Note a request of @sectors at @sector. */
+/* Update the score by a request of @sectors at @sector. */
 static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next)
@@ -49,7 +49,7 @@ static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32
 	detector->next = sector + sectors;
 }
 
-/* Note how far the flow goes on without a jump; call before tg_detector_see(). */
+/* Update the run by a request; call this before tg_detector_see(). */
 static inline void tg_detector_measure(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next || !tg_detector_follows(detector, sector))
@@ -57,13 +57,13 @@ static inline void tg_detector_measure(struct tg_detector *detector, u64 sector,
 	detector->run = min_t(u64, (u64)detector->run + sectors, 2 * TG_DETECTOR_STREAM);
 }
 
-/* Note that the submitter did something else than wait for the device. */
+/* End the run: the submitter did something else than wait for the device. */
 static inline void tg_detector_pause(struct tg_detector *detector)
 {
 	detector->run = 0;
 }
 
-/* Return whether the flow reads on for as long as it is let. */
+/* Return whether the flow is a stream. */
 static inline bool tg_detector_streams(const struct tg_detector *detector)
 {
 	return detector->run >= TG_DETECTOR_STREAM;

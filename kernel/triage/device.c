@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is done for some requests on their way to the device and back. */
+/* The work that only some requests need on their way to the device and back. */
 #include <linux/ktime.h>
 
 #include "core.h"
@@ -10,7 +10,7 @@
 /* One request of so many is measured for the histograms. */
 #define TG_MEASURED 16
 
-/* Do what is done once a tick, before the first request in it is sent. */
+/* Do the work of each tick, before the shard's first request in it is sent. */
 static void tg_tick(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
@@ -24,7 +24,7 @@ static void tg_tick(struct tg_shard *shard)
 		tg_costs_learn(tg);
 }
 
-/* Time an urgent request, with which the first of every tick begins: the controller learns. */
+/* Begin to time an urgent request, so that the controller can learn from it. */
 static void tg_time(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -36,7 +36,7 @@ static void tg_time(struct tg_shard *shard, struct request *rq)
 	rq->io_start_time_ns = ktime_get_ns();
 }
 
-/* Time an urgent request while there is bulk, and let bulk in behind it. */
+/* Begin to time an urgent request beside bulk. If bulk is gated, let it in behind this one. */
 static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
@@ -70,7 +70,7 @@ static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 		   rq->io_start_time_ns - min_t(u64, rq->io_start_time_ns, rq->start_time_ns));
 }
 
-/* Note a request for which there is something to do as it is sent. */
+/* Do what tg_send() has to do only for some requests. */
 void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_device *device = &shard->device;
@@ -97,8 +97,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return whether what a request takes tells something of others: one that moves no data,
- * or waits for the medium, takes what it takes.
+ * Return whether a request's service time is typical of others. It is not if the request
+ * moves no data, or waits until its data is on the medium.
  */
 static bool tg_is_usual(const struct request *rq)
 {
@@ -126,7 +126,7 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	tag->timed = false;
 }
 
-/* Note a request that came back and teaches something, or may let others go. */
+/* Do what tg_back() has to do only for some requests: learn, and wake held shards. */
 void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 {
 	const struct tg_tag *tag = tg_tag(rq);
@@ -135,7 +135,7 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 	if (tag->timed || tag->measured) {
 		tg_learn_back(tg, rq, done);
 		yield_point();
-		/* Bulk may go by what was learnt: as in tg_back(). */
+		/* Bulk may go by what was learnt. Pairs with tg_set_held(). */
 		smp_mb();
 		yield_point();
 	}

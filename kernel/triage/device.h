@@ -13,21 +13,21 @@
 #include "yield.h"
 
 /*
- * Urgent requests that are timed in a tick, without bulk in their way and with it. Without
- * it their times are alike; beside it at most so many.
+ * How many urgent requests a shard times in a tick at most. Without bulk their times are
+ * alike, so a few suffice.
  */
 #define TG_SAMPLES_ALONE 4
 #define TG_SAMPLES_BULK 64
 
-/* Nobody waits on latency when no urgent request was seen for this long. */
+/* If no urgent request came for this long, the budget no longer applies. */
 #define TG_QUIET_JIFFIES HZ
 /*
- * Others make way for HIGH so long after its last request. By then its budget is four times
- * as large (tg_depth_lingering()), and soon protects nobody.
+ * Sparse flows of NORMAL make way for HIGH for so long after its last request. By then
+ * bulk's budget is four times as large (tg_depth_lingering()), and will soon protect nothing.
  */
 #define TG_HIGH_JIFFIES msecs_to_jiffies(32)
 
-/* Bulk waits for a gap behind an urgent request if the budget holds fewer than this. */
+/* If the budget has room for fewer requests, bulk is gated: it goes behind an urgent one. */
 #define TG_GATED_REQUESTS 2
 
 void tg_device_init(struct tg_device *device);
@@ -37,7 +37,7 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
 
 /*
  * Return how many urgent requests of a tick are timed while there is bulk. On a device that
- * answers at once bulk is in nobody's way, but a probe has to end soon.
+ * answers at once a few suffice, because bulk delays none there; but a probe has to end soon.
  */
 static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
 {
@@ -46,8 +46,8 @@ static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk may be gated: false only if tg_gated() is, as the budget of a moment
- * is never below the one that was found.
+ * Return whether tg_gated() may be true. This is quicker to ask: tg_budget_now() is never
+ * below the budget that the controller has found, unless the user has set it.
  */
 static inline bool tg_may_be_gated(const struct tg_data *tg)
 {
@@ -56,7 +56,7 @@ static inline bool tg_may_be_gated(const struct tg_data *tg)
 	       READ_ONCE(tg->tunables.budget_fixed);
 }
 
-/* Return whether there is something to do for each request of a kind as it is sent. */
+/* Return whether tg_send_noticed() has work to do for a request, urgent or of bulk. */
 static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *device,
 			      bool urgent)
 {
@@ -93,7 +93,7 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
  */
 static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
-	/* One look at it: it is nobody else's. */
+	/* Copy it: it has no other owner now. */
 	const struct tg_tag tag = *tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
@@ -108,7 +108,7 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 		tg_back_noticed(shard, rq, done);
 }
 
-/* Call this when a request has come, before the flow's detector has seen it. */
+/* Note that a request has come. Call this before tg_detector_see(). */
 static inline void tg_media_came(struct tg_shard *shard, struct tg_flow *flow,
 				 struct request *rq)
 {
@@ -146,7 +146,7 @@ static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow
 		tg_disk_emptied(shard, flow);
 }
 
-/* Return whether the disk waits for this new request. */
+/* Return whether the disk waits, and this new request is of the flow or near the head. */
 static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
 				    const struct request *rq)
 {
@@ -154,7 +154,7 @@ static inline bool tg_media_awaited(const struct tg_shard *shard, const struct t
 	       (shard->head.awaited == flow || tg_disk_is_near(shard, rq));
 }
 
-/* Return whether a flow whose turn it is waits for requests to merge. */
+/* Return whether the request of a flow whose turn it is waits for bios to merge with. */
 static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
 {
 	return shard->tg->rotational && tg_disk_stays(shard, flow);
@@ -175,7 +175,7 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 
 	if (unlikely(fixed))
 		return (u64)fixed * NSEC_PER_USEC;
-	/* It may be negative: another CPU has seen the next tick. */
+	/* @quiet may be negative: another CPU has seen the next tick. */
 	return likely(quiet <= 0) ? found : tg_depth_lingering(found, jiffies_to_msecs(quiet));
 }
 
@@ -190,7 +190,7 @@ static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 	       budget < TG_GATED_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost);
 }
 
-/* Note that an urgent request has come. Write once a tick: many CPUs read it. */
+/* Note that an urgent request has come. Write once a tick: many CPUs read these fields. */
 static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 {
 	const unsigned long now = jiffies;
@@ -207,14 +207,14 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 /* Return whether a request of HIGH came in the last @ticks. */
 static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
 {
-	/* It may be a tick ahead: another CPU has seen the next one. */
+	/* @high_at may be a tick ahead: another CPU has seen the next one. */
 	return (long)(jiffies - READ_ONCE(tg->budget.high_at)) < (long)ticks;
 }
 
 /*
- * Return whether flows of NORMAL that ask for little go within bulk's budget: to HIGH they
- * are in the way like any other. On a disk HIGH has turns of the arm, and in a device that
- * answers at once nothing is in the way.
+ * Return whether sparse flows of NORMAL go within bulk's budget. They do if HIGH came lately,
+ * because they delay HIGH as bulk does. On a disk, turns of the arm protect HIGH instead. On
+ * a device that answers at once, nothing delays it.
  */
 static inline bool tg_little_is_bulk(const struct tg_data *tg)
 {
@@ -222,7 +222,7 @@ static inline bool tg_little_is_bulk(const struct tg_data *tg)
 	       !READ_ONCE(tg->controller.at_once);
 }
 
-/* Return whether a new request goes before bulk and outside its budget, hints apart. */
+/* Return whether a new request is urgent without regard to its flags (tg_flags_hint()). */
 static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
 				struct request *rq)
 {

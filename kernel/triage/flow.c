@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which flow of a class is next: first the flows that ask for little, then each for as
- * much cost as its turn allows (deficit round robin).
+ * The choice of a class's next flow. Sparse flows go first. The others take turns, each for
+ * as much cost as its turn allows (deficit round robin).
  */
 #include <linux/blk-cgroup.h>
 #include <linux/cgroup-defs.h>
@@ -21,20 +21,20 @@
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
- * Hinted requests that may go before HIGH at once: twice a journal's commit, which is its
- * blocks, neighbours that merge, and the record behind them.
+ * So many hinted requests may go before HIGH at once: two commits of a journal. A commit is a
+ * request for its blocks, which are neighbours and merge, and one for the record behind them.
  */
 #define TG_HINTED_BURST 4
-/* Bios are tried on queued requests for so long after a sequential flow had one. */
+/* Bios are tried on queued requests for so long after a sequential flow got a request. */
 #define TG_MERGES_JIFFIES msecs_to_jiffies(100)
-/* A flow that owes so many turns does not ask for little. */
+/* A flow that owes more turns than this is not sparse. */
 #define TG_SPARSE_DEBT 4
 
-/* An index in struct tg_tag holds these, and TG_FLOW_COMMON. */
+/* Bounds of a shard's number of flows. struct tg_tag has 16 bits for a flow's index. */
 #define TG_FLOWS_MIN 64u
 #define TG_FLOWS_MAX 16384u
 
-/* Cgroups have numbers of their own. */
+/* This bit keeps the numbers of cgroups apart from those of submitters. */
 #define TG_OWNER_IS_CGROUP BIT_ULL(60)
 
 static s64 tg_quantum(const struct tg_shard *shard)
@@ -90,7 +90,7 @@ static unsigned int tg_flows_wanted(unsigned int tags)
 /**
  * tg_flows_init() - set up a shard's flows and classes
  * @shard: new
- * @tags: as many requests as can be queued there at once
+ * @tags: the number of requests that can be queued there at once
  *
  * Return: 0, or -ENOMEM and nothing is allocated
  */
@@ -118,9 +118,9 @@ void tg_flows_exit(struct tg_shard *shard)
 }
 
 /*
- * Have a flow for each tag again after the number of tags grew. The queue is frozen: no
- * request is queued. Without memory the old table stays; if it ever is too small,
- * submitters of one class share that class's common flow, and with it a turn.
+ * Make a flow for each tag again after the number of tags grew. The queue is frozen: no
+ * request is queued. Without memory the old table stays. If it is too small later, the
+ * submitters of a class that find no free flow share its common flow, and with it a turn.
  */
 void tg_flows_resize(struct tg_shard *shard)
 {
@@ -128,7 +128,7 @@ void tg_flows_resize(struct tg_shard *shard)
 	const bool shared = hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED;
 	const unsigned int queues = shard->tg->nr_shards == 1 && !shared ?
 				    shard->tg->queue->nr_hw_queues : 1;
-	/* Tags that queues share are as many as can be, and the bitmap's depth of them in use. */
+	/* If queues share tags, nr_tags is an upper bound, and depth is their number. */
 	const unsigned int tags = hctx->sched_tags->bitmap_tags.sb.depth;
 	const unsigned int wanted = tg_flows_wanted(tags * queues);
 	struct tg_flows old, new;
@@ -143,7 +143,7 @@ void tg_flows_resize(struct tg_shard *shard)
 	if (ret)
 		return;
 	spin_lock(&shard->lock);
-	/* A stream's state is lost, and what a flow owes: the device was idle meanwhile. */
+	/* The flows' patterns and debts are lost. That is no harm: the device was idle. */
 	shard->head.awaited = NULL;
 	old = shard->flows;
 	shard->flows = new;
@@ -154,9 +154,9 @@ void tg_flows_resize(struct tg_shard *shard)
 }
 
 /*
- * Return the submitter's number by which a request is put into a flow. A worker of a
- * workqueue writes for others: go by the cgroup that pays for it, by a number that no
- * later cgroup gets.
+ * Return the number of a request's owner, for its flow. The owner is the submitter. But a
+ * worker of a workqueue writes for others, so the owner of its request is the cgroup that
+ * pays for it. No later cgroup gets the same serial_nr.
  */
 static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
 {
@@ -173,7 +173,7 @@ static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
 	return submitter->id;
 }
 
-/* Return the flow of @key in @class, NULL if it has none. */
+/* Return the flow of @key in @class, NULL if there is none. */
 struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class class)
 {
 	struct tg_flow *flow;
@@ -186,7 +186,10 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class cl
 	return NULL;
 }
 
-/* Return the flow of @key in @class: its own, else the one that was idle for longest. */
+/*
+ * Return the flow of @key in @class. If there is none, the flow that has been idle for
+ * longest becomes it. If none is idle, return the common flow.
+ */
 static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_class class)
 {
 	struct tg_flow *flow = tg_flow_find(shard, key, class);
@@ -209,10 +212,9 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 }
 
 /*
- * Return whether a flow that has nothing queued comes first: its submitter asks for little,
- * or a process waits for its requests by their flags; and it does not owe several turns. A
- * disk that goes back and forth between streams does nothing else, so there streams take
- * turns.
+ * Return whether a flow that was empty goes before its class's backlog. It does if its new
+ * request is @waited_for, unless it is of LOW or owes several turns. On a disk no stream
+ * does: an arm that goes back and forth between streams would do nothing else.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      bool waited_for)
@@ -225,8 +227,8 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 }
 
 /*
- * Put a flow that was empty on its class's list. It gets no more than it had left of its
- * turn, or still owes; one that asks for little gets a turn.
+ * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other
+ * flow keeps the rest of its turn, or its debt.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
@@ -245,7 +247,7 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	}
 }
 
-/* Return an I/O priority's level; that of a process that never asked for one is 4. */
+/* Return the level of a request's I/O priority; 4 if its process has never set one. */
 static u8 tg_level(struct request *rq)
 {
 	const unsigned short ioprio = req_get_ioprio(rq);
@@ -255,8 +257,8 @@ static u8 tg_level(struct request *rq)
 }
 
 /*
- * Return whether hinted requests have had no more than their share: they may go before HIGH.
- * The clock is the cost of all that was served, so that an error of costs is on both sides.
+ * Return whether hinted requests may go before HIGH: so far they have used no more than
+ * NORMAL's share. The share and the whole are both sums of costs, so errors of costs cancel.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
@@ -265,7 +267,7 @@ static bool tg_hinted_may_go(const struct tg_shard *shard)
 	return READ_ONCE(shard->tg->tunables.share_normal) && shard->served >= shard->hinted_due;
 }
 
-/* Charge a hinted request, which went while HIGH waits, to the share of NORMAL. */
+/* Charge a hinted request that may go before HIGH to NORMAL's share. */
 static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 {
 	const struct tg_costs *costs = &shard->tg->costs;
@@ -281,7 +283,7 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 					   max(READ_ONCE(shard->tg->tunables.share_normal), 1u));
 }
 
-/* Return whether a flow goes before bulk and outside its budget. */
+/* Return whether a flow goes before bulk and outside bulk's budget. */
 static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow)
 {
 	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
@@ -307,19 +309,19 @@ static void tg_arrivals_del(struct tg_arrivals *arrivals, struct request *rq)
 	hlist_del_init(&rq->hash);
 }
 
-/* Queue a new request. Return whether it may go though bulk may not. */
+/* Queue a new request. Return whether it may go although bulk may not. */
 bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
 	struct tg_class *class;
-	/* Asked once: the answer may change at any time. */
+	/* Ask only once: the answer may change at any time. */
 	const bool little = tg_is_waited_for(rq);
 	struct tg_flow *flow;
 	bool urgent;
 
 	lockdep_assert_held(&shard->lock);
 
-	/* Decided once, here: rq->bio may change after it. */
+	/* Decide class and flow only here: rq->bio, on which they depend, may change later. */
 	tag->class = tg_class_of(shard->tg, rq);
 	class = &shard->classes[tag->class];
 	flow = tg_flow_get(shard, tg_flow_key(tg_flow_owner(shard, rq), rq->cmd_flags),
@@ -349,7 +351,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
-/* Give each flow of a backlog so many turns more, as none has any of its own left. */
+/* Give each flow of a backlog as many turns as the first of them needs until it may go. */
 static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 {
 	s64 least = S64_MAX;
@@ -362,8 +364,9 @@ static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 }
 
 /*
- * Return the backlog's flow whose turn it is. Each flow before it has had its turn: it
- * gets the next and goes to the end. Looks at each flow three times at most.
+ * Return the flow of the backlog whose turn it is. Each flow before that one has used its
+ * turn up: it gets its next turn and goes to the end. This looks at each flow four times at
+ * most.
  */
 static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
 {
@@ -393,8 +396,8 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 }
 
 /*
- * Return the next request of a class's backlog; NULL: it has none, or the disk waits for a
- * reader of this class or a more urgent one.
+ * Return the next request of a class's backlog; NULL: the backlog is empty, or the disk waits
+ * for a flow of this class or of a more urgent one.
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
 				  enum tg_reason *reason)
@@ -417,7 +420,7 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	return tg_media_next(shard, flow, reason);
 }
 
-/* Put a flow that had its turn before the backlog there: it asked for more than little. */
+/* Move a sparse flow to the backlog: it has used its turn up, so it asks for much. */
 static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 			   struct tg_flow *flow)
 {
@@ -447,8 +450,8 @@ struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reas
 }
 
 /*
- * Return the flow that goes before its class's backlog, the earliest first; NULL: none does.
- * @little: sparse flows may go too. Without it only hinted flows that may go before HIGH.
+ * Return the first sparse flow of a class, of both lists; NULL: none may go. @little: all
+ * sparse flows may go. Otherwise only hinted ones may, if tg_hinted_may_go().
  */
 static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class,
 				     bool little)
@@ -464,8 +467,8 @@ static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *cl
 }
 
 /*
- * Return the next request of a class; NULL: none may go. @bulk: what goes within bulk's
- * budget may go.
+ * Return the next request of a class; NULL: none may go. @bulk: requests within bulk's budget
+ * may go.
  */
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 			     bool bulk, enum tg_reason *reason)
@@ -473,7 +476,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	const s64 quantum = tg_quantum(shard);
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
-	/* They go outside bulk's budget: if that is used up, the backlog does not wait for them. */
+	/* Sparse flows go outside bulk's budget: if only they may go, they delay no bulk. */
 	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
 			   !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
@@ -483,7 +486,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 
 	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
-	/* Hinted requests that alone may go are not in the backlog's way, which may not. */
+	/* If only hinted requests may go, they do not delay the backlog, which may not go. */
 	while ((!little || class->sparse_had <= most) &&
 	       (flow = tg_flow_first(shard, class, little))) {
 		if (flow->deficit > 0) {
@@ -492,7 +495,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		}
 		tg_flow_demote(shard, class, flow);
 	}
-	/* Only now: the backlog may just have got its first flow. */
+	/* Look at the backlog only now: it may just have got its first flow. */
 	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
 }
 
@@ -507,7 +510,7 @@ static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Take a request that was chosen from its flow, which is charged. Return for how long it
+ * Take a chosen request from its flow, and charge the flow. Return for how long the request
  * keeps the device from others, in ns.
  */
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
@@ -519,7 +522,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	lockdep_assert_held(&shard->lock);
 
 	tg_tag(rq)->cost = cost;
-	/* By now the flow may have turned out to ask for more than little. */
+	/* Decide again: the flow may have moved to the backlog since the request came. */
 	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
@@ -527,7 +530,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	/* It went, or could have gone, by the account: its debt is of one request. */
+	/* Charge the share only while it lets requests go, so that it owes one at most. */
 	if (flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard) &&
 	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);

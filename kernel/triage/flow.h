@@ -13,23 +13,26 @@
 
 struct tg_shard;
 
-/* The index of a class's common flow. */
+/* The index of each class's common flow, which is not in the table. */
 #define TG_FLOW_COMMON U16_MAX
 
 /**
- * struct tg_flow - queued requests of one submitter, class and kind on one shard
- * @turn: on a list of its class while it has requests, else on tg_flows.idle
- * @node: in its bucket, while it belongs to a submitter
- * @key: see tg_flow_key(); unique
+ * struct tg_flow - queued requests of one submitter and class on one shard, with hinting
+ *	flags (tg_flags_hint()) or without
+ * @turn: on a list of its class while it has requests; else on tg_flows.idle, but a common
+ *	flow is then on no list
+ * @node: in its bucket, once a submitter has used it; a common flow is in none
+ * @key: see tg_flow_key(); unique in its class
  * @fifo: requests, oldest first
- * @sorted: the same by sector, on rotational devices
- * @deficit: the rest of its turn, in ns of cost
- * @position: the sector where its last request ended
+ * @sorted: the same requests by sector, on rotational devices
+ * @deficit: the rest of its turn, or its debt (below 0), in ns of cost
+ * @position: the sector behind its last dispatched request; on rotational devices
+ * @detector: the pattern of its requests
  * @index: in tg_flows.table, or TG_FLOW_COMMON; set once
  * @class: enum prio_class; that of all its requests
  * @level: I/O priority level, 0 to 7, of its latest request
- * @started: orders the flows that its class's two sparse lists have
- * @sparse: it is on its class's list of flows that ask for little, or of hinted ones
+ * @sparse: while it has requests: it is on its class's list @hinted or @sparse, not @backlog
+ * @started: its class's @started when it last joined @hinted or @sparse; orders these two
  *
  * Guarded by the shard's lock.
  */
@@ -50,12 +53,13 @@ struct tg_flow {
 };
 
 /**
- * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters
- *	ever have to share one
- * @count: of @table and @buckets, 2 to the power of @bits
- * @table: all of them
- * @buckets: by hash of key and class
- * @idle: flows without requests, the one that has been so for longest first
+ * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters have
+ *	to share one
+ * @count: the length of @table and of @buckets
+ * @bits: the logarithm of @count to base 2
+ * @table: all flows but the common ones
+ * @buckets: the flows that submitters have used, by hash of key and class
+ * @idle: flows without requests, the longest idle first
  *
  * A flow keeps its submitter's state until another submitter needs the flow. Guarded by
  * the shard's lock; resized with the queue frozen.
@@ -69,8 +73,8 @@ struct tg_flows {
 };
 
 /*
- * The requests of a class in the order in which they came, linked through rq->hash, which
- * only schedulers use that merge by it. An hlist with its last node.
+ * The queued requests of a class in the order in which they came: an hlist with its last
+ * node. They are linked through rq->hash, which is free because triage merges without it.
  */
 struct tg_arrivals {
 	struct hlist_head first;
@@ -79,21 +83,21 @@ struct tg_arrivals {
 
 /**
  * struct tg_class - queued requests of one class on one shard
- * @hinted: of NORMAL, flows of requests that a process waits for by their flags, in the
- *	order in which they came
- * @sparse: flows that ask for little, likewise
- * @backlog: the other flows, in the order of their turns
- * @arrivals: all its requests in these lists
+ * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL
+ * @sparse: the other sparse flows, likewise
+ * @backlog: all other flows with requests, in the order of their turns
+ * @arrivals: the requests of all flows on these lists
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
- * @queued: number of these
+ * @queued: number of requests in @arrivals
  * @owed: the missing part of its guaranteed share, in ns of the device's time
- * @started: number of the last flow that was put on @hinted or @sparse
- * @sparse_had: cost of requests in @hinted and @sparse since the backlog's last turn, in ns
- * @inserted: requests that came, in all
- * @reasons: requests dispatched, by reason
+ * @started: number of flows that have joined @hinted or @sparse so far
+ * @sparse_had: cost of requests taken from sparse flows while the backlog waits, in ns; since
+ *	the backlog's last request
+ * @inserted: number of requests that came so far
+ * @reasons: number of requests dispatched so far, by reason
  *
- * Requests in its lists, and at the shard's head, number @inserted less the sum of
- * @reasons. Guarded by the shard's lock.
+ * @inserted less the sum of @reasons is the number of its requests in @arrivals and on the
+ * shard's @at_head. Guarded by the shard's lock.
  */
 struct tg_class {
 	struct list_head hinted;
@@ -122,15 +126,15 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests of @owner with @flags: a request that a process
- * waits for, by its flags, does not queue behind its submitter's bulk.
+ * Return the key of the flow for requests of @owner with @flags. A request that a process
+ * waits for, by its flags, has another key, so that it does not queue behind @owner's bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {
 	return owner << 1 | tg_flags_hint(flags);
 }
 
-/* Return whether a flow's requests are of NORMAL, and waited for by their flags. */
+/* Return whether a flow's requests are of NORMAL and have hinting flags. */
 static inline bool tg_flow_is_hinted(const struct tg_flow *flow)
 {
 	return flow->class == PRIO_CLASS_NORMAL && (flow->key & 1);
@@ -151,7 +155,7 @@ static inline struct request *tg_first(struct list_head *list)
 	return list_first_entry_or_null(list, struct request, queuelist);
 }
 
-/* Return the request of a class that came first of those queued, NULL if there is none. */
+/* Return the oldest queued request of a class, NULL if there is none. */
 static inline struct request *tg_oldest(const struct tg_class *class)
 {
 	return hlist_entry_safe(class->arrivals.first.first, struct request, hash);

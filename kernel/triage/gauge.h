@@ -26,8 +26,8 @@ static inline u64 tg_gauge_inside(const struct tg_gauge *gauge)
 	const u64 back = atomic64_read(&gauge->back);
 
 	/*
-	 * A request comes back after it was sent: read in this order, the difference is
-	 * never negative.
+	 * Read @back before @sent: a request comes back only after it was sent, so the
+	 * difference is never negative.
 	 */
 	smp_rmb();
 	return READ_ONCE(gauge->sent) - back;
@@ -50,13 +50,13 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * @urgent: urgent requests in the device
  * @work: all requests dispatched to the device, by enum tg_op (TG_WORK_ONE); also read
  *	without the lock
- * @fewest: least number of requests in the device since costs were learnt last; also
- *	read without the lock
+ * @fewest: least number of requests in the device since costs were learnt last; the shard
+ *	that learns costs reads and resets it, without this shard's lock
  * @tick: jiffies when the last request was sent
- * @samples: urgent requests that were timed in that tick
- * @unmeasured: requests until the next one is measured
+ * @samples: number of urgent requests that were timed in that tick
+ * @unmeasured: number of requests until the next one is measured
  *
- * The shard's lock guards all fields but the completions in the gauges.
+ * The shard's lock guards all fields but @fewest and the completions in the gauges.
  */
 struct tg_device {
 	struct tg_gauge bulk;

@@ -65,7 +65,7 @@ static unsigned int tg_count(const struct list_head *requests)
 	return count;
 }
 
-/* Return whether a flow belongs on a list of its class. */
+/* Return whether a flow belongs on @flows, which is a list of its class. */
 static bool tg_flow_belongs(const struct tg_class *class, const struct list_head *flows,
 			    const struct tg_flow *flow)
 {
@@ -74,7 +74,7 @@ static bool tg_flow_belongs(const struct tg_class *class, const struct list_head
 	return flow->sparse && tg_flow_is_hinted(flow) == (flows == &class->hinted);
 }
 
-/* Count the requests of a class's flows on one of its lists. Return false if one is foreign. */
+/* Count the requests of all flows on a list of a class. Return false if one is misplaced. */
 static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows, int class,
 			   unsigned int *count)
 {
@@ -287,8 +287,9 @@ struct tg_in_flight {
 };
 
 /*
- * A request may change meanwhile. It may belong to another queue, because queues share
- * tags, or bypass the scheduler. So the counts are only approximate.
+ * Count a request if it is in the device by way of triage. It may also belong to another
+ * queue, because queues share tags, or have bypassed the scheduler. The counts are only
+ * approximate, because requests change meanwhile.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
@@ -313,7 +314,7 @@ static void tg_show_in_flight(struct tg_data *tg, struct seq_file *m)
 }
 
 /*
- * Show a line for each bucket that is not empty: its lower bound, in us, and a count a
+ * Show a line for each bucket that is not empty: its lower bound, in us, and a count for each
  * class.
  */
 static void tg_show_histograms(struct seq_file *m, const struct tg_histogram *classes)
@@ -392,7 +393,10 @@ static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 		   READ_ONCE(of[TG_OTHER].base));
 }
 
-/* Show how many submitters are known, hold many tags, and had no memory for an entry. */
+/*
+ * Show how many submitters are known, how many are greedy, and how often there was no memory
+ * for an entry.
+ */
 static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
 {
 	struct tg_submitters *submitters = &tg->submitters;

@@ -12,10 +12,10 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* Powers of two of 1 us: the last bucket holds requests that took 8 s or more. */
+/* Bucket n begins at 2^n us, the first at 0. The last has requests that took 8 s or more. */
 #define TG_HISTOGRAM_BUCKETS 24
 
-/* How long requests took, of those that are measured; counted by any CPU. */
+/* The number of measured requests by the time that they took. Any CPU may count. */
 struct tg_histogram {
 	atomic_t counts[TG_HISTOGRAM_BUCKETS];
 };

@@ -30,7 +30,8 @@
 
 /*
  * Bins of latencies: eighths of an octave above a slow request's latency without bulk. The
- * last bin begins at 16 times that: otherwise a few long requests would hide the others.
+ * last bin begins at 15 times that, and counts all longer ones alike: otherwise a few of them
+ * would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 32
@@ -39,9 +40,9 @@
 #define TG_KNEE_DWELL 160
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
-/* Earlier requests weigh no more than this many. */
+/* When so many requests are counted, all counts are halved: earlier requests weigh less. */
 #define TG_KNEE_KEPT 1024
-/* A trial ends early if this many times as many requests come while no bulk waits. */
+/* A trial fails if, after PATIENCE * DWELL requests, fewer than 1 in PATIENCE counts. */
 #define TG_KNEE_PATIENCE 4
 /* A trial may end early, after each GLANCE requests, if the worth differs by PLAINLY. */
 #define TG_KNEE_GLANCE 32
@@ -57,14 +58,14 @@
 #define TG_KNEE_SPACING_LAST 512
 /* The load has changed if the worth differs by this much from the last trial's. */
 #define TG_KNEE_CHANGED 768
-/* After a longer pause the load has changed; ns. */
+/* After a longer pause of urgent requests the load has changed; ns. */
 #define TG_KNEE_FORGET 1000000000ull
 /* A longer pause between two requests tells nothing about bulk's throughput; ns. */
 #define TG_KNEE_PAUSE 32000000ull
 
 /**
  * struct tg_knee_seen - the requests counted with one budget
- * @n: number of urgent requests beside bulk that would have used more
+ * @n: number of urgent requests beside bulk that would have used more than the budget
  * @time: sum of the times between them, in ns
  * @work: cost of the bulk that was served in that time, in ns
  * @bins: number of them by latency
@@ -76,6 +77,7 @@ struct tg_knee_seen {
 	u32 bins[TG_KNEE_BINS];
 };
 
+/* The three budgets that are compared: the best known one, and half an octave off it. */
 enum tg_knee_place {
 	TG_KNEE_BELOW,
 	TG_KNEE_HERE,
@@ -86,13 +88,13 @@ enum tg_knee_place {
 /**
  * struct tg_knee - the search for the knee; all zero to begin with
  * @budget: the best known budget, in ns; 0 before the first use
- * @at: HERE, or the neighbour that is on trial
- * @seen: with this budget and its two neighbours
- * @wait: requests until the next trial of a neighbour
- * @spacing: time from its last trial to the next, as a multiple of the trial's
- * @took: requests since the trial began
- * @counted: number of them that count
- * @worth: worth of the budget when it was last judged
+ * @at: the place of the budget in use: HERE, or that of the neighbour on trial
+ * @seen: the requests counted with @budget, and with its two neighbours
+ * @wait: number of requests until the next trial of each neighbour
+ * @spacing: time from the neighbour's last trial to the next, as a multiple of the trial's
+ * @took: number of requests since the trial began
+ * @counted: number of those that count
+ * @worth: worth of @budget when it was last judged
  * @last_at: when the last request came, in ns; 0: the time since then does not count
  * @last_work: cost of the bulk served by then, in ns
  * @settled_at: requests before this time do not count; ns
@@ -118,7 +120,7 @@ struct tg_knee {
 /**
  * struct tg_knee_sample - one urgent request beside bulk
  * @latency: ns
- * @alone: latency of a slow one without bulk, in ns
+ * @alone: latency of a slow urgent request without bulk, in ns
  * @limited: bulk would have used more than the budget
  * @now: ns
  * @work: cost of the bulk served so far, in ns
@@ -139,7 +141,7 @@ struct tg_knee_sample {
 	u32 exchange;
 };
 
-/* 1024 log2(x), within 9; 0 for 0. */
+/* Return 1024 log2(x), with an error of 9 at most; 0 for 0. */
 static inline s32 tg_knee_log2(u64 x)
 {
 	u32 whole, part;
@@ -208,7 +210,7 @@ static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 
 static inline s32 tg_knee_worth(const struct tg_knee_seen *seen, u32 exchange)
 {
-	/* @exchange is in per cent of a natural logarithm: 1.443 of one to base 2. */
+	/* @exchange is in per cent of a natural logarithm. In log2, 1 of ln is 1.443. */
 	return tg_knee_log2(seen->work) - tg_knee_log2(seen->time) -
 	       (s32)div64_u64((u64)tg_knee_slow(seen) * exchange * 1443, 100000);
 }
@@ -303,7 +305,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 
 	if (!done && (knee->counted % TG_KNEE_GLANCE || seen->work < sample->enough / 4))
 		return;
-	/* If a larger budget gains nothing, a smaller one is better for the others. */
+	/* A larger budget must gain a margin: a smaller one helps urgent requests more. */
 	better = won > (!done ? TG_KNEE_PLAINLY : knee->at == TG_KNEE_ABOVE ? TG_KNEE_MARGIN : 0);
 #ifdef TG_KNEE_TRACE
 	TG_KNEE_TRACE(knee, sample, won, done, better);
@@ -353,7 +355,7 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		tg_knee_try(knee, due, sample);
 }
 
-/* Leave the time until now out: bulk did not use its whole budget. */
+/* Do not count the time since the last request: bulk did not use its whole budget. */
 static inline void tg_knee_interrupt(struct tg_knee *knee)
 {
 	knee->last_at = 0;

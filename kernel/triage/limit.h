@@ -10,7 +10,7 @@
 
 #include "pure.h"
 
-/* The bucket holds this many ns of its rate: two ticks of a slow timer. */
+/* The bucket holds so many ns of its rate: the largest burst. */
 #define TG_LIMIT_BURST_NS 10000000ull
 
 /**
@@ -26,9 +26,9 @@ static inline u64 tg_limit_opens(u64 due)
 
 /**
  * tg_limit_charged() - charge a request
- * @due: as above
+ * @due: as for tg_limit_opens()
  * @now: ns
- * @units: 1 request, or its KiB
+ * @units: 1 for the request, or its length in KiB
  * @rate: units a second; above 0
  *
  * Unused time is lost, except for one burst: otherwise a class that was idle for an hour

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The rate that the administrator sets for a class. It holds against guaranteed shares and
- * aging too, but not for a request that the driver sent back.
+ * The rate that the administrator sets for a class. It also limits guaranteed shares and aged
+ * requests, but not a request that the driver sent back.
  *
- * A limit gives way to a task that waits until requests are gone: one that freezes the
- * queue, and one that takes a CPU off and waits for the requests of its hardware queue. So
+ * A limit gives way to a task that waits until requests are gone: a task that freezes the
+ * queue, or one that takes a CPU off and waits for the requests of its hardware queue. So
  * does the budget of bulk (order.c).
  */
 #include <linux/ktime.h>
@@ -41,8 +41,8 @@ static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether a class has a request for a hardware queue that has no CPU online. One
- * shard for all hardware queues looks at every request while there is such a queue.
+ * Return whether a class has a request for a hardware queue that has no CPU online. If one
+ * shard has all hardware queues, this looks at each request while there is such a queue.
  */
 static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
 {
@@ -65,14 +65,14 @@ static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class cl
 	return false;
 }
 
-/* Return whether a task waits until a class's requests are gone: what holds them gives way. */
+/* Return whether a task waits until a class's requests are gone. If so, let them go. */
 bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class)
 {
 	return READ_ONCE(shard->tg->queue->mq_freeze_depth) ||
 	       tg_class_must_drain(shard, class);
 }
 
-/* The part of tg_limit_holds() for when some class has a limit. */
+/* Do the work of tg_limit_holds() if some class has a limit. */
 bool tg_limit_is_all(const struct tg_shard *shard, enum prio_class class)
 {
 	return tg_limit_is_reached(shard->tg, class) && !tg_is_waited_out(shard, class);
@@ -100,7 +100,7 @@ void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 	struct tg_limit *limit = &tg->limits.of[class];
 	const u64 now = ktime_get_ns();
 
-	/* It has left its class's lists: ask of its own hardware queue too. */
+	/* The request has left its class's lists, so look at its hardware queue too. */
 	if (tg_limit_is_reached(tg, class) &&
 	    (tg_hctx_is_inactive(rq->mq_hctx) || tg_is_waited_out(shard, class)))
 		return;

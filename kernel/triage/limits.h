@@ -12,7 +12,7 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* The due times of limit.h, in ns. Any CPU may update them without a lock. */
+/* A class's two times @due of limit.h, in ns. Any CPU may update them without a lock. */
 struct tg_limit {
 	atomic64_t requests_due;
 	atomic64_t kib_due;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * triage: a request that somebody waits for is served almost as on an idle device, no
- * request starves, and the device stays busy. Classes say which processes matter, flows
- * that ask for little go first without being told, and the queue is kept here, not in the
- * device. docs/triage.md says how and why; triage.h says where.
+ * triage: an I/O scheduler. It serves a request that a process waits for almost as an idle
+ * device would, lets no request starve, and keeps the device busy. Classes say which
+ * processes matter. Flows that ask for little go first without any setting. Requests wait
+ * here, not in the device. docs/triage.md says how and why; triage.h lists the parts.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -40,7 +40,7 @@ static int tg_shard_make(struct tg_data *tg, unsigned int index, unsigned int ta
 	return tg_flows_init(shard, tags);
 }
 
-/* One head has one queue: a disk's requests are seen together. */
+/* Make a shard for each hardware queue. A disk has one head, so it has one shard in all. */
 static int tg_shards_make(struct tg_data *tg)
 {
 	struct request_queue *q = tg->queue;
@@ -85,8 +85,9 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg_submitters_init(tg);
 
 	/*
-	 * With one shard any hardware queue may be given any request, with several each
-	 * has to be run for its own; the flag is as the scheduler before has left it.
+	 * With one shard any hardware queue can dispatch any request, so the core need run
+	 * only one of them. With several it must run each. Set the flag in both cases: the
+	 * scheduler before triage may have left it either way.
 	 */
 	if (tg->nr_shards == 1)
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
@@ -99,7 +100,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 
 IOSCHED_INIT_SCHED(tg_init_sched, tg_init);
 
-/* Called with the queue frozen: every request has come and gone. */
+/* Check and free the scheduler. Called with the queue frozen: every request has completed. */
 static void tg_exit_sched(struct elevator_queue *eq)
 {
 	struct tg_data *tg = eq->elevator_data;
@@ -137,8 +138,8 @@ static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 }
 
 /*
- * The shards go with the scheduler. Only for a scheduler that has this operation does the
- * core forget hctx->sched_data; else the next one may take a shard for its own.
+ * Do nothing: tg_exit_sched() frees the shards. But the core resets hctx->sched_data only
+ * after this operation. Without it, the next scheduler may take a shard for its own data.
  */
 static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
@@ -146,7 +147,7 @@ static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
-/* The driver sends a request back: it was in the device, and will be inserted again. */
+/* Note that the driver sends a request back. It is inserted again later. */
 static void tg_requeue_request(struct request *rq)
 {
 	if (!iosched_was_prepared(rq) || !tg_tag(rq)->cost)
@@ -156,8 +157,8 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
- * The last call for a request. It serves as completed_request() too, which the core would
- * call right before it.
+ * Note that a request is done and gives its tag back: the last call for it. There is no
+ * completed_request(), because the core would call it right before this.
  */
 static void tg_finish_request(struct request *rq)
 {

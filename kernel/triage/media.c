@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The choice of a flow's next request. On flash it is the oldest. On a disk it is the first
- * in the head's direction, unless the oldest has waited for too long. The disk stays for a
- * moment with a sequential reader that is about to ask for more, or whose small request is
- * about to grow. Others' requests near the head go meanwhile: several submitters may read
- * one file together.
+ * one behind the flow's last request, unless the oldest has waited for too long. The disk
+ * waits for a moment for a sequential reader that is about to ask for more, or whose small
+ * request is about to grow. Others' requests near the head go meanwhile, because several
+ * submitters may read one file together.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -14,26 +14,26 @@
 #include "device.h"
 #include "triage.h"
 
-/* A stream's request waits for bios to merge with until it has this length, in sectors, */
+/* A sequential request waits for bios to merge with until it has this length, in sectors. */
 #define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
-/* until the disk has fewer than these requests, */
+/* The request does not wait if the disk has fewer requests than this. */
 #define TG_GATHER_BEHIND 2
-/* or for this time, whatever the disk does. */
+/* The request does not wait for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* Near the head: passing by this many sectors, or a turn back, is quicker than a seek. */
+/* A request at most so many sectors from the head is near: it takes less than a seek. */
 #define TG_NEAR_SECTORS 2048
 /* tg_disk_near() looks for a near request in this many flows. */
 #define TG_NEAR_FLOWS 8
-/* A flow that owes this many turns waits for its turn. */
+/* A flow that owes so many turns has to wait for its turn, though its request is near. */
 #define TG_NEAR_DEBT 6
-/* A disk that has not answered for so long has other troubles than seeks. */
+/* A disk with requests waits for no other if it has completed none for so long. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
 /* The disk waits no longer than this for a request, whatever it serves meanwhile. */
 #define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
 /*
- * Note that a request has come. A submitter without requests for a moment has stopped
- * reading in sequence.
+ * Note that a request has come. If its submitter had no other for longer than @anticipation,
+ * it has paused, and the flow's run in sequence has ended.
  */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -51,7 +51,7 @@ void tg_disk_add(struct tg_flow *flow, struct request *rq)
 	elv_rb_add(&flow->sorted, rq);
 }
 
-/* Note that the disk answered. Called in any context, without a lock. */
+/* Note that the disk gave a request back. Called in any context, without a lock. */
 void tg_disk_back(struct tg_shard *shard, struct request *rq)
 {
 	const u64 now = ktime_get_ns();
@@ -62,8 +62,8 @@ void tg_disk_back(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Take a request out; the head goes to it. Return the time that this takes beyond the
- * request's cost, in ns: a stream does not pay for the seek back to its position.
+ * Take a request out of its flow; the head goes to it. Return the time that the request takes
+ * beyond its cost, in ns: the cost does not have a stream's seek back to its position.
  */
 u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -82,8 +82,8 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 }
 
 /*
- * Return a flow of the backlog whose next request is near the head; NULL: there is none, or
- * it owes too much while others wait.
+ * Return a flow of the backlog whose oldest request is near the head; NULL: there is none, or
+ * it owes too much while flows with requests elsewhere wait.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -142,7 +142,7 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_disk_after(&flow->sorted, flow->position);
 }
 
-/* Stay with a flow that ran empty if it reads in sequence and its turn is not over. */
+/* Have the disk wait for a flow that ran empty, if it is sequential and its turn not over. */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))
@@ -152,8 +152,8 @@ void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return whether a flow's only request waits for bios that merge with it. It begins where
- * the one before ended, and its submitter has several requests queued, so more will come.
+ * Return whether a flow's only request waits for bios to merge with. It does if it begins
+ * where the one before ended, and its submitter holds several tags, so that more will come.
  * The disk has other requests meanwhile, so the wait costs nothing. Requests of HIGH do not
  * wait: their latency sets the turns of the arm.
  */
@@ -171,7 +171,7 @@ static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *
 	       time_before(jiffies, (unsigned long)rq->fifo_time + TG_GATHER_JIFFIES);
 }
 
-/* Return whether a flow whose turn it is waits for bios; then the disk stays with it. */
+/* Return whether the request of a flow whose turn it is waits; the disk then waits for it. */
 bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (!tg_disk_gathers(shard, flow))
@@ -182,8 +182,8 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return how long the disk should wait for the awaited flow's next request, in ns; 0: not
- * at all. A reader asks for nothing more before the disk has answered.
+ * Return how long the disk should wait for the awaited flow's next request, in ns; 0: not at
+ * all. This time begins when the disk has answered: a reader asks for no more before that.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The choice of a flow's next request. On flash a flow is a queue; a disk has a head. */
+/* The choice of a flow's next request. On flash it is the oldest; a disk has a head. */
 #ifndef TG_MEDIA_H
 #define TG_MEDIA_H
 
@@ -12,11 +12,11 @@ struct tg_shard;
 /**
  * struct tg_head - a disk's head
  * @position: the sector behind the last request that was dispatched
- * @awaited: the disk stays where it is for this flow's next request; NULL: for none
- * @awaited_at: when that flow's last request was dispatched, in ns
- * @back_at: when the disk last answered, in ns; written by completions
+ * @awaited: the flow for whose next request the disk waits, where it is; NULL: none
+ * @awaited_at: when the disk began to wait for it, in ns
+ * @back_at: when the disk last gave a request back, in ns; written by completions
  *
- * Guarded by the shard's lock, but for @back_at, which is one word.
+ * Guarded by the shard's lock, but for @back_at.
  */
 struct tg_head {
 	sector_t position;

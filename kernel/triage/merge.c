@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bios that join queued requests of their flow, and so of their class.
+ * Merges bios into queued requests of their flow, and so of their class.
  *
- * A submitter's plug has merged the bios that came at once. Here a sequential flow's bio
- * is tried on the requests of its flow that are queued. There are some only if the device
- * is busy, and then the search delays no request.
+ * A submitter's plug has already merged the bios that it submitted at once. This part tries
+ * a sequential flow's bio on the queued requests of that flow. Requests are queued only if
+ * the device is busy, and then the search delays none.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
@@ -13,10 +13,10 @@
 #include "device.h"
 #include "triage.h"
 
-/* The longest that requests grow while urgent requests come, in sectors. */
+/* On flash, merges make no request longer than this while urgent requests come; sectors. */
 #define TG_MERGED_MAX (SZ_64K >> SECTOR_SHIFT)
 
-/* Return whether a bio might be merged with a queued request. */
+/* Return whether bios may be merged into @rq while it is queued. */
 bool tg_merges(const struct tg_data *tg, struct request *rq)
 {
 	return READ_ONCE(tg->tunables.merge) && tg_tag(rq)->held &&
@@ -31,7 +31,7 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	enum prio_class class;
 	bool merged = false;
 
-	/* A merge is not worth a wait. */
+	/* Do not wait for the lock: a merge is not worth it. */
 	if (!id || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
 		return false;
 	WRITE_ONCE(shard->tried_at, jiffies);
@@ -51,8 +51,8 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 }
 
 /*
- * Return whether bios may find a queued request to join: one could be joined of late, or
- * the inbox holds requests. The inbox is worth a look once a tick.
+ * Return whether a bio may find a queued request to join: a sequential flow got a request
+ * lately, or the inbox has requests. The inbox alone is worth a look once a tick.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {
@@ -66,8 +66,9 @@ static bool tg_may_merge(const struct tg_shard *shard)
 }
 
 /*
- * Called for each bio before it gets a request. The requests of polled bios are in hardware
- * queues of their own, which nothing here looks at: polled bios are not merged.
+ * Try to merge a bio into a queued request. Called for each bio before it gets a request. A
+ * polled bio's request has a hardware queue for polling. If that has a shard of its own, no
+ * bio is tried there.
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -80,8 +81,9 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 }
 
 /*
- * On a disk requests are sorted by their first sector, so only their end may grow. On
- * flash, length gains nothing while urgent requests come, and a long request delays them.
+ * Return whether a bio may join a request. On a disk requests are sorted by their first
+ * sector, so only their end may grow. On flash, length gains nothing while urgent requests
+ * come, and a long request delays them.
  */
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The choice of the next class. Classes go in strict order, with three exceptions: a request
+ * The choice of the next class. Classes go in strict order, with four exceptions: a request
  * that has waited as long as its class may goes first, a waiting class gets its guaranteed
- * share, and hinted requests of NORMAL may have that share before HIGH. A class that has
- * reached its limit has to wait.
+ * share, bulk has turns of a disk's arm, and hinted requests of NORMAL may use NORMAL's share
+ * before HIGH. A class that has reached its limit has to wait.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -19,7 +19,7 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 				READ_ONCE(tg->tunables.aging_expire_low));
 }
 
-/* Return the request that has waited beyond its class's bound for longest; NULL: none has. */
+/* Return the request that was the first to exceed its class's aging time; NULL: none has. */
 static struct request *tg_next_aged(struct tg_shard *shard)
 {
 	struct request *found = NULL;
@@ -40,13 +40,13 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 			found = rq;
 		}
 	}
-	/* No request ages before the next tick. */
+	/* No request can exceed its aging time before the next tick. */
 	if (!found)
 		shard->young_until = jiffies + 1;
 	return found;
 }
 
-/* Return a request of a class that lacks a whole turn of its guaranteed share. */
+/* Return a request of a class that lacks more than a turn of its guaranteed share. */
 static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
 {
 	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
@@ -65,7 +65,7 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	return NULL;
 }
 
-/* Charge the class that was @served for @time ns of the device; credit those that wait. */
+/* Charge the class @served for @time ns of the device; credit the classes that wait. */
 static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
@@ -97,7 +97,7 @@ static bool tg_bulk_waits(const struct tg_shard *shard)
 	return false;
 }
 
-/* Return a request of bulk in its turn of a disk's arm. */
+/* Return a request of bulk while bulk has its turn of a disk's arm; NULL: none may go. */
 static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
@@ -116,10 +116,10 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 }
 
 /*
- * Return a hinted request of NORMAL that may go before HIGH: a process of HIGH may wait for
- * it. A journal's commit holds up all that write to its file system, and is nobody's. This
- * is as for a lock that all classes take, whose holder has the priority of the highest.
- * NORMAL's guaranteed share bounds it.
+ * Return a hinted request of NORMAL that may go before HIGH; NULL: none may. A process of
+ * HIGH may wait for it: a journal's commit, for example, holds up every process that writes
+ * to its file system. So it inherits their priority, like the holder of a lock. NORMAL's
+ * guaranteed share limits such requests.
  */
 static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
 {
@@ -128,7 +128,10 @@ static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *re
 	return tg_flow_next_hinted(shard, reason);
 }
 
-/* Return a request of the most urgent class that may send one. */
+/*
+ * Return a hinted request that may go before HIGH, else one of the most urgent class that may
+ * send one; NULL: none may.
+ */
 static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_next_hinted(shard, reason);
@@ -151,7 +154,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 	return NULL;
 }
 
-/* Return the next request by the whole policy, still queued; NULL: none may go. */
+/* Choose the next request by the whole policy, and leave it queued; NULL: none may go. */
 static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;

@@ -10,7 +10,7 @@
 #include "pure.h"
 
 #define TG_LEVELS 8
-/* A flow owes no more quanta: one huge request does not count against it for ever. */
+/* A flow's largest debt, in quanta, so that one huge request does not count for ever. */
 #define TG_DEBT_MAX 64
 
 /**
@@ -32,7 +32,8 @@ static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 
 /**
  * tg_share_turn() - give a flow its next turn
- * @deficit: what the flow has left, or owes, in ns of cost; it may owe turns of a longer quantum
+ * @deficit: the rest of its turn, or its debt, in ns of cost; the debt may be of a time when
+ *	the quantum was longer
  * @quantum: a turn, in ns
  *
  * Return: above 0 after at most TG_DEBT_MAX turns
@@ -57,7 +58,7 @@ static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
  * @time: device time that others had, in ns
  * @percent: the share of all device time that the class is guaranteed; below 100
  *
- * Return: ns. With it the class has @percent of its own and the others' time together.
+ * Return: ns. This time is @percent of the sum of itself and @time.
  */
 static inline u64 tg_share_due(u64 time, u32 percent)
 {
@@ -65,14 +66,14 @@ static inline u64 tg_share_due(u64 time, u32 percent)
 }
 
 /**
- * tg_share_spent() - charge what goes out of turn to a share of all that is served
- * @due: the @served at which earlier ones have their share, and no more
+ * tg_share_spent() - charge a request that goes out of turn to a share of all service
+ * @due: the @served from which this request was allowed to go out of turn
  * @served: cost of all requests so far, in ns
  * @burst: cost that may go at once after a pause, in ns
  * @cost: of this request, in ns
  * @percent: the share; above 0
  *
- * Return: the new @due; before it no other request may go out of turn
+ * Return: the @served from which the next request may go out of turn
  */
 static inline u64 tg_share_spent(u64 due, u64 served, u64 burst, u32 cost, u32 percent)
 {

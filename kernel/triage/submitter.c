@@ -3,8 +3,9 @@
  * Finds the submitter of a request, and keeps scheduler tags free for submitters that
  * hold few.
  *
- * A request needs a scheduler tag before any scheduler sees it, and waits for one in no
- * order of ours. So a submitter that holds many may not take the last ones.
+ * A request needs a scheduler tag before a scheduler sees it. Triage does not decide which
+ * of the tasks that wait for a tag gets the next one. So it does not let a submitter that
+ * holds many tags take the last ones.
  */
 #include <linux/hash.h>
 #include <linux/ioprio.h>
@@ -18,20 +19,20 @@
 #include "triage.h"
 
 /*
- * Tags of each 64, while some submitter holds several. HIGH may take all, and one that
- * asks for little all but the last, whoever holds the others. The rest may take these:
- * always, and while somebody waits.
+ * How many of each 64 tags a task may take while some submitter holds several. A task of
+ * HIGH may take all. One that asks for little and is not of LOW may take LITTLE, all but the
+ * last. Any other may take FULL, or PRESSED if urgent requests come.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
 
-/* Added to an entry's held tags as it leaves the table: it is negative from then on. */
+/* Replaces 0 in @held when an entry leaves its table, so that @held stays negative. */
 #define TG_GONE INT_MIN
-/* An entry stays this long after its last request: longer than any state in it matters. */
+/* An unused entry stays for at least this time, after which no state in it matters. */
 #define TG_SUBMITTER_JIFFIES (10 * HZ)
 
-/* Return the identity of the current task; NULL: it is a worker of a workqueue. */
+/* Return the current task's thread group; NULL: the task is a worker of a workqueue. */
 static struct pid *tg_current_pid(void)
 {
 	return unlikely(current->flags & PF_WQ_WORKER) ? NULL : task_tgid(current);
@@ -43,8 +44,8 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 }
 
 /*
- * Return the entry of a process, NULL if it has none. Each request asks several times, so
- * readers turn preemption off, which RCU waits for too and which costs two instructions.
+ * Return the entry of a process, NULL if it has none. Each request calls this several times.
+ * So readers only turn preemption off, for which RCU waits too: that costs two instructions.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,
@@ -61,8 +62,9 @@ static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submit
 }
 
 /*
- * Remove entries of processes that came from no request to one, or held several, a while
- * ago. An entry that a request holds stays. A process that comes again begins without debt.
+ * Remove the entries of processes that have not taken a first tag, nor held several, for
+ * TG_SUBMITTER_JIFFIES. An entry that a request still holds stays. A process that comes again
+ * gets a new entry, and so begins without debt.
  */
 static void tg_bucket_sweep(struct hlist_head *bucket)
 {
@@ -73,7 +75,10 @@ static void tg_bucket_sweep(struct hlist_head *bucket)
 		if (time_before(jiffies, READ_ONCE(submitter->used_at) + TG_SUBMITTER_JIFFIES) ||
 		    time_before(jiffies, READ_ONCE(submitter->several_at) + TG_SUBMITTER_JIFFIES))
 			continue;
-		/* From here on nobody gets a tag in its name: tg_submitter_hold(). */
+		/*
+		 * If this succeeds, tg_submitter_hold() fails on the entry from now on. It
+		 * does not succeed while a request holds the entry.
+		 */
 		if (atomic_cmpxchg(&submitter->held, 0, TG_GONE) != 0)
 			continue;
 		hlist_del_rcu(&submitter->node);
@@ -90,7 +95,7 @@ static void tg_submitter_init(struct tg_submitter *submitter, struct pid *pid, u
 	submitter->used_at = jiffies;
 }
 
-/* Return the entry of the current task, for a look only; as long as preemption is off. */
+/* Return the entry of the current task, which is safe to use while preemption is off. */
 static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_data *tg)
 {
 	const struct pid *pid = tg_current_pid();
@@ -99,7 +104,7 @@ static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_da
 		     &tg->submitters.workers;
 }
 
-/* Return the number of the current task's submitter; 0: it has none of its own. */
+/* Return the number of the current task's submitter; 0: it has no entry of its own. */
 u64 tg_submitter_id_of_current(struct tg_data *tg)
 {
 	const struct tg_submitter *submitter;
@@ -113,7 +118,7 @@ u64 tg_submitter_id_of_current(struct tg_data *tg)
 	return id;
 }
 
-/* Count one more tag. Return how many are held with it; 0: the entry is gone. */
+/* Count one more held tag. Return the new number; 0: the entry has left its table. */
 static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 {
 	const int held = atomic_inc_return(&submitter->held);
@@ -124,15 +129,15 @@ static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 	return 0;
 }
 
-/* An entry, and how many tags it holds; in two registers. */
+/* An entry and its number of held tags, to return both in two registers. */
 struct tg_holder {
 	struct tg_submitter *submitter;
 	int held;
 };
 
 /*
- * Count a tag in the name of a process that had no entry. Return its new entry, or the
- * common one if there is no memory.
+ * Make an entry for a process that had none, and count a tag there. Return the entry, which
+ * is @others if there is no memory for a new one.
  */
 static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pid *pid)
 {
@@ -141,7 +146,7 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 	struct tg_submitter *submitter, *new;
 	int held;
 
-	/* In a queue's way there is no waiting for memory that may need the queue. */
+	/* Do not wait for memory: the kernel may have to write to this queue to free some. */
 	new = kzalloc_node(sizeof(*new), GFP_NOWAIT | __GFP_NOWARN, tg->queue->node);
 	spin_lock(&submitters->lock);
 	tg_bucket_sweep(bucket);
@@ -152,18 +157,21 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 		hlist_add_head_rcu(&new->node, bucket);
 		new = NULL;
 	} else if (!submitter) {
-		/* Another thread of the process has not made one either. */
+		/* There is no memory, and no other thread of the process has made an entry. */
 		submitter = &submitters->others;
 		submitters->unknown++;
 	}
-	/* Under the lock no sweep can come before. */
+	/* Count it under the lock, so that no sweep removes the entry first. */
 	held = tg_submitter_hold(submitter);
 	spin_unlock(&submitters->lock);
 	kfree(new);
 	return (struct tg_holder){ submitter, held };
 }
 
-/* Write once a tick: threads on other CPUs read it. */
+/*
+ * Note that a submitter holds several tags now. Write at most once a tick, because its
+ * threads on other CPUs read the field.
+ */
 static void tg_submitter_holds_several(struct tg_submitter *submitter)
 {
 	const unsigned long now = jiffies;
@@ -173,8 +181,8 @@ static void tg_submitter_holds_several(struct tg_submitter *submitter)
 }
 
 /*
- * Called for each request that is about to be inserted, as it gets its tag; from a task,
- * with no lock of ours.
+ * Count a request's tag for its submitter. Called as the request gets its tag, if it will be
+ * inserted; from a task, without a lock of triage.
  */
 void tg_prepare_request(struct request *rq)
 {
@@ -224,7 +232,10 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
 }
 
-/* Called before a request gets its tag. Only the task tells for whom it is. */
+/*
+ * Limit the tags that the current task may take. Called before a request gets its tag, when
+ * only the current task tells which process it is for.
+ */
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
@@ -241,12 +252,12 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 							    tg->whole_depth);
 }
 
-/* Called when the number of a hardware queue's tags was set, with the queue frozen. */
+/* Adapt to a hardware queue's new number of tags. Called with the queue frozen. */
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
-	 * Each tag that becomes free wakes one waiter, not every eighth tag eight of them:
-	 * eight tasks that wake together keep the CPU from one that waits for an answer.
+	 * Have each free tag wake one task that waits for a tag. Otherwise every eighth would
+	 * wake eight, and these would keep the CPU from a task that waits for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	tg_flows_resize(hctx->sched_data);
@@ -264,7 +275,7 @@ void tg_submitters_init(struct tg_data *tg)
 	tg_submitter_init(&submitters->others, NULL, ++submitters->last_id);
 }
 
-/* Called with the queue frozen: no request is left, and nobody looks for an entry. */
+/* Free the entries. Called with the queue frozen: no request is left, no task looks. */
 void tg_submitters_exit(struct tg_data *tg)
 {
 	struct tg_submitters *submitters = &tg->submitters;

@@ -26,11 +26,11 @@ struct tg_data;
  * @node: in its bucket; written under tg_submitters.lock, read with preemption off
  * @pid: of the thread group, with a reference; NULL for the two common entries
  * @id: never given to another submitter of this device
- * @held: requests with a tag; TG_GONE is added when the entry leaves its table
- * @several_at: jiffies when it last held several; one word, any value is safe
- * @used_at: jiffies when it last took a tag and had none; ditto
- * @back_at: when a disk last answered it, in ns; ditto
- * @rcu: frees it
+ * @held: number of its requests with a tag; TG_GONE when the entry has left its table
+ * @several_at: jiffies when it last held more than TG_SPARSE_TAGS; any value is safe
+ * @used_at: jiffies when it last took a tag while it held none; ditto
+ * @back_at: when a disk last gave back a request of it, in ns; ditto
+ * @rcu: for kfree_rcu()
  *
  * Each entry has its own cache lines, because processes run on different CPUs.
  */
@@ -50,14 +50,16 @@ struct tg_submitter {
 
 /**
  * struct tg_submitters - all submitters of one device
- * @lock: guards membership; taken for a process's first request, never in an interrupt
+ * @lock: guards writes of @buckets; taken for a process's first request and by debugfs, never
+ *	in an interrupt
  * @buckets: by hash of the struct pid's address
  * @last_id: guarded by @lock
  * @unknown: how often there was no memory for an entry; guarded by @lock
  * @nr_several: submitters that hold more than TG_SPARSE_TAGS tags; atomic
  * @nr_greedy: submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
- * @others: the entry of processes for which there was no memory
+ * @others: the entry of processes for which there was no memory; it does not count requests
+ *	that came without tg_prepare_request()
  */
 struct tg_submitters {
 	spinlock_t lock; /* guards membership and numbers */
@@ -70,9 +72,12 @@ struct tg_submitters {
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
 };
 
-/* If two submitters hold more tags than this, they take turns (tg_bulk_may_share()). */
+/*
+ * A submitter that holds more tags than this is greedy. If two are, bulk in a flash device is
+ * limited, so that they take turns (tg_bulk_may_share()).
+ */
 #define TG_TAGS_FEW 8
-/* A submitter that has held no more than this for a while waits for each answer. */
+/* A submitter asks for little if it has held no more tags than this for so long. */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 
@@ -84,8 +89,8 @@ void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
 /*
- * Note that a request's tag is free again. The entry may be gone afterwards. Return
- * whether one submitter fewer is greedy; that is a full barrier.
+ * Note that a request's tag is free again. The entry may be gone afterwards. Return whether
+ * one submitter fewer is greedy; if so, this was a full barrier.
  */
 static inline bool tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)
@@ -104,7 +109,7 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	return true;
 }
 
-/* Return whether a submitter asks for little, by all tags that it holds. */
+/* Return whether a submitter asks for little, by the tags that it holds and has held. */
 static inline bool tg_asks_little(const struct tg_submitter *submitter)
 {
 	return atomic_read(&submitter->held) <= TG_SPARSE_TAGS &&

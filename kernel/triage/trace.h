@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tracepoints: the reason of each dispatch, and the begin of a hold. */
+/* Tracepoints: each dispatch with its reason, and the beginning of each hold. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM triage
 

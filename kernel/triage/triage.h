@@ -1,33 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * triage: the structures that hold its parts.
+ * triage: the structures that combine its parts. The parts are:
  *
- *	core.c		requests in, requests out, holding and waking: the state machine
+ *	core.c		inserts and dispatches requests, holds shards and wakes them
  *	order.c		which class is next: returned, aged, reserved, strict
- *	flow.c		which flow of a class is next: sparse flows first, then by deficit
+ *	flow.c		which flow of a class is next: those that ask for little, then in turn
  *	media.c		which request of a flow is next, on flash and on disks
  *	submitter.c	the processes that submit, and the tags that each of them holds
  *	budget.c	how much bulk may be in the device
  *	arm.c		the turns of a disk's arm
  *	controller.c	learns the budget from the latency of urgent requests
  *	costs.c		learns the cost of a request
- *	device.c	a request goes to the device and comes back
+ *	device.c	notes requests that go to the device or come back
  *	limits.c	the rate that the administrator sets for a class
- *	merge.c		bios that join queued requests
+ *	merge.c		merges bios into queued requests
  *	tunables.c	sysfs
  *	inspect.c	debugfs and tracepoints
  *	main.c		the elevator's operations
  *
- * Each has a header with its structure, the lock that guards it, and its interface. cost.h,
- * depth.h, detector.h, knee.h, limit.h and share.h make no kernel calls: tests run them in
- * user space.
+ * A part's header has its interface, and its structure with the lock that guards it.
+ * order.c and merge.c have theirs here. cost.h, depth.h, detector.h, knee.h, limit.h and
+ * share.h make no kernel calls: tests run them in user space.
  *
- * Locks, outermost first:
+ * Words that all parts use:
+ *	shard		the scheduler of one hardware queue; a disk has one in all
+ *	submitter	a process; all workers of workqueues together are one
+ *	flow		the queued requests of one submitter in one class
+ *	asks for little	a submitter that has held at most two requests for 100 ms
+ *	sparse		a flow with requests that goes before the rest of its class
+ *	hinted		of NORMAL, with flags that say that a process waits for it
+ *	urgent		of HIGH or, mostly, of a sparse flow (tg_flow_is_urgent()): it goes
+ *			before bulk and outside bulk's budget
+ *	bulk		all requests that are not urgent
+ *	backlog		the flows of a class that are not sparse
+ *	cost		how long a request occupies a busy device, in ns
+ *	stream		a flow that has read or written in sequence for a while (detector.h)
+ *	greedy		a submitter that holds more than eight tags
+ *	pressed		an urgent request came in the last second, so the budget applies
+ *	budget		the limit on the cost of bulk in the device
+ *	pace		a budget below one request of bulk: the part of time that bulk may use
+ *	gated		bulk that may go only right behind an urgent request
+ *	grant		the cost that gated bulk may send there
+ *	hold		a time in which a shard has requests, and none of them may go
+ *
+ * Locks, outermost first; the last is never taken with a shard's lock:
  *	tg_alive_lock		inspect.c: a scheduler does not exit while debugfs reads it
  *	tg_shard.lock		core.c: all that is queued in a shard
- *	tg_costs.lock		costs.c; taken with a try
- *	tg_controller.lock	controller.c; taken with a try, also in interrupts
- *	tg_submitters.lock	submitter.c: new entries; taken before a request has a shard
+ *	tg_costs.lock		costs.c; trylock only
+ *	tg_controller.lock	controller.c; trylock only, also in interrupts
+ *	tg_submitters.lock	submitter.c: the table of submitters
  */
 #ifndef TG_TRIAGE_H
 #define TG_TRIAGE_H
@@ -44,12 +65,12 @@
 enum tg_reason {
 	TG_RETURNED,	/* the driver had sent it back */
 	TG_AGED,	/* it has waited as long as its class may */
-	TG_RESERVED,	/* its class has not had its guaranteed share */
+	TG_RESERVED,	/* its class lacks part of its guaranteed share */
 	TG_ONLY,	/* nothing else was queued */
-	TG_STRICT,	/* the only flow of the most urgent class with requests */
-	TG_SPARSE,	/* its flow asks for little */
+	TG_STRICT,	/* its class is next, and its flow is alone in the backlog there */
+	TG_SPARSE,	/* its flow is sparse */
 	TG_DEFICIT,	/* it is its flow's turn */
-	TG_EXPIRED,	/* a disk's head was elsewhere for too long */
+	TG_EXPIRED,	/* a disk's head passed it by for fifo_expire */
 	TG_REASONS,
 };
 
@@ -70,19 +91,21 @@ enum tg_reason {
  * @submitter: the process that took the request's tag
  * @cost: what the request was charged, in ns, while it is in the device; else 0
  * @flow: index of its flow (tg_flow_of()); valid while it is queued
- * @class: enum prio_class; from the first time it is looked at under its shard's lock
- * @held: it counts in @submitter's held tags
- * @returned: the driver sent it back and it is inserted again; valid until then
+ * @class: enum prio_class; set when a holder of the shard's lock first sees the request
+ * @held: the request counts in @submitter's held tags
+ * @returned: the driver sent it back; reset when it is queued again, before all others
  * @urgent: it goes before bulk and outside bulk's budget
- * @hinted: if it is urgent, then by its flags (tg_flags_hint()): it does not press bulk
+ * @hinted: if it is urgent, only its flags make it so (tg_flags_hint()): the budget does not
+ *	apply because of it
  * @timed: the controller learns from its service time; while it is in the device
  * @clean: no bulk was in the device when it was dispatched
  * @measured: its service time goes into a histogram; while it is in the device
  *
  * One owner at a time changes it: the submitter, the holder of the shard's lock, the
- * driver. If @timed or @measured is set, rq->io_start_time_ns holds the time of dispatch;
- * writeback throttling has the core write it again as the driver gets the request.
- * rq->fifo_time cannot: Linux 6.1 uses its place when another CPU completes the request.
+ * driver. If @timed or @measured is set, rq->io_start_time_ns is the time of dispatch. With
+ * writeback throttling, the core sets this time again when the driver gets the request.
+ * rq->fifo_time would not do: Linux 6.1 reuses its place when another CPU completes the
+ * request.
  */
 struct tg_tag {
 	struct tg_submitter *submitter;
@@ -107,30 +130,30 @@ static inline struct tg_tag *tg_tag(struct request *rq)
 
 /**
  * struct tg_shard - the scheduler of one hardware queue, or of all (tg_data.nr_shards)
- * @inbox: requests that submitters have pushed, the newest first; without a lock
+ * @inbox: requests that submitters have pushed without a lock, the newest first
  * @state: bits TG_HELD and TG_LIMITED (core.c); atomic
  * @lock: guards all below. Dispatchers, debugfs and sysfs wait for it; bio merging uses
  *	trylock. Never taken in an interrupt.
  * @tg: set once
  * @hctx: the hardware queue to run; also read without the lock
- * @kick: a drain ended a hold: the lock holder runs the hardware queue as it leaves
- * @granted: an urgent request made way for bulk of all shards: a dispatcher that has let
- *	the lock go takes this, without it, and wakes them
- * @queued: requests on @at_head and in @classes, and 1 while the inbox is emptied;
- *	also read without the lock
+ * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
+ * @granted: 1: an urgent request of this shard made way for bulk of any shard. A
+ *	dispatcher resets it after it has unlocked, and wakes one held shard.
+ * @queued: number of requests on @at_head and in @classes, plus 1 while the inbox is
+ *	emptied; also read without the lock
  * @at_head: requests that go before all others, oldest first
  * @classes: queued requests by class
  * @flows: the flows that requests are queued in
- * @served: cost of all requests, but those from @at_head, in ns
- * @hinted_due: the @served at which hinted requests have had no more than their share
- * @young_until: jiffies; no request in @classes ages before
- * @head: of a disk
+ * @served: cost of all requests dispatched so far but those from @at_head, in ns
+ * @hinted_due: the @served from which hinted requests may go before HIGH again
+ * @young_until: jiffies; no request in @classes exceeds its aging time before this
+ * @head: where a disk's head is, and the flow that it waits for
  * @device: the requests of this shard in the device
- * @merges_until: jiffies; after it no request is queued that bios could join; also read
- *	without the lock
+ * @merges_until: jiffies; a sequential flow got a request lately, so bios are tried on
+ *	queued requests until then (merge.c); also read without the lock
  * @tried_at: jiffies when a bio was last tried on queued requests; ditto
- * @merged: bios that joined a queued request
- * @watchdog: ends a hold at the latest; its callback takes no lock
+ * @merged: number of bios that joined a queued request
+ * @watchdog: the timer that ends a hold at the latest; its callback takes no lock
  */
 struct tg_shard {
 	struct llist_head inbox;
@@ -158,14 +181,16 @@ struct tg_shard {
 
 /**
  * struct tg_data - the scheduler of one device
- * @queue: set once, like the three below
+ * @queue: set once, like the four below
  * @rotational: the device is a disk, with one arm
  * @whole_depth: limit_depth() limits all tags of a hardware queue, not each word of them
- * @nr_shards: 1: one shard sees all requests
- * @shards: one for each hardware queue, on the request queue's node
- * @nr_held: shards whose TG_HELD is set; atomic
- * @wake_from: the shard that is the next to be woken; any value is safe
+ * @nr_shards: number of @shards; if it is 1, that shard has all requests
+ * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
+ * @nr_held: number of shards whose TG_HELD is set; atomic
+ * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @alive: on inspect.c's list of schedulers that debugfs may show
+ *
+ * The other fields are those of single parts: see their headers.
  */
 struct tg_data {
 	struct request_queue *queue;
@@ -194,7 +219,7 @@ static inline struct tg_data *tg_of(const struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* Return whether a request moves data: a discard has a range and moves nothing. */
+/* Return whether a request moves data. A discard, for example, has a range and moves none. */
 static inline bool tg_moves_data(const struct request *rq)
 {
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ||

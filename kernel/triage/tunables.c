@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tunables: /sys/block/DEV/queue/iosched/. A new value applies to requests that come after
- * it. A store returns an error for a value that is out of bounds.
+ * Tunables: /sys/block/DEV/queue/iosched/. A new value applies at once, but requests that
+ * came before keep their class. A store returns an error for a value that is out of bounds.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>
@@ -56,7 +56,7 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 	return count;
 }
 
-/* Sort all requests that have come so far by the present thresholds. */
+/* Put all requests that have come so far into classes, by the present thresholds. */
 static void tg_drain_all(struct tg_data *tg)
 {
 	unsigned int i;
@@ -68,8 +68,8 @@ static void tg_drain_all(struct tg_data *tg)
 }
 
 /*
- * Set the classes' two thresholds, which are judged together. Requests that came before
- * keep their class.
+ * Set both thresholds of the classes, because only the two together are valid or not.
+ * Requests that came before keep their class.
  */
 static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_t count)
 {
@@ -136,8 +136,8 @@ TG_STORE(merge, 0, 1, NULL);
 #undef TG_STORE
 
 /*
- * Set the target as a multiple of the latency without bulk; 0: none. Below 1 it is
- * impossible.
+ * Set the target as a multiple of the latency without bulk, in hundredths; 0: none. Refuse a
+ * multiple below 110: no device could keep one of 100.
  */
 static ssize_t tg_latency_factor_store(struct elevator_queue *eq, const char *page, size_t count)
 {
@@ -165,7 +165,7 @@ TG_THRESHOLD(be_high_max);
 TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
-/* Set a class's limit. Requests read one word to see whether any limit is set. */
+/* Set a class's limit, and @limited: requests read this one word to see if any is set. */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)
 {

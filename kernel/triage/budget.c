@@ -9,6 +9,7 @@
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 
+#include "core.h"
 #include "device.h"
 #include "triage.h"
 
@@ -167,19 +168,67 @@ bool tg_bulk_may_share(struct tg_data *tg)
 	return true;
 }
 
+/* Return whether submitters share what keeps the device busy. */
+static bool tg_shares_room(const struct tg_data *tg)
+{
+	return !tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1;
+}
+
+/*
+ * Return whether a shard may send bulk, as far as the shards that wait too are concerned. What
+ * bulk may have in the device is divided among these in equal parts, so that each is served
+ * alike, whichever CPU asks first. If it is less than two requests, they take turns instead:
+ * the shard whose bulk went longest ago is next.
+ */
+bool tg_bulk_is_due(const struct tg_shard *shard)
+{
+	const struct tg_data *tg = shard->tg;
+	const bool pressed = READ_ONCE(tg->budget.pressed), shares = tg_shares_room(tg);
+	const u64 turn = READ_ONCE(shard->bulk_turn);
+	u64 whole = TG_DEPTH_MAX;
+	bool first = true;
+	u32 i, parts = 1;
+
+	if (tg->nr_shards == 1 || (!pressed && !shares))
+		return true;
+	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_shard *other = tg->shards[i];
+
+		if (other == shard || !tg_waits_for_bulk(other))
+			continue;
+		parts++;
+		if (READ_ONCE(other->bulk_turn) < turn)
+			first = false;
+	}
+	/* As in tg_bulk_fits() and tg_bulk_may_share(): the others may be unable to send. */
+	if (parts == 1 || time_after(jiffies, TG_PATIENCE_FLASH +
+				     (pressed ? READ_ONCE(tg->budget.bulk_at) :
+						READ_ONCE(tg->budget.shared_at))))
+		return true;
+	if (pressed) {
+		whole = tg_budget_now(tg);
+		if (tg_gated(tg, whole))
+			return first;
+	}
+	if (shares)
+		whole = min(whole, READ_ONCE(tg->controller.room));
+	return (u64)parts * tg_gauge_cost(&shard->device.bulk) < whole;
+}
+
 /* Return whether held bulk may go, and will not soon be held again. */
 bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
 	/* A shard that is woken sends several requests. */
-	if (!tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1 &&
+	if (tg_shares_room(tg) &&
 	    tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;
-	return tg_bulk_may_go(tg);
+	return tg_bulk_is_let_in(tg);
 }
 
 /* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */
-void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
+void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
 {
+	struct tg_data *tg = shard->tg;
 	struct tg_budget *budget = &tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
 	const u64 may_have = tg_budget_now(tg);
@@ -189,6 +238,10 @@ void tg_bulk_charge(struct tg_data *tg, const struct tg_tag *tag, bool write)
 		tg_arm_charge(tg, tag->cost);
 	} else {
 		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
+		if (tg_gated(tg, may_have) && tg->nr_shards > 1) {
+			WRITE_ONCE(budget->turn, READ_ONCE(budget->turn) + 1);
+			WRITE_ONCE(shard->bulk_turn, READ_ONCE(budget->turn));
+		}
 		if (tg_paced(tg, may_have))
 			WRITE_ONCE(budget->next_at, ktime_get_ns() +
 				   tg_depth_gap(may_have, average, tag->cost));

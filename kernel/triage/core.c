@@ -56,10 +56,29 @@
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
+/*
+ * A shard that was woken still waits until it dispatches. It may never do so, if its driver
+ * takes nothing: then no other waits for it after two ticks, of which the first may be short.
+ */
+#define TG_WOKEN_JIFFIES 2
+
 static struct llist_node *tg_node(struct request *rq)
 {
 	/* Nothing but its scheduler uses this node before the request completes. */
 	return &rq->ipi_list;
+}
+
+/*
+ * Return whether a shard waits until bulk may go: it is held, and not by limits alone, or it was
+ * woken and has not dispatched since. Needs no lock: the answer is old at once.
+ */
+bool tg_waits_for_bulk(const struct tg_shard *shard)
+{
+	const unsigned long until = READ_ONCE(shard->woken_until);
+
+	if (until && time_before(jiffies, until))
+		return true;
+	return test_bit(TG_HELD, &shard->state) && !test_bit(TG_LIMITED, &shard->state);
 }
 
 /*
@@ -225,7 +244,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag = tg_tag(rq);
 	class = tg_class_of(tg, rq);
 	urgent = tg_is_urgent(tg, class, rq);
-	if (tag->returned || (!urgent && !tg_bulk_may_go(tg)))
+	if (tag->returned || (!urgent && !tg_bulk_may_go(shard)))
 		return NULL;
 	/* Only the lock holder removes from the inbox, so this fails only if another came. */
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
@@ -236,7 +255,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	if (class == PRIO_CLASS_HIGH)
 		tg_urgent_seen(tg, class);
 	tag->cost = tg_costs_charge(shard, NULL, rq);
-	shard->served += tag->cost;
+	WRITE_ONCE(shard->served, shard->served + tag->cost);
 	shard->classes[class].inserted++;
 	shard->classes[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);
@@ -275,7 +294,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	awaited = tg_media_wait(shard);
 	/* Read the clock first: tg_bulk_may_go() takes into account each time up to @now. */
 	now = ktime_get_ns();
-	if (!awaited && tg_bulk_may_go(shard->tg))
+	if (!awaited && tg_bulk_may_go(shard))
 		return 0;
 	opens_at = tg_bulk_opens_at(shard->tg);
 	return min(opens_at > now ? opens_at - now : TG_WATCHDOG_NS,
@@ -330,6 +349,8 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	lockdep_assert_held(&shard->lock);
 
 	tg_take_in(shard);
+	if (READ_ONCE(shard->woken_until))
+		WRITE_ONCE(shard->woken_until, 0);
 	if (!shard->queued)
 		return NULL;
 	rq = tg_take_next(shard);
@@ -442,8 +463,11 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			continue;
 		if (!tg_bulk_is_worth_waking(tg))
 			break;
+		if (!tg_bulk_is_due(shard))
+			continue;
 		yield_point();
 		if (tg_release(shard)) {
+			WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);
 			tg_run(shard);
 			most--;
 		}

@@ -86,7 +86,7 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 		tg_send_measured(shard, rq);
 	if (!tag->urgent) {
 		if (READ_ONCE(tg->budget.pressed))
-			tg_bulk_charge(tg, tag, tg_op(rq) != TG_READ);
+			tg_bulk_charge(shard, tag, tg_op(rq) != TG_READ);
 	} else if (tag->hinted) {
 		return;
 	} else if (READ_ONCE(tg->budget.bulk_seen)) {

@@ -236,12 +236,18 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
-/* Return whether a request of the backlog may be dispatched. */
-static inline bool tg_bulk_may_go(struct tg_data *tg)
+/* Return whether the device may have another request of bulk, of whatever shard. */
+static inline bool tg_bulk_is_let_in(struct tg_data *tg)
 {
 	if (unlikely(READ_ONCE(tg->budget.pressed)) && !tg_bulk_may_go_pressed(tg))
 		return false;
 	return likely(atomic_read(&tg->submitters.nr_greedy) < 2) || tg_bulk_may_share(tg);
+}
+
+/* Return whether a shard may dispatch a request of the backlog. */
+static inline bool tg_bulk_may_go(const struct tg_shard *shard)
+{
+	return tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard);
 }
 
 /*

@@ -206,7 +206,7 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 	flow->key = key;
 	flow->class = class;
 	flow->deficit = tg_quantum(shard);
-	flow->position = 0;
+	flow->position = shard->head.position;
 	flow->detector = (struct tg_detector){};
 	return flow;
 }
@@ -256,21 +256,34 @@ static u8 tg_level(struct request *rq)
 	       IOPRIO_BE_NORM : ioprio & (IOPRIO_NR_LEVELS - 1);
 }
 
+/* Return the cost of all requests that all shards have dispatched so far, in ns. */
+static u64 tg_served(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += READ_ONCE(tg->shards[i]->served);
+	return sum;
+}
+
 /*
  * Return whether hinted requests may go before HIGH: so far they have used no more than
  * NORMAL's share. The share and the whole are both sums of costs, so errors of costs cancel.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
-	lockdep_assert_held(&shard->lock);
+	const struct tg_data *tg = shard->tg;
 
-	return READ_ONCE(shard->tg->tunables.share_normal) && shard->served >= shard->hinted_due;
+	return READ_ONCE(tg->tunables.share_normal) &&
+	       tg_served(tg) >= READ_ONCE(tg->hinted_due);
 }
 
 /* Charge a hinted request that may go before HIGH to NORMAL's share. */
 static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 {
-	const struct tg_costs *costs = &shard->tg->costs;
+	struct tg_data *tg = shard->tg;
+	const struct tg_costs *costs = &tg->costs;
 	const struct tg_cost one = {
 		.base = tg_costs_base(costs, TG_WRITE),
 		.per_kib = READ_ONCE(costs->of[TG_WRITE].per_kib),
@@ -278,9 +291,10 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 
 	lockdep_assert_held(&shard->lock);
 
-	shard->hinted_due = tg_share_spent(shard->hinted_due, shard->served,
-					   TG_HINTED_BURST * tg_cost_of(&one, SZ_4K, true), cost,
-					   max(READ_ONCE(shard->tg->tunables.share_normal), 1u));
+	WRITE_ONCE(tg->hinted_due,
+		   tg_share_spent(READ_ONCE(tg->hinted_due), tg_served(tg),
+				  TG_HINTED_BURST * tg_cost_of(&one, SZ_4K, true), cost,
+				  max(READ_ONCE(tg->tunables.share_normal), 1u)));
 }
 
 /* Return whether a flow goes before bulk and outside bulk's budget. */
@@ -534,7 +548,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	if (flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard) &&
 	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);
-	shard->served += cost;
+	WRITE_ONCE(shard->served, shard->served + cost);
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);

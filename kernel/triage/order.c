@@ -103,7 +103,7 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 	struct request *rq;
 	int class;
 
-	if (!tg_bulk_may_go(shard->tg))
+	if (!tg_bulk_may_go(shard))
 		return NULL;
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		if (tg_limit_holds(shard, class))
@@ -146,7 +146,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 		if (!c->queued || tg_limit_holds(shard, class))
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
-			bulk = tg_bulk_may_go(shard->tg);
+			bulk = tg_bulk_may_go(shard);
 		rq = tg_flow_next(shard, c, bulk || tg_is_waited_out(shard, class), reason);
 		if (rq)
 			return rq;

@@ -144,8 +144,12 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @at_head: requests that go before all others, oldest first
  * @classes: queued requests by class
  * @flows: the flows that requests are queued in
- * @served: cost of all requests dispatched so far but those from @at_head, in ns
- * @hinted_due: the @served from which hinted requests may go before HIGH again
+ * @served: cost of all requests dispatched so far but those from @at_head, in ns; also read
+ *	without the lock
+ * @bulk_turn: the tg_budget.turn of its last bulk that went while the budget was gated; also
+ *	read without the lock
+ * @woken_until: jiffies; tg_wake() ended a hold, and no dispatch has followed; 0: one has.
+ *	tg_wake() sets it without the lock
  * @young_until: jiffies; no request in @classes exceeds its aging time before this
  * @head: where a disk's head is, and the flow that it waits for
  * @device: the requests of this shard in the device
@@ -169,7 +173,8 @@ struct tg_shard {
 	struct tg_class classes[PRIO_CLASS_COUNT];
 	struct tg_flows flows;
 	u64 served;
-	u64 hinted_due;
+	u64 bulk_turn;
+	unsigned long woken_until;
 	unsigned long young_until;
 	struct tg_head head;
 	struct tg_device device;
@@ -188,6 +193,8 @@ struct tg_shard {
  * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
  * @nr_held: number of shards whose TG_HELD is set; atomic
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
+ * @hinted_due: the sum of all shards' @served from which hinted requests may go before HIGH
+ *	again. Dispatchers of all shards write it; if a write is lost, one request more goes.
  * @alive: on inspect.c's list of schedulers that debugfs may show
  *
  * The other fields are those of single parts: see their headers.
@@ -211,6 +218,7 @@ struct tg_data {
 	struct tg_arm arm;
 	struct tg_controller controller;
 	struct tg_submitters submitters;
+	u64 hinted_due;
 	struct list_head alive;
 };
 

@@ -17,7 +17,8 @@
  *     (tg_grant()), and then both look at nr_held. A dispatcher sets TG_HELD and nr_held
  *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
  *     between, so one of any two sees the other. Events of time alone (a limit or a pace
- *     opens, HIGH has not come for a while) are left to the watchdog.
+ *     opens, HIGH has not come for a while) are left to the watchdog. So is that another
+ *     shard no longer waits (tg_bulk_is_due()), as a completion of its bulk mostly follows.
  *  4. The side that ends a hold has the hardware queue run. An inserting task and a
  *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
  *     neither inserts nor dispatches runs it in tg_shard_leave().
@@ -445,8 +446,8 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 }
 
 /*
- * Wake up to @most held shards, one after the other, as long as bulk may go. Called without a
- * shard's lock, in any context.
+ * Wake up to @most held shards whose bulk is due, one after the other, as long as bulk may go.
+ * Called without a shard's lock, in any context.
  */
 void tg_wake(struct tg_data *tg, unsigned int most)
 {

@@ -176,20 +176,24 @@ static bool tg_shares_room(const struct tg_data *tg)
 
 /*
  * Return whether a shard may send bulk, as far as the shards that wait too are concerned. What
- * bulk may have in the device is divided among these in equal parts, so that each is served
- * alike, whichever CPU asks first. If it is less than two requests, they take turns instead:
- * the shard whose bulk went longest ago is next.
+ * bulk may have in the device is divided among these in equal parts of cost, so that each is
+ * served alike, whichever CPU asks first. While urgent requests come, the waiting shard whose
+ * bulk has had least may go in any case: so the remainder is used, and they take turns if a
+ * part is less than a request.
  */
-bool tg_bulk_is_due(const struct tg_shard *shard)
+bool tg_bulk_is_due_among(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 	const bool pressed = READ_ONCE(tg->budget.pressed), shares = tg_shares_room(tg);
+	const u64 budget = pressed ? tg_budget_now(tg) : TG_DEPTH_MAX;
+	const u64 whole = shares ? min(budget, READ_ONCE(tg->controller.room)) : budget;
 	const u64 turn = READ_ONCE(shard->bulk_turn);
-	u64 whole = TG_DEPTH_MAX;
-	bool first = true;
+	const u64 own = tg_gauge_cost(&shard->device.bulk);
+	bool first = pressed;
 	u32 i, parts = 1;
 
-	if (tg->nr_shards == 1 || (!pressed && !shares))
+	/* There is no limit: do not look at the other shards. */
+	if (whole >= TG_DEPTH_MAX)
 		return true;
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *other = tg->shards[i];
@@ -200,19 +204,15 @@ bool tg_bulk_is_due(const struct tg_shard *shard)
 		if (READ_ONCE(other->bulk_turn) < turn)
 			first = false;
 	}
-	/* As in tg_bulk_fits() and tg_bulk_may_share(): the others may be unable to send. */
-	if (parts == 1 || time_after(jiffies, TG_PATIENCE_FLASH +
-				     (pressed ? READ_ONCE(tg->budget.bulk_at) :
-						READ_ONCE(tg->budget.shared_at))))
+	if (parts == 1 || first)
 		return true;
-	if (pressed) {
-		whole = tg_budget_now(tg);
-		if (tg_gated(tg, whole))
-			return first;
-	}
-	if (shares)
-		whole = min(whole, READ_ONCE(tg->controller.room));
-	return (u64)parts * tg_gauge_cost(&shard->device.bulk) < whole;
+	/* Patience: the others may be unable to send, as in the functions that let bulk in. */
+	if (!pressed)
+		return own * parts < whole || tg_bulk_inside(tg) >= whole;
+	if (time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
+		return true;
+	return !tg_gated(tg, budget) &&
+	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts <= whole;
 }
 
 /* Return whether held bulk may go, and will not soon be held again. */
@@ -223,6 +223,21 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 	    tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;
 	return tg_bulk_is_let_in(tg);
+}
+
+/*
+ * Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996): a shard that
+ * comes back begins where the others are.
+ */
+static void tg_turn_charge(struct tg_shard *shard, u32 cost)
+{
+	struct tg_budget *budget = &shard->tg->budget;
+	const u64 start = max(shard->bulk_turn, READ_ONCE(budget->turn));
+
+	lockdep_assert_held(&shard->lock);
+
+	WRITE_ONCE(budget->turn, start);
+	WRITE_ONCE(shard->bulk_turn, start + cost);
 }
 
 /* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */
@@ -238,10 +253,8 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 		tg_arm_charge(tg, tag->cost);
 	} else {
 		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
-		if (tg_gated(tg, may_have) && tg->nr_shards > 1) {
-			WRITE_ONCE(budget->turn, READ_ONCE(budget->turn) + 1);
-			WRITE_ONCE(shard->bulk_turn, READ_ONCE(budget->turn));
-		}
+		if (tg->nr_shards > 1)
+			tg_turn_charge(shard, tag->cost);
 		if (tg_paced(tg, may_have))
 			WRITE_ONCE(budget->next_at, ktime_get_ns() +
 				   tg_depth_gap(may_have, average, tag->cost));

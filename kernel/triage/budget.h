@@ -25,7 +25,7 @@ struct tg_tag;
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @turn: number of requests of bulk that went while the budget was gated
+ * @turn: the tg_shard.bulk_turn at which bulk last went
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each is one word that dispatchers and completions of all shards write and read without
@@ -59,7 +59,7 @@ bool tg_pressed(const struct tg_data *tg);
 void tg_grant(struct tg_data *tg, u64 budget, u64 now);
 bool tg_bulk_may_go_pressed(struct tg_data *tg);
 bool tg_bulk_may_share(struct tg_data *tg);
-bool tg_bulk_is_due(const struct tg_shard *shard);
+bool tg_bulk_is_due_among(const struct tg_shard *shard);
 bool tg_bulk_is_worth_waking(struct tg_data *tg);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
 u64 tg_bulk_opens_at(const struct tg_data *tg);

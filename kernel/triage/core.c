@@ -18,7 +18,8 @@
  *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
  *     between, so one of any two sees the other. Events of time alone (a limit or a pace
  *     opens, HIGH has not come for a while) are left to the watchdog. So is that another
- *     shard no longer waits (tg_bulk_is_due()), as a completion of its bulk mostly follows.
+ *     shard no longer waits (tg_bulk_is_due()). If such an event is for another shard than
+ *     the one whose watchdog it is, the watchdog wakes that one too.
  *  4. The side that ends a hold has the hardware queue run. An inserting task and a
  *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
  *     neither inserts nor dispatches runs it in tg_shard_leave().
@@ -350,8 +351,6 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	lockdep_assert_held(&shard->lock);
 
 	tg_take_in(shard);
-	if (READ_ONCE(shard->woken_until))
-		WRITE_ONCE(shard->woken_until, 0);
 	if (!shard->queued)
 		return NULL;
 	rq = tg_take_next(shard);
@@ -395,6 +394,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		rq = tg_take_only(shard);
 	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
+	if (unlikely(READ_ONCE(shard->woken_until)))
+		WRITE_ONCE(shard->woken_until, 0);
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
@@ -435,14 +436,10 @@ static void tg_run(struct tg_shard *shard)
 	blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true);
 }
 
-static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
+/* Note that a shard is about to be woken: others see this before they see that it is not held. */
+static void tg_note_woken(struct tg_shard *shard)
 {
-	struct tg_shard *shard = container_of(timer, struct tg_shard, watchdog);
-
-	yield_point();
-	tg_release(shard);
-	tg_run(shard);
-	return HRTIMER_NORESTART;
+	WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);
 }
 
 /*
@@ -451,8 +448,12 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
  */
 void tg_wake(struct tg_data *tg, unsigned int most)
 {
-	unsigned int i, at = READ_ONCE(tg->wake_from);
+	const unsigned int from = READ_ONCE(tg->wake_from);
+	unsigned int i, at = from, next = from;
 
+	/* While they take turns, one is due. */
+	if (READ_ONCE(tg->budget.pressed) && tg_gated(tg, tg_budget_now(tg)))
+		most = 1;
 	for (i = 0; most && i < tg->nr_shards; i++, at++) {
 		struct tg_shard *shard;
 
@@ -467,15 +468,30 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 		if (!tg_bulk_is_due(shard))
 			continue;
 		yield_point();
+		tg_note_woken(shard);
 		if (tg_release(shard)) {
-			WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);
 			tg_run(shard);
 			most--;
+			next = at + 1;
 		}
 	}
-	/* The next call begins with the shard at which this one ended. */
-	if (tg->nr_shards > 1)
-		WRITE_ONCE(tg->wake_from, at);
+	/* The next call begins behind the last shard that this one has woken. */
+	if (next != from)
+		WRITE_ONCE(tg->wake_from, next);
+}
+
+static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
+{
+	struct tg_shard *shard = container_of(timer, struct tg_shard, watchdog);
+
+	yield_point();
+	tg_note_woken(shard);
+	tg_release(shard);
+	tg_run(shard);
+	/* It may be the turn of another shard, whose timer is later. */
+	if (atomic_read(&shard->tg->nr_held))
+		tg_wake(shard->tg, 1);
+	return HRTIMER_NORESTART;
 }
 
 /* Take a shard's lock and empty its inbox, to look at the queued requests. */

@@ -244,6 +244,17 @@ static inline bool tg_bulk_is_let_in(struct tg_data *tg)
 	return likely(atomic_read(&tg->submitters.nr_greedy) < 2) || tg_bulk_may_share(tg);
 }
 
+/* Return whether bulk of a shard that waits may go before that of the others. */
+static inline bool tg_bulk_is_due(const struct tg_shard *shard)
+{
+	const struct tg_data *tg = shard->tg;
+
+	if (tg->nr_shards == 1 || (likely(!READ_ONCE(tg->budget.pressed)) &&
+				   likely(atomic_read(&tg->submitters.nr_greedy) < 2)))
+		return true;
+	return tg_bulk_is_due_among(shard);
+}
+
 /* Return whether a shard may dispatch a request of the backlog. */
 static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 {

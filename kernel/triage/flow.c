@@ -297,13 +297,16 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 				  max(READ_ONCE(tg->tunables.share_normal), 1u)));
 }
 
-/* Return whether a flow goes before bulk and outside bulk's budget. */
-static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow)
+/*
+ * Return whether a flow goes before bulk and outside bulk's budget. @hinted: it is a flow of
+ * hinted requests, which may go before HIGH.
+ */
+static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow,
+			      bool hinted)
 {
 	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
 		return flow->class == PRIO_CLASS_HIGH;
-	return !tg_little_is_bulk(shard->tg) ||
-	       (tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
+	return !tg_little_is_bulk(shard->tg) || hinted;
 }
 
 static void tg_arrivals_add(struct tg_arrivals *arrivals, struct request *rq)
@@ -351,7 +354,8 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
-	urgent = tg_flow_is_urgent(shard, flow);
+	urgent = tg_flow_is_urgent(shard, flow,
+				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_arrivals_add(&class->arrivals, rq);
@@ -532,20 +536,22 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	struct tg_flow *flow = tg_flow_of(shard, rq);
 	struct tg_class *class = &shard->classes[flow->class];
 	const u32 cost = tg_costs_charge(shard, flow, rq);
+	/* Ask only once: other shards change the answer. */
+	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
 
 	lockdep_assert_held(&shard->lock);
 
 	tg_tag(rq)->cost = cost;
 	/* Decide again: the flow may have moved to the backlog since the request came. */
-	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow);
+	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow, hinted);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	/* Charge the share only while it lets requests go, so that it owes one at most. */
-	if (flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard) &&
+	/* Charge the share only while it lets requests go, so that a shard owes one at most. */
+	if (hinted &&
 	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);
 	WRITE_ONCE(shard->served, shard->served + cost);

@@ -146,10 +146,10 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: the flows that requests are queued in
  * @served: cost of all requests dispatched so far but those from @at_head, in ns; also read
  *	without the lock
- * @bulk_turn: the tg_budget.turn of its last bulk that went while the budget was gated; also
- *	read without the lock
- * @woken_until: jiffies; tg_wake() ended a hold, and no dispatch has followed; 0: one has.
- *	tg_wake() sets it without the lock
+ * @bulk_turn: cost of its bulk that went while urgent requests came, in ns, from when it last
+ *	joined the others (tg_turn_charge()); also read without the lock
+ * @woken_until: jiffies; until then it counts as waiting though its hold has ended, as no
+ *	dispatch has followed; 0: one has. Also written by who ends a hold, without the lock
  * @young_until: jiffies; no request in @classes exceeds its aging time before this
  * @head: where a disk's head is, and the flow that it waits for
  * @device: the requests of this shard in the device
@@ -194,7 +194,8 @@ struct tg_shard {
  * @nr_held: number of shards whose TG_HELD is set; atomic
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @hinted_due: the sum of all shards' @served from which hinted requests may go before HIGH
- *	again. Dispatchers of all shards write it; if a write is lost, one request more goes.
+ *	again. Dispatchers of all shards write it; a charge that is lost lets one more go, or up
+ *	to TG_HINTED_BURST if the writer was away in between.
  * @alive: on inspect.c's list of schedulers that debugfs may show
  *
  * The other fields are those of single parts: see their headers.

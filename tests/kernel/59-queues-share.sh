@@ -45,5 +45,6 @@ shares "64 KiB alone" 64 0 0
 shares "512 KiB beside a reader" 512 1 0
 shares "64 KiB beside a deep reader, with a budget below one" 64 4 90
 shares "64 KiB beside a deep reader, with a budget below two" 64 4 180
+shares "64 KiB beside a deep reader, with a budget above two" 64 4 250
 DEV=
 [ -z "$less" ] || fail "hardware queues have unequal parts: ${less#; }"

@@ -52,6 +52,12 @@ OUTSIDE = {
         "a sample; it decides no hold"
     ),
     ("main.c", "tg_exit_sched", "WARN_ON_ONCE(atomic_read(&tg->nr_held));"): "no request is left",
+    ("core.c", "tg_watchdog", "if (atomic_read(&shard->tg->nr_held))"): (
+        "other shards go sooner; each has a watchdog of its own"
+    ),
+    ("core.c", "tg_watchdog", "tg_wake(shard->tg, 1);"): (
+        "other shards go sooner; each has a watchdog of its own"
+    ),
     ("budget.c", "tg_grant", "while (!atomic64_try_cmpxchg(&tg->budget.granted, &old,"): (
         "a store for the model; its order is not relied on: tg_send_before_bulk() has a barrier"
     ),

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: where the budget is a pace and urgent requests are rare, bulk of two hardware queues has
+#         as much together as by one, and each has an equal part.
+# Needs: modeldisk, fio; a scheduler with a budget
+# Machine: sim 4, since 6.12
+. "${0%/*}/lib.sh"
+
+LEAST=85	# per cent of what they have together by one hardware queue
+PART=60		# per cent of the other's
+
+# rates CPU: requests a second of two processes, one on CPU 0, the other on this one.
+rates() {
+	use_flash hw_queues=4
+	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+	# The gap is cost * cost / budget: 10 costs, in which a request comes back.
+	echo $(($(cost_of_read 64) / 10000)) > "$(tunable budget_fixed)"
+	# Nothing else lets bulk go.
+	echo 60000 > "$(tunable aging_expire_normal)"
+	echo 0 > "$(tunable share_normal)"
+	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
+		--rw=randread --time_based --runtime=$SLOW --ramp_time=500ms --norandommap \
+		--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 \
+		--name=first --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=0 \
+		--name=second --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$1" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	first=$(awk -F ';' '$3 == "first" { print int($8) }' "$TEST_TMP/report")
+	second=$(awk -F ';' '$3 == "second" { print int($8) }' "$TEST_TMP/report")
+	choose_scheduler none
+	rmdir $MODELDISK || fail "the modelled drive stays"
+}
+
+rates 0
+together=$((first + second))
+rates 3
+DEV=
+echo "measured: bulk at $first and $second requests a second, $together by one hardware queue"
+[ $(((first + second) * 100)) -ge $((together * LEAST)) ] ||
+	fail "two hardware queues have less than one: $((first + second)) requests a second, $together"
+[ $((first * 100)) -ge $((second * PART)) ] && [ $((second * 100)) -ge $((first * PART)) ] ||
+	fail "hardware queues have unequal parts: $first and $second requests a second"

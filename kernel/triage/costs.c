@@ -37,8 +37,8 @@ static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 
 		for (op = TG_READ; op < TG_OPS; op++)
 			sum[op] += READ_ONCE(device->work[op]);
-		if (READ_ONCE(device->fewest) != U32_MAX)
-			fewest += READ_ONCE(device->fewest);
+		/* Since its last dispatch it has had fewer, or none: then it was not busy. */
+		fewest += min(READ_ONCE(device->fewest), tg_device_has(device));
 		/* If the shard lowers it now, its window begins a request later. */
 		WRITE_ONCE(device->fewest, U32_MAX);
 	}

@@ -15,8 +15,9 @@ use_flash
 cost=$(cost_of_read $KIB)
 # Between two bulk requests is a gap of cost * cost / budget. The budget is 0.4 costs, so the gap is
 # 2.5 costs. A request takes longer than that, so the device mostly has some bulk.
-pace=$((400000000 / cost))
-echo $((cost * 4 / 10000)) > "$(tunable budget_fixed)"
+budget=$((cost * 4 / 10000))	# us
+pace=$((budget * 1000000000000 / (cost * cost)))
+echo $budget > "$(tunable budget_fixed)"
 # Neither age nor a guaranteed share may let bulk go.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 0 > "$(tunable share_normal)"

@@ -6,8 +6,7 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-# Per cent of what they have together by one hardware queue, which was 1229 and 1711 a second.
-LEAST=55
+LEAST=85	# per cent of what they have together by one hardware queue
 PART=60		# per cent of the other's
 
 # rates CPU: requests a second of two processes, one on CPU 0, the other on this one.

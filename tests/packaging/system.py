@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from triagelab.base import tools
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 
@@ -72,20 +74,22 @@ class System:
     def give(self, script: str, binds: Iterable[Path] = ()) -> str:
         """Run a script in the system; return its output, of both streams."""
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", _ENTER, "sh"]
-        done = subprocess.run(
-            [*command, str(self.folder), *map(str, binds)],
-            # udev would doubt a /sys that is no sysfs.
-            env={
-                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",
-                "DEBIAN_FRONTEND": "noninteractive",
-                "SCRIPT": script,
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        # A test beside this one may install a program: it would appear in the copy.
+        with tools.install_lock():
+            done = subprocess.run(
+                [*command, str(self.folder), *map(str, binds)],
+                # udev would doubt a /sys that is no sysfs.
+                env={
+                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                    "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",
+                    "DEBIAN_FRONTEND": "noninteractive",
+                    "SCRIPT": script,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         (self.folder / "mount").rmdir()
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,14 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
     return sorted({package for tool in missing for package in tool.packages.split()})
 
 
+def install_lock() -> AbstractContextManager[None]:
+    """Return a lock to hold while programs are installed, or while none may be.
+
+    apt fails while another apt runs, so only one of our processes may call it.
+    """
+    return files.locked(cache.root() / "install.lock")
+
+
 def require(tools: Iterable[Tool]) -> None:
     """Make sure that all tools exist; install missing ones if we are root."""
     wanted = list(tools)
@@ -99,8 +108,7 @@ def require(tools: Iterable[Tool]) -> None:
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None or os.environ.get("TRIAGE_NO_INSTALL"):
         raise LabError(_missing_message(_missing(wanted)))
-    # apt fails while another apt runs, so only one of our processes may call it.
-    with files.locked(cache.root() / "install.lock"):
+    with install_lock():
         if missing := _missing(wanted):
             _install(apt, missing)
     if missing := _missing(wanted):

@@ -137,7 +137,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 }
 
 /* Return whether the budget lets bulk go. Called while @pressed is set, which may be old. */
-bool tg_bulk_may_go_pressed(struct tg_data *tg)
+static bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
 	if (!tg_pressed(tg)) {
 		WRITE_ONCE(tg->budget.pressed, false);
@@ -155,7 +155,7 @@ bool tg_bulk_may_go_pressed(struct tg_data *tg)
  * request, the submitter that asks for most gets most of it. So flash gets no more than keeps
  * it busy, and turns decide what it gets. A disk takes little anyway.
  */
-bool tg_bulk_may_share(struct tg_data *tg)
+static bool tg_bulk_may_share(struct tg_data *tg)
 {
 	const unsigned long now = jiffies;
 	const unsigned long last = READ_ONCE(tg->budget.shared_at);
@@ -166,6 +166,14 @@ bool tg_bulk_may_share(struct tg_data *tg)
 	if (last != now)
 		WRITE_ONCE(tg->budget.shared_at, now);
 	return true;
+}
+
+/* Return whether the device may have another request of bulk, of whatever shard. */
+bool tg_bulk_is_let_in(struct tg_data *tg)
+{
+	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg))
+		return false;
+	return atomic_read(&tg->submitters.nr_greedy) < 2 || tg_bulk_may_share(tg);
 }
 
 /* Return whether submitters share what keeps the device busy. */
@@ -181,7 +189,7 @@ static bool tg_shares_room(const struct tg_data *tg)
  * bulk has had least may go in any case: so the remainder is used, and they take turns if a
  * part is less than a request.
  */
-bool tg_bulk_is_due_among(const struct tg_shard *shard)
+bool tg_bulk_is_due(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 	const bool pressed = READ_ONCE(tg->budget.pressed), shares = tg_shares_room(tg);
@@ -192,8 +200,8 @@ bool tg_bulk_is_due_among(const struct tg_shard *shard)
 	bool first = pressed;
 	u32 i, parts = 1;
 
-	/* There is no limit: do not look at the other shards. */
-	if (whole >= TG_DEPTH_MAX)
+	/* There is no limit, or no other shard: do not look at them. */
+	if (whole >= TG_DEPTH_MAX || tg->nr_shards == 1)
 		return true;
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *other = tg->shards[i];

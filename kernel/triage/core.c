@@ -353,6 +353,9 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	tg_take_in(shard);
 	if (!shard->queued)
 		return NULL;
+	/* A shard that is woken has requests in its lists, so it always dispatches here. */
+	if (READ_ONCE(shard->woken_until))
+		WRITE_ONCE(shard->woken_until, 0);
 	rq = tg_take_next(shard);
 	if (rq)
 		goto found;
@@ -394,8 +397,6 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		rq = tg_take_only(shard);
 	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
-	if (unlikely(READ_ONCE(shard->woken_until)))
-		WRITE_ONCE(shard->woken_until, 0);
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
@@ -485,7 +486,9 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 	struct tg_shard *shard = container_of(timer, struct tg_shard, watchdog);
 
 	yield_point();
-	tg_note_woken(shard);
+	/* It may be armed still for a hold that has ended. */
+	if (test_bit(TG_HELD, &shard->state))
+		tg_note_woken(shard);
 	tg_release(shard);
 	tg_run(shard);
 	/* It may be the turn of another shard, whose timer is later. */

@@ -236,29 +236,21 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
-/* Return whether the device may have another request of bulk, of whatever shard. */
-static inline bool tg_bulk_is_let_in(struct tg_data *tg)
+/*
+ * Return whether nothing limits bulk in the device: no urgent request came lately, and at most
+ * one submitter is greedy.
+ */
+static inline bool tg_bulk_is_free(const struct tg_data *tg)
 {
-	if (unlikely(READ_ONCE(tg->budget.pressed)) && !tg_bulk_may_go_pressed(tg))
-		return false;
-	return likely(atomic_read(&tg->submitters.nr_greedy) < 2) || tg_bulk_may_share(tg);
-}
-
-/* Return whether bulk of a shard that waits may go before that of the others. */
-static inline bool tg_bulk_is_due(const struct tg_shard *shard)
-{
-	const struct tg_data *tg = shard->tg;
-
-	if (tg->nr_shards == 1 || (likely(!READ_ONCE(tg->budget.pressed)) &&
-				   likely(atomic_read(&tg->submitters.nr_greedy) < 2)))
-		return true;
-	return tg_bulk_is_due_among(shard);
+	return likely(!READ_ONCE(tg->budget.pressed)) &&
+	       likely(atomic_read(&tg->submitters.nr_greedy) < 2);
 }
 
 /* Return whether a shard may dispatch a request of the backlog. */
 static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 {
-	return tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard);
+	return tg_bulk_is_free(shard->tg) ||
+	       (tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard));
 }
 
 /*

@@ -25,7 +25,10 @@ class Options:
 
 
 def run(system: System, options: Options) -> int:
-    """Print the state of each disk; with --record write the schedulers down."""
+    """Print the state of each disk or, with --pid or --unit, of each process.
+
+    With --record write the schedulers to a file, and print no state.
+    """
     if options.record:
         found = setby.record(system)
         print(json.dumps(found) if options.json else f"wrote down {len(found)} schedulers")

@@ -351,7 +351,7 @@ static void writes_admit(struct hdd *h, u64 t)
 	}
 }
 
-/* Note that @writing is on the medium. End the flushes that waited only for it. */
+/* Record that @writing is on the medium. End the flushes that waited only for it. */
 static void dirty_written(struct hdd *h, u64 t)
 {
 	struct io_fifo waiters = h->flushing;

@@ -273,7 +273,7 @@ static int pa_request_merge(struct request_queue *q, struct request **req,
 	return ELEVATOR_FRONT_MERGE;
 }
 
-/* Note that a bio has joined @rq. The core itself updates the hash, which finds @rq by its end. */
+/* Keep by_sector sorted after a bio joined @rq. The core itself updates its hash by end sector. */
 static void pa_request_merged(struct request_queue *q, struct request *rq,
 			      enum elv_merge type)
 {
@@ -289,7 +289,7 @@ static void pa_request_merged(struct request_queue *q, struct request *rq,
 }
 
 /*
- * Note that @rq has taken over the bios of @next, which leaves the queue. From now on @rq has
+ * Record that @rq has taken over the bios of @next, which leaves the queue. From now on @rq has
  * waited as long as the older of the two.
  */
 static void pa_requests_merged(struct request_queue *q, struct request *rq,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk in memory that a seed makes slow, busy and faulty. The seed decides how long each
- * request takes, and which requests are refused, requeued, failed or stalled. So requests
- * complete in any order, on any CPU, and even before queue_rq() returns.
+ * A disk in memory with random delays and faults. The seed of the random numbers decides how
+ * long each request takes, and which requests are refused, requeued, failed or stalled.
+ * Requests complete in any order, on any CPU, and even before queue_rq() returns.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>

@@ -3,8 +3,10 @@
  * storm: the interfaces between its parts.
  *
  *	main.c		parameters and control files
- *	disk.c		a disk that a seed makes slow, busy and faulty
- *	yield.c		delays of CPUs that a seed decides
+ *	disk.c		a disk with random delays and faults
+ *	yield.c		random delays of CPUs
+ *
+ * All random numbers follow from one seed, a parameter of the module.
  */
 #ifndef STORM_H
 #define STORM_H

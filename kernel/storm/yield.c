@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Delays of CPUs that a seed decides: at the yield points in a scheduler's build
+ * Random delays of CPUs: at the yield points in a scheduler's build
  * (kernel/include/yield.h), and at any function that accepts a kprobe.
  *
  * A delay is a number of calls of cpu_relax(). If QEMU runs all virtual CPUs in one
  * thread, it changes to another CPU at each such call, and else only when the next timer
- * is due. So the seed decides which CPU passes a yield point first.
+ * is due. So the seed of the random numbers decides which CPU passes a yield point first.
  */
 #include <linux/kprobes.h>
 #include <linux/list.h>

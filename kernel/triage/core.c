@@ -144,7 +144,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		return;
 	INIT_LIST_HEAD(list);
 	yield_point();
-	/* Once pushed, the requests may complete: then only this keeps the shard (rule 6). */
+	/* Once the pushed requests complete, only preemption off keeps the shard alive (rule 6). */
 	preempt_disable();
 	/* A full barrier. From here on the requests are the dispatcher's. */
 	llist_add_batch(newest, oldest, &shard->inbox);
@@ -266,7 +266,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	return rq;
 }
 
-/* Take the next request by the policy, and note that it is sent; NULL: none may go. */
+/* Take the next request by the policy, and record that it is sent; NULL: none may go. */
 static struct request *tg_take_next(struct tg_shard *shard)
 {
 	enum tg_reason reason;
@@ -437,7 +437,7 @@ static void tg_run(struct tg_shard *shard)
 	blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true);
 }
 
-/* Note that a shard is about to be woken: others see this before they see that it is not held. */
+/* Record that a shard is about to be woken: others see this before they see its hold end. */
 static void tg_note_woken(struct tg_shard *shard)
 {
 	WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);

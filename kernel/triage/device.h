@@ -67,7 +67,7 @@ static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *
 	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg);
 }
 
-/* Note that a request goes to the device. */
+/* Record that a request goes to the device. */
 static inline void tg_send(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
@@ -88,7 +88,7 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Note that a request is no longer in the device: it is @done, or the driver sent it
+ * Record that a request is no longer in the device: it is @done, or the driver sent it
  * back. Called in any context, without a lock.
  */
 static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
@@ -108,7 +108,7 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 		tg_back_noticed(shard, rq, done);
 }
 
-/* Note that a request has come. Call this before tg_detector_see(). */
+/* Record that a request has come. Call this before tg_detector_see(). */
 static inline void tg_media_came(struct tg_shard *shard, struct tg_flow *flow,
 				 struct request *rq)
 {
@@ -190,7 +190,7 @@ static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 	       budget < TG_GATED_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost);
 }
 
-/* Note that an urgent request has come. Write once a tick: many CPUs read these fields. */
+/* Record that an urgent request has come. Write once a tick: many CPUs read these fields. */
 static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 {
 	const unsigned long now = jiffies;

@@ -517,7 +517,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
 }
 
-/* Note that a flow has no requests. */
+/* Take a flow that ran empty off its class's list. A disk may wait for its next request. */
 static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	tg_media_emptied(shard, flow);

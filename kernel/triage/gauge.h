@@ -9,8 +9,8 @@
 #include "costs.h"
 
 /*
- * The requests in the device are those sent less those that came back. Each side is the
- * sum of TG_GAUGE_ONE + cost over requests, so one addition counts both number and cost.
+ * The requests in the device: @sent minus @back. Each of the two adds up TG_GAUGE_ONE + cost
+ * of every request, so that one addition counts both the request and its cost.
  */
 struct tg_gauge {
 	u64 sent;			/* guarded by the shard's lock; reads need none */

@@ -147,7 +147,7 @@ static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
-/* Note that the driver sends a request back. It is inserted again later. */
+/* Record that the driver sends a request back. It is inserted again later. */
 static void tg_requeue_request(struct request *rq)
 {
 	if (!iosched_was_prepared(rq) || !tg_tag(rq)->cost)
@@ -157,7 +157,7 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
- * Note that a request is done and gives its tag back: the last call for it. There is no
+ * Record that a request is done and gives its tag back: the last call for it. There is no
  * completed_request(), because the core would call it right before this.
  */
 static void tg_finish_request(struct request *rq)

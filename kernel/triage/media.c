@@ -16,9 +16,9 @@
 
 /* A sequential request waits for bios to merge with until it has this length, in sectors. */
 #define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
-/* The request does not wait if the disk has fewer requests than this. */
+/* It does not wait if fewer are in the disk, or if its submitter holds no more tags than this. */
 #define TG_GATHER_BEHIND 2
-/* The request does not wait for longer than this. */
+/* It does not wait for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
 /* A request at most so many sectors from the head is near: it takes less than a seek. */
 #define TG_NEAR_SECTORS 2048
@@ -26,13 +26,13 @@
 #define TG_NEAR_FLOWS 8
 /* A flow that owes so many turns has to wait for its turn, though its request is near. */
 #define TG_NEAR_DEBT 6
-/* A disk with requests waits for no other if it has completed none for so long. */
+/* While requests are in the disk, the wait for another one ends if none completes for so long. */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
 /* The disk waits no longer than this for a request, whatever it serves meanwhile. */
 #define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
 /*
- * Note that a request has come. If its submitter had no other for longer than @anticipation,
+ * Record that a request has come. If its submitter had no other for longer than @anticipation,
  * it has paused, and the flow's run in sequence has ended.
  */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
@@ -51,7 +51,7 @@ void tg_disk_add(struct tg_flow *flow, struct request *rq)
 	elv_rb_add(&flow->sorted, rq);
 }
 
-/* Note that the disk gave a request back. Called in any context, without a lock. */
+/* Record that the disk gave a request back. Called in any context, without a lock. */
 void tg_disk_back(struct tg_shard *shard, struct request *rq)
 {
 	const u64 now = ktime_get_ns();

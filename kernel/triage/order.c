@@ -19,7 +19,10 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 				READ_ONCE(tg->tunables.aging_expire_low));
 }
 
-/* Return the request that was the first to exceed its class's aging time; NULL: none has. */
+/*
+ * Return the request that was the first to exceed its class's aging time; NULL: none has. A
+ * class that has reached its limit is left out.
+ */
 static struct request *tg_next_aged(struct tg_shard *shard)
 {
 	struct request *found = NULL;

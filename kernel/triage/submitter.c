@@ -169,7 +169,7 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 }
 
 /*
- * Note that a submitter holds several tags now. Write at most once a tick, because its
+ * Record that a submitter holds several tags now. Write at most once a tick, because its
  * threads on other CPUs read the field.
  */
 static void tg_submitter_holds_several(struct tg_submitter *submitter)

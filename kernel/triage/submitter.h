@@ -89,7 +89,7 @@ void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
 /*
- * Note that a request's tag is free again. The entry may be gone afterwards. Return whether
+ * Record that a request's tag is free again. The entry may be gone afterwards. Return whether
  * one submitter fewer is greedy; if so, this was a full barrier.
  */
 static inline bool tg_submitter_put(struct tg_submitters *submitters,

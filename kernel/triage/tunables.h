@@ -12,16 +12,22 @@
  * sysfs writes them with WRITE_ONCE(), one store at a time for a device
  * (elevator_queue.sysfs_lock). Readers take no lock: each is one word, and any combination
  * of values is safe.
+ *
+ * Bulk's budget is @budget_fixed if that is set. Else the controller finds a budget with
+ * which urgent requests keep a target: @latency_target_us if that is set, else their latency
+ * without bulk times @latency_factor. Without either, trials weigh bulk's throughput against
+ * urgent requests' latency by @exchange (knee.h). If @exchange is 0 too, or the device is a
+ * disk, the factor is TG_FACTOR_ELSE.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;
 	bool limited;				/* any limit is set */
 	unsigned int limit_iops[PRIO_CLASS_COUNT];	/* 0: none */
 	unsigned int limit_kib[PRIO_CLASS_COUNT];	/* KiB/s; 0: none */
-	unsigned int exchange;			/* %; 0: by a target */
-	unsigned int latency_factor;		/* hundredths; 0: by exchange */
-	unsigned int latency_target_us;		/* 0: by factor or exchange */
-	unsigned int budget_fixed;		/* us of cost; 0: by the controller */
+	unsigned int exchange;			/* %; 0: not set */
+	unsigned int latency_factor;		/* hundredths; 0: not set */
+	unsigned int latency_target_us;		/* 0: not set */
+	unsigned int budget_fixed;		/* us of cost; 0: not set */
 	unsigned int quantum;			/* us of cost */
 	unsigned int share_normal;		/* % */
 	unsigned int share_low;			/* % */

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: an urgent request lets bulk of every hardware queue go behind it: bulk gets as much
-#         by a queue of its own as by that of the urgent requests.
+# Guards: an urgent request lets bulk of every hardware queue go behind it: bulk has the same
+#         throughput in a hardware queue of its own as in that of the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent of what bulk has by the reader's queue
+LEAST=85	# per cent of bulk's throughput in the reader's hardware queue
 # Bulk's requests a second. The reader has 10 thousand, and some bulk may go behind each.
 FEWEST=$((1000 / FLASH_SLOWER))
 
@@ -19,8 +19,8 @@ rate() {
 	# Neither age nor a guaranteed share may let bulk go.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
-	# If the reader's requests were alike, it and bulk would fall into one of two steps. Which one
-	# is chance, and bulk has a third more in one than in the other.
+	# If the reader's requests had one size, the reader and bulk would fall into one of two
+	# rhythms, by chance. Bulk gets a third more in one of them than in the other.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((500 * SLOW))ms --ramp_time=200ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=psync --cpus_allowed=0 \

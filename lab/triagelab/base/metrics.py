@@ -275,8 +275,9 @@ def _contended(whole: Whole) -> float | None:
     return whole.contended / whole.requests
 
 
-#: Every metric, in the order of tables. A job's latencies (except clat_p99_us) are total latencies,
-#: because a request waits for a tag during submission, which completion latency leaves out.
+#: Every metric, in the order in which tables show them. A job's latencies (except clat_p99_us) are
+#: total latencies, because a request waits for a tag during submission, which completion latency
+#: leaves out.
 METRICS = (
     Metric("iops", "throughput", _IOPS, Of.JOB, Better.MORE, lambda job: job.iops,
            compared=True, counted=True),
@@ -354,7 +355,7 @@ def known(name: str) -> bool:
 
 
 def of(*kinds: Of) -> list[Metric]:
-    """Return the metrics that describe a thing of these `kinds`, in the order of tables."""
+    """Return the metrics that describe any of `kinds` (a job, a run), in the order of METRICS."""
     return [metric for metric in METRICS if metric.of in kinds]
 
 

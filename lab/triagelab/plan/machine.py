@@ -22,7 +22,7 @@ class BootError(GuestError):
 
 
 class FullError(BootError):
-    """The disk is full, so no job can run."""
+    """The host's file system for results is full, so no job can run."""
 
 
 @dataclass(frozen=True)

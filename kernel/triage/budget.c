@@ -169,7 +169,7 @@ static bool tg_bulk_may_share(struct tg_data *tg)
 }
 
 /* Return whether the device may have another request of bulk, of whatever shard. */
-bool tg_bulk_is_let_in(struct tg_data *tg)
+static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg)
 {
 	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg))
 		return false;
@@ -189,7 +189,7 @@ static bool tg_shares_room(const struct tg_data *tg)
  * bulk has had least may go in any case: so the remainder is used, and they take turns if a
  * part is less than a request.
  */
-bool tg_bulk_is_due(const struct tg_shard *shard)
+static bool tg_bulk_is_due_among(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 	const bool pressed = READ_ONCE(tg->budget.pressed), shares = tg_shares_room(tg);
@@ -200,8 +200,8 @@ bool tg_bulk_is_due(const struct tg_shard *shard)
 	bool first = pressed;
 	u32 i, parts = 1;
 
-	/* There is no limit, or no other shard: do not look at them. */
-	if (whole >= TG_DEPTH_MAX || tg->nr_shards == 1)
+	/* There is no limit: do not look at the other shards. */
+	if (whole >= TG_DEPTH_MAX)
 		return true;
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *other = tg->shards[i];
@@ -221,6 +221,21 @@ bool tg_bulk_is_due(const struct tg_shard *shard)
 		return true;
 	return !tg_gated(tg, budget) &&
 	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts <= whole;
+}
+
+/* Return whether bulk of a shard that waits may go before that of the others. */
+bool tg_bulk_is_due(const struct tg_shard *shard)
+{
+	return shard->tg->nr_shards == 1 || tg_bulk_is_due_among(shard);
+}
+
+/*
+ * Return whether a shard may dispatch a request of the backlog, while urgent requests come or
+ * several submitters are greedy.
+ */
+bool tg_bulk_may_go_limited(const struct tg_shard *shard)
+{
+	return tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard);
 }
 
 /* Return whether held bulk may go, and will not soon be held again. */

@@ -57,7 +57,7 @@ u64 tg_bulk_inside(const struct tg_data *tg);
 u32 tg_urgent_inside(const struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 void tg_grant(struct tg_data *tg, u64 budget, u64 now);
-bool tg_bulk_is_let_in(struct tg_data *tg);
+bool tg_bulk_may_go_limited(const struct tg_shard *shard);
 bool tg_bulk_is_due(const struct tg_shard *shard);
 bool tg_bulk_is_worth_waking(struct tg_data *tg);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);

@@ -236,21 +236,16 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
-/*
- * Return whether nothing limits bulk in the device: no urgent request came lately, and at most
- * one submitter is greedy.
- */
-static inline bool tg_bulk_is_free(const struct tg_data *tg)
-{
-	return likely(!READ_ONCE(tg->budget.pressed)) &&
-	       likely(atomic_read(&tg->submitters.nr_greedy) < 2);
-}
-
 /* Return whether a shard may dispatch a request of the backlog. */
 static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 {
-	return tg_bulk_is_free(shard->tg) ||
-	       (tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard));
+	const struct tg_data *tg = shard->tg;
+
+	/* No urgent request came lately, and at most one submitter is greedy: no limit. */
+	if (likely(!READ_ONCE(tg->budget.pressed)) &&
+	    likely(atomic_read(&tg->submitters.nr_greedy) < 2))
+		return true;
+	return tg_bulk_may_go_limited(shard);
 }
 
 /*

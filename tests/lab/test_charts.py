@@ -5,6 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from triagelab.judge import choices, figures
 from triagelab.report import charts
 
 from tests.lab import rundirs
@@ -38,6 +39,18 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
     assert " × alone, 58" in chart.title
     assert ", bfq (" in chart.title
     assert chart.title.endswith("100 % of the background kept)")
+
+
+def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
+    """The dots are means of paired ratios, which may differ from a ratio of means."""
+    places = [
+        dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
+        for place in charts.places(study.view, study.values)
+    ]
+    title = charts.protection("c", places, study.view, study.looks).title
+    assert "77" not in title
+    level = choices.level([study.view], "prio-basic")
+    assert f"prio-basic ({figures.digits(level)} × alone" in title
 
 
 def test_who_starves_in_some_repeats_has_no_place_and_a_note(tmp_path: Path) -> None:

@@ -177,12 +177,12 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 def _protection_title(found: list[Place], view: View) -> str:
     """Return the title: the schedulers worth choosing, each with its protection and its cost."""
     choice = choices.choose([view])
-    standing = {place.scheduler: _standing(place) for place in found}
+    standing = {place.scheduler: _standing(place, view) for place in found}
     if choice and choice.worth != [BASELINE]:
         named = [*choice.best, *(name for name in choice.worth if name not in choice.best)]
         said = [f"{name} ({standing[name]})" for name in named if name in standing]
         return f"Worth choosing: {figures.listed(said)}"
-    ratios = [_ratio(place.protection) for place in found]
+    ratios = [choices.level([view], place.scheduler) for place in found]
     least, most = figures.digits(min(ratios)), figures.digits(max(ratios))
     reach = f"{least} to {most}" if least != most else least
     seen = (
@@ -196,8 +196,9 @@ def _protection_title(found: list[Place], view: View) -> str:
     )
 
 
-def _standing(place: Place) -> str:
-    ratio = figures.digits(_ratio(place.protection))
+def _standing(place: Place, view: View) -> str:
+    # A ratio of means, as in the report's sentences; the dot is a mean of paired ratios.
+    ratio = figures.digits(choices.level([view], place.scheduler))
     return f"{ratio} × alone, {figures.digits(100 * _ratio(place.kept))} % of the background kept"
 
 

@@ -26,14 +26,16 @@ def test_labels_never_overlap() -> None:
     places = sorted(place + shift for place, shift in zip(down, shifts, strict=True))
     for upper, lower in itertools.pairwise(places):
         assert lower - upper >= drawing.LABEL_GAP - 1e-9
-    assert drawing.label_shifts([100.0, 1.0], (0, 200)) == [0.0, 0.0]
+    assert drawing.label_shifts([100.0, 9.0], (0, 200)) == [0.0, 0.0]
 
 
 def test_labels_of_what_ends_at_an_edge_stay_inside() -> None:
-    gap = drawing.LABEL_GAP
-    assert drawing.label_shifts([1.0, 1.0, 1.0], (0, 200)) == [-1, gap - 1, 2 * gap - 1]
-    assert drawing.label_shifts([199.0, 150.0, 199.0], (0, 200)) == [1 - gap, 0, 1]
-    assert drawing.label_shifts([0.0, 0.0], (0, 1)) == [0, gap], "no room for both"
+    gap, half = drawing.LABEL_GAP, drawing.LABEL_GAP / 2
+    inside = [half - 1, half - 1 + gap, half - 1 + 2 * gap]
+    assert drawing.label_shifts([1.0, 1.0, 1.0], (0, 200)) == inside
+    last = 1 - half  # the label's lower edge is at 200
+    assert drawing.label_shifts([199.0, 150.0, 199.0], (0, 200)) == [last - gap, 0, last]
+    assert drawing.label_shifts([0.0, 0.0], (0, 1)) == [half, half + gap], "no room for both"
 
 
 def test_log_ticks_are_round_and_few() -> None:

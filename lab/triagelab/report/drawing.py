@@ -163,7 +163,8 @@ def label_shifts(
     """Return the shift of each label in pixels, so that no two overlap; positive is down.
 
     down    the wanted position of each label in pixels, positive is down
-    within  the range of positions for the labels, as far as there is room
+    within  the pixels that labels may cover, as far as there is room; a label covers half a
+            `gap` above and below its position
 
     The sum of squared shifts is the smallest possible: subtract the required gaps from
     the positions, fit an isotonic regression, and clamp the result to the range.
@@ -171,7 +172,8 @@ def label_shifts(
     order = sorted(range(len(down)), key=lambda index: down[index])
     gaps = [gap * rank for rank in range(len(order))]
     wanted = [down[index] - less for index, less in zip(order, gaps, strict=True)]
-    highest, lowest = within[0], max(within[1] - gap * (len(order) - 1), within[0])
+    highest = within[0] + gap / 2
+    lowest = max(within[1] - gap / 2 - gap * (len(order) - 1), highest)
     placed = isotonic_regression(wanted).x.clip(highest, lowest)
     shifts = [0.0] * len(down)
     for index, position, less in zip(order, placed, gaps, strict=True):

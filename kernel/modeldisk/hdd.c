@@ -189,9 +189,10 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 }
 
 /*
- * Plan the transfer of the sectors from @start to @end, beginning at @t. A read that
- * begins in the growing segment, or right after it, needs no move if the segment has
- * all of the read or if the head still reads on.
+ * Plan the transfer of the sectors from @start to @end, beginning at @t. A request that
+ * begins where the head has just ended a transfer needs no move. Nor does a read that begins
+ * in the growing segment, or right after it, if the segment has all of the read or if the
+ * head still reads on.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -443,7 +444,10 @@ static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 	return found;
 }
 
-/* Return whether the oldest request is next because fewer than reorder_min wait. */
+/*
+ * Return whether the oldest request is next because fewer than reorder_min wait, and the arm
+ * may not write the cache.
+ */
 static bool queue_in_order(const struct hdd *h)
 {
 	return h->queued < h->p.reorder_min && !dirty_due(h);

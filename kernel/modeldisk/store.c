@@ -2,8 +2,9 @@
 /*
  * The data of a memory-backed device: a page of memory for each written page.
  *
- * A device may serve overlapping requests in any order, so copying needs no
- * lock. Only freeing pages must wait until no request uses them.
+ * A device may serve overlapping requests in any order, so requests copy data at the same
+ * time: each holds @sem for reading. A request that erases data frees pages. It holds @sem for
+ * writing, and so waits until no other request uses them.
  */
 #include <linux/highmem.h>
 #include <linux/sched.h>

@@ -19,8 +19,9 @@
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
 /*
- * The target of urgent requests that are not of HIGH is so many times as long, because each
- * turn costs seeks; but not if the user has set it in us.
+ * While no request of HIGH comes, urgent requests may take so many times their target: then
+ * bulk's turns are longer, and the arm spends less of its time on the seeks between turns. A
+ * target that the user has set in us is kept as it is.
  */
 #define TG_ARM_PATIENT 2
 
@@ -32,7 +33,7 @@ static u64 tg_arm_way(const struct tg_data *tg)
 
 /*
  * Return the length of a turn, in ns: the target less urgent requests' service time without
- * bulk. If that time is not known, or the budget is fixed, it is the budget.
+ * bulk. If that time is not known, or the budget is fixed, a turn is as long as the budget.
  */
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
@@ -106,7 +107,10 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	const bool high = tg_high_came_within(tg, TG_QUIET_JIFFIES);
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
-	/* Leave out a seek, or what urgent requests take if that is less. One request goes. */
+	/*
+	 * Subtract a seek, or the service time of urgent requests if that is less. Add 1, so
+	 * that one request goes in any case.
+	 */
 	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
 	WRITE_ONCE(tg->arm.until, now + turn);
 	WRITE_ONCE(tg->arm.next_at, now + turn + tg_arm_pause(tg, high, turn));

@@ -223,15 +223,15 @@ static bool tg_bulk_is_due_among(const struct tg_shard *shard)
 	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts <= whole;
 }
 
-/* Return whether bulk of a shard that waits may go before that of the others. */
+/* Return whether it is a shard's turn to send bulk, among the shards that wait to send some. */
 bool tg_bulk_is_due(const struct tg_shard *shard)
 {
 	return shard->tg->nr_shards == 1 || tg_bulk_is_due_among(shard);
 }
 
 /*
- * Return whether a shard may dispatch a request of the backlog, while urgent requests come or
- * several submitters are greedy.
+ * Return whether a shard may dispatch a request of bulk, while urgent requests come or several
+ * submitters are greedy.
  */
 bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {

@@ -46,13 +46,14 @@
 #define TG_ROOM_GAIN 2
 #define TG_ROOM_LEAST NSEC_PER_MSEC
 /*
- * The shortest service time is measured anew so often, because paths and devices change. The
- * room is then smaller for so many times that service time: otherwise requests would queue
- * behind each other in the device, and no time would be so short.
+ * The controller measures the shortest service time anew at this interval, because paths and
+ * devices change. It begins with a smaller room, for TG_LEAST_DRAIN times the shortest service
+ * time so far. With the usual room, requests would queue behind each other in the device, and
+ * none would have the shortest time.
  */
 #define TG_LEAST_JIFFIES (10 * HZ)
 #define TG_LEAST_DRAIN 8
-/* The room is so many times smaller then: half the shortest service time, by a gain of 2. */
+/* The smaller room is the usual one divided by this: half the shortest time, by a gain of 2. */
 #define TG_ROOM_DRAINED 4
 
 void tg_controller_init(struct tg_data *tg)
@@ -147,7 +148,10 @@ static void tg_probe_end(struct tg_data *tg)
 					   tg_depth_spacing(depth, first);
 }
 
-/* Learn what urgent requests take alone, if this one met no bulk (@clean). */
+/*
+ * Learn what urgent requests take alone, if this one met no bulk (@clean). End a probe that has
+ * all its samples, or whose time is over.
+ */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;

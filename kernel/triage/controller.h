@@ -18,7 +18,7 @@ struct tg_data;
  * @tail: the 99th percentile of that time
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out
- * @probe_until: jiffies when a probe ends that does not get all its samples
+ * @probe_until: jiffies when a probe ends though it lacks samples
  * @room: limit on bulk of several greedy submitters in the device, in ns of cost
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with
  *	trylock only, also in interrupts: if that fails, a sample is left out.
@@ -29,7 +29,7 @@ struct tg_data;
  * @probes: number of probes
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of those that took longer than the target
- * @least: the shortest service of a measured request of bulk, in ns; 0: none yet
+ * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
  * @least_now: the shortest since @least_until was set
  * @drain_until: jiffies; until then @room is smaller, to measure @least
  * @least_until: jiffies when @least is measured anew

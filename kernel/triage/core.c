@@ -16,10 +16,10 @@
  *     TG_HELD. A completion changes a gauge, an urgent request makes way for bulk
  *     (tg_grant()), and then both look at nr_held. A dispatcher sets TG_HELD and nr_held
  *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
- *     between, so one of any two sees the other. Events of time alone (a limit or a pace
- *     opens, HIGH has not come for a while) are left to the watchdog. So is that another
- *     shard no longer waits (tg_bulk_is_due()). If such an event is for another shard than
- *     the one whose watchdog it is, the watchdog wakes that one too.
+ *     between, so one of any two sees the other. The watchdog takes care of two
+ *     other events: time alone lets a request go (a limit or a pace opens, HIGH has not come
+ *     for a while), or another shard no longer waits (tg_bulk_is_due()). If the event lets
+ *     bulk of another shard go, the watchdog wakes that shard too.
  *  4. The side that ends a hold has the hardware queue run. An inserting task and a
  *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
  *     neither inserts nor dispatches runs it in tg_shard_leave().
@@ -59,8 +59,8 @@
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A shard that was woken still waits until it dispatches. It may never do so, if its driver
- * takes nothing: then no other waits for it after two ticks, of which the first may be short.
+ * A shard that was woken counts as waiting until it dispatches. If its driver takes nothing, it
+ * may never dispatch. So it no longer counts after two ticks, of which the first may be short.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -123,7 +123,10 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct tg_shard *shard = hctx->sched_data;
 	struct request *rq = list_first_entry(list, struct request, queuelist);
 	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
-	/* A dispatcher that begins a hold after this has not seen them: any ends the hold. */
+	/*
+	 * If the shard is not held now, a dispatcher that begins a hold later has not seen these
+	 * requests. So each of them ends that hold.
+	 */
 	bool ends = !test_bit(TG_HELD, &shard->state);
 
 	list_for_each_entry(rq, list, queuelist) {
@@ -192,7 +195,7 @@ static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 }
 
 /*
- * Move the requests in the inbox to the lists, while tg_has_work() sees them (rule 1).
+ * Move the requests in the inbox to the lists. tg_has_work() sees them all the time (rule 1).
  * Return whether one of them may go although bulk may not. Dispatchers call this, and then
  * choose a request or hold the shard. Other lock holders call tg_drain().
  */
@@ -224,9 +227,9 @@ void tg_drain(struct tg_shard *shard)
 }
 
 /*
- * Take the only request that waits directly from the inbox, without a flow: there is no
- * other to choose or to be fair to. Return NULL if it may not go or is not the only one; then
- * the caller empties the inbox. If a flash device keeps up, most requests go this way.
+ * Take a request from the inbox directly, without a flow, if no other request waits: there is
+ * no other to choose or to be fair to. Return NULL if it may not go or another waits; then the
+ * caller empties the inbox. If a flash device keeps up, most requests go this way.
  */
 static struct request *tg_take_only(struct tg_shard *shard)
 {
@@ -317,9 +320,12 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
  */
 static void tg_set_held(struct tg_shard *shard)
 {
-	/* Before TG_HELD, so that no hold has an old bit. Only lock holders set this bit. */
+	/*
+	 * Clear this bit before TG_HELD is set, so that no hold has the bit of an earlier one.
+	 * Only lock holders set this bit.
+	 */
 	clear_bit(TG_LIMITED, &shard->state);
-	/* Also before TG_HELD, so that nr_held is never too small. */
+	/* Count the hold before TG_HELD is set, so that nr_held is never too small. */
 	atomic_inc(&shard->tg->nr_held);
 	/* A full barrier. */
 	if (test_and_set_bit(TG_HELD, &shard->state))
@@ -452,7 +458,7 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 	const unsigned int from = READ_ONCE(tg->wake_from);
 	unsigned int i, at = from, next = from;
 
-	/* While they take turns, one is due. */
+	/* If bulk is gated, the shards take turns: only one of them is due. */
 	if (READ_ONCE(tg->budget.pressed) && tg_gated(tg, tg_budget_now(tg)))
 		most = 1;
 	for (i = 0; most && i < tg->nr_shards; i++, at++) {

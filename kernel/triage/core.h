@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The core: inserts, dispatches and holds requests, and runs the hardware queues. core.c
- * explains its rules. The core calls each other part of triage for one decision.
+ * explains its rules. The other parts of triage make the decisions: for example, which request
+ * is next, and how much bulk may be in the device.
  */
 #ifndef TG_CORE_H
 #define TG_CORE_H

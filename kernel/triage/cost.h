@@ -104,11 +104,11 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
  * @work: requests dispatched to the device, by enum tg_op
  * @elapsed: the length of that time, in ns
  *
- * Each number moves in proportion to itself and to its part in the sum (exponentiated
- * gradient descent). So a disk's numbers converge as fast as those of flash, and the cost
- * of an operation that did not occur does not change. A number near zero would stay there
- * for ever. So a base moves at least as fast as the cost of 4 KiB would, and a slope at least
- * as fast as one with which 1 MiB costs as much as the base.
+ * Each base and each slope moves in proportion to its value and to its part in the sum
+ * (exponentiated gradient descent). So a disk's estimates converge as fast as those of flash,
+ * and the cost of an operation that did not occur does not change. But an estimate near zero
+ * would stay there for ever. So a base moves as if its value were at least the cost of 4 KiB
+ * of data, and a slope as if its value were at least 1/1024 of the base.
  */
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)

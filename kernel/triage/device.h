@@ -236,7 +236,7 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
-/* Return whether a shard may dispatch a request of the backlog. */
+/* Return whether a shard may dispatch a request of bulk. */
 static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;

@@ -118,9 +118,9 @@ void tg_flows_exit(struct tg_shard *shard)
 }
 
 /*
- * Make a flow for each tag again after the number of tags grew. The queue is frozen: no
- * request is queued. Without memory the old table stays. If it is too small later, the
- * submitters of a class that find no free flow share its common flow, and with it a turn.
+ * Make the table larger if the number of tags grew, so that each tag has a flow again. The queue
+ * is frozen, so no request is queued. If there is no memory, the old table stays. A submitter
+ * that then finds no free flow uses the common flow of the class, and shares its turns.
  */
 void tg_flows_resize(struct tg_shard *shard)
 {
@@ -369,7 +369,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
-/* Give each flow of a backlog as many turns as the first of them needs until it may go. */
+/* Give each flow of a backlog the number of turns after which the first of them may go. */
 static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 {
 	s64 least = S64_MAX;
@@ -494,7 +494,10 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	const s64 quantum = tg_quantum(shard);
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
-	/* Sparse flows go outside bulk's budget: if only they may go, they delay no bulk. */
+	/*
+	 * If this is true, the class's sparse flows go outside bulk's budget. So they delay no
+	 * bulk while bulk may not go.
+	 */
 	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
 			   !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
@@ -550,7 +553,10 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 		class->sparse_had += cost;
 	else
 		class->sparse_had = 0;
-	/* Charge the share only while it lets requests go, so that a shard owes one at most. */
+	/*
+	 * Charge NORMAL's share only if the share let this request go. So each shard overdraws
+	 * the share by one request at most.
+	 */
 	if (hinted &&
 	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);

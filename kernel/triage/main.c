@@ -169,7 +169,7 @@ static void tg_finish_request(struct request *rq)
 	if (likely(tag->cost))
 		tg_back(shard, rq, true);
 	yield_point();
-	/* Where one process fewer is greedy, bulk may go: as in tg_back(). */
+	/* If one process fewer is greedy now, bulk may go: as in tg_back(). */
 	if (likely(tag->held) &&
 	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
 	    atomic_read(&tg->nr_held))

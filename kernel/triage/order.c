@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The choice of the next class. Classes go in strict order, with four exceptions: a request
- * that has waited as long as its class may goes first, a waiting class gets its guaranteed
+ * goes first once it has waited as long as its class may, a waiting class gets its guaranteed
  * share, bulk has turns of a disk's arm, and hinted requests of NORMAL may use NORMAL's share
- * before HIGH. A class that has reached its limit has to wait.
+ * before HIGH. A class that has reached its limit has to wait. A request that the driver sent
+ * back goes before all of these, and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>

@@ -95,8 +95,8 @@ enum tg_reason {
  * @held: the request counts in @submitter's held tags
  * @returned: the driver sent it back; reset when it is queued again, before all others
  * @urgent: it goes before bulk and outside bulk's budget
- * @hinted: if it is urgent, only its flags make it so (tg_flags_hint()): the budget does not
- *	apply because of it
+ * @hinted: only its flags can make it urgent (tg_flags_hint()). Such a request does not make
+ *	the budget apply.
  * @timed: the controller learns from its service time; while it is in the device
  * @clean: no bulk was in the device when it was dispatched
  * @measured: its service time goes into a histogram; while it is in the device
@@ -146,10 +146,12 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: the flows that requests are queued in
  * @served: cost of all requests dispatched so far but those from @at_head, in ns; also read
  *	without the lock
- * @bulk_turn: cost of its bulk that went while urgent requests came, in ns, from when it last
- *	joined the others (tg_turn_charge()); also read without the lock
- * @woken_until: jiffies; until then it counts as waiting though its hold has ended, as no
- *	dispatch has followed; 0: one has. Also written by who ends a hold, without the lock
+ * @bulk_turn: a virtual time in ns: that of the other shards when it last joined them, plus
+ *	the cost of its bulk that went since then while urgent requests came
+ *	(tg_turn_charge()); also read without the lock
+ * @woken_until: jiffies; until then it counts as waiting though its hold has ended, because
+ *	it has not dispatched since; 0: it has. tg_wake() and the watchdog also write this,
+ *	without the lock.
  * @young_until: jiffies; no request in @classes exceeds its aging time before this
  * @head: where a disk's head is, and the flow that it waits for
  * @device: the requests of this shard in the device
@@ -194,8 +196,9 @@ struct tg_shard {
  * @nr_held: number of shards whose TG_HELD is set; atomic
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @hinted_due: the sum of all shards' @served from which hinted requests may go before HIGH
- *	again. Dispatchers of all shards write it; a charge that is lost lets one more go, or up
- *	to TG_HINTED_BURST if the writer was away in between.
+ *	again. Dispatchers of all shards write it without a common lock. If two write at once,
+ *	one charge is lost, and one more request goes. If an interrupt delays a dispatcher
+ *	between its read and its write, up to TG_HINTED_BURST more go.
  * @alive: on inspect.c's list of schedulers that debugfs may show
  *
  * The other fields are those of single parts: see their headers.

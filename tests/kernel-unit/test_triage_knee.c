@@ -2,7 +2,8 @@
 /*
  * Guards: triage's trials find the budget that is worth most, beside reads and writes of
  * any size, on a modelled drive, also if it has slow times of its own. No fixed budget with
- * as short a P99 leaves bulk much more. Also the arithmetic. Run with: make -C kernel unit
+ * as short a P99 lets much more bulk through. Checks the arithmetic too. Run with:
+ * make -C kernel unit
  */
 #include "closed_loop.h"
 
@@ -58,7 +59,10 @@ static void test_slow(void)
 	}
 }
 
-/* Check that bulk has hardly more under any fixed budget with as short a P99. */
+/*
+ * Check that no fixed budget with as short a P99 lets much more bulk through than the controller
+ * does.
+ */
 static void expect_frontier(const char *what, struct scene scene)
 {
 	const u64 budgets[] = { 33000, 66000, 100000, 133000, 177000, 200000, 300000, 400000,
@@ -173,7 +177,10 @@ static void test_slow_reader(void)
 	expect_between("its median", run.p50, 63, 150);
 }
 
-/* With a target there are no trials, and one request in 150 is late. */
+/*
+ * With a target there are no trials, and the reader's P99 is close to the target: the controller
+ * lets one request in 150 be late.
+ */
 static void test_target(void)
 {
 	struct scene scene = beside(64, 128);

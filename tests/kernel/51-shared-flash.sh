@@ -8,12 +8,12 @@
 
 LEAST=30	# per cent of the device's requests
 
-# The device serves one request at a time, in 0.1 ms. All others that it has wait in it.
+# The device serves one request at a time, in 0.1 ms. Its other requests wait inside it.
 use_modeldisk memory_backed=0 hw_queues=1 dies=128 slots=1 read_ns=100000
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no room for several"
 
-# rates ALONE_S: print the requests a second of the deep process, and those of the other one, which
-# joins after ALONE_S seconds, in its second second.
+# rates ALONE_S: print the requests a second of the deep process, and those of the other one. The
+# other one joins after ALONE_S seconds, and its first second does not count.
 rates() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -1,21 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where the budget is a pace and urgent requests are rare, bulk of two hardware queues has
-#         as much together as by one, and each has an equal part.
+# Guards: if the budget is a pace and urgent requests are rare, bulk gets as much through two
+#         hardware queues together as through one, and each queue gets an equal part.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent of what they have together by one hardware queue
-PART=60		# per cent of the other's
+LEAST=85	# per cent of the requests a second through one hardware queue
+PART=60		# per cent of the other queue's
 
-# rates CPU: requests a second of two processes, one on CPU 0, the other on this one.
+# rates CPU: set first and second to the requests a second of two processes. The first runs on
+# CPU 0, the second on the CPU of this number.
 rates() {
 	use_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 	# The gap is cost * cost / budget: 10 costs, in which a request comes back.
 	echo $(($(cost_of_read 64) / 10000)) > "$(tunable budget_fixed)"
-	# Nothing else lets bulk go.
+	# Let bulk go only at its pace: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \

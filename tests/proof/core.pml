@@ -831,7 +831,10 @@ active proctype nobody_is_left_waiting()
 	timeout ->
 	/* The request of a mistaken submitter may wait in the inbox until a CPU looks. */
 	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
-	/* If nothing completes and nothing lets bulk go, the device has room for one of it. */
+	/*
+	 * Completers and openers let all bulk go. Without them, the device has one request of
+	 * bulk, and no room for another.
+	 */
 	assert(COMPLETERS || OPENERS -> bulk_dispatched == BULK :
 	       BUSY + bulk_dispatched == 1 || !BULK);
 	/* NR_HELD counts a hold as long as it lasts, and only once. */

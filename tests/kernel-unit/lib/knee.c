@@ -5,8 +5,9 @@
  * throughput in % of its unlimited throughput, and the reader's P50 and P99 in the drive, in
  * us. Each has the mean, the least and the most of several runs.
  *
- * Without an argument, prints the result of each fixed budget, in us, of one run beside reads
- * and one beside writes: bulk's IOPS, and the reader's P50, mean of its slowest eighth, and P99.
+ * Without an argument, runs each fixed budget twice: once with reads as bulk, once with writes.
+ * Prints the budget in us, and for each run bulk's IOPS and three latencies of the reader, in
+ * us: the P50, the mean of the slowest eighth, and the P99.
  */
 #include "closed_loop.h"
 

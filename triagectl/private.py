@@ -21,7 +21,7 @@ _FORMS = (
     (r"/(home|root|srv|mnt|media|run/user)/[^\s'\"]*", "<path>"),
     (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
 )
-#: Files below a disk's folder that identify this one disk, or have its owner's name for it.
+#: Files below a disk's folder that identify the disk, or have a name that its owner chose.
 _IDENTITIES = (
     "device/serial",
     "device/wwid",

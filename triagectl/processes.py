@@ -32,7 +32,11 @@ class Table:
         self._known: dict[int, Process] = {}
 
     def of(self, tid: int, comm: bytes) -> Process:
-        """Return the process of a thread. If that is gone, its name is `comm`, from the event."""
+        """Return the process of a thread.
+
+        If the thread has ended, the process has the thread's number, and its name is the
+        event's `comm`.
+        """
         found = self._known.get(tid)
         if found is None:
             if len(self._known) >= _KNOWN_MOST:
@@ -56,7 +60,7 @@ class Table:
 
 
 def threads(system: System, pid: int) -> list[int]:
-    """Return a process's threads. Raises RequestError where there is no such process."""
+    """Return a process's threads. Raise RequestError if there is no such process."""
     found = [int(name) for name in names(system.path(f"proc/{pid}/task"))]
     if not found:
         raise RequestError(f"there is no process {pid}")
@@ -64,7 +68,7 @@ def threads(system: System, pid: int) -> list[int]:
 
 
 def of_unit(system: System, unit: str) -> list[int]:
-    """Return the processes of a systemd unit, its control groups below included."""
+    """Return the processes of a systemd unit, also those in control groups below the unit's."""
     name = unit if "." in unit else f"{unit}.service"
     top = system.mounted("cgroup2")
     if top is None:

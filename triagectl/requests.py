@@ -29,7 +29,7 @@ class Request:
     issued     the driver had it
     completed  the device had done it
     beside     how many requests the device had when it got this one
-    until      it was not done yet, and from then on not looked at
+    until      the matcher stopped following it before it was done
     """
 
     dev: int
@@ -80,9 +80,9 @@ class Matcher:
               of a request
     issued    called with each request as the driver gets it
     finished  called with each request that is done and was seen from its start
-    gave_up   called with each request that was not done when it was no longer looked at
+    gave_up   called with each request that was not done when the matcher stopped following it
     held      called for each moment in which triage sent nothing though requests were queued
-    open      whether requests that come are followed too, not only those that are pending
+    open      if true, follow new requests too, not only those that are pending
     inside    for each disk, how many requests of each thread it has
     """
 

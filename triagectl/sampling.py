@@ -22,11 +22,11 @@ _SLICE_MOST = 0.1
 #: The events that a slice should have: enough to share the cost of a window, and few enough that
 #: the buffers hold them, also if one CPU has them all.
 _EVENTS = 1500
-#: CPU time, in s, that may be used in advance: that of several windows. Without it a pause would
-#: cost more than it saves, because opening a window costs 2 ms.
+#: CPU time, in s, that may be used in advance: that of several windows. Without this advance a
+#: pause would cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
-#: A bio that was not sent to the device within this time, in ns, never will be. Half of the
-#: kernel's time for a hang.
+#: A bio that was not sent to the device within this time, in ns, never will be. The time
+#: is half of the kernel's timeout for a hung task.
 _EXPIRE_NS = 60 * 10**9
 #: The longest wait for the last requests of a window, in s.
 _TAIL = 1.0
@@ -36,10 +36,10 @@ _TAIL = 1.0
 class Sampler:
     """Feeds a matcher with the events of some windows of time.
 
-    limit    the share of a core that all of this process may use
-    cpu      CPU time of this process so far, in s
-    context  whether requests that come after a window are followed too, because they may have
-             delayed those in it
+    limit    the largest share of a core that this process may use
+    cpu      returns the CPU time of this process so far, in s
+    context  if true, also follow requests that come between a window's end and the end of its last
+             request: they may delay the window's requests
     """
 
     instance: Instance
@@ -58,7 +58,7 @@ class Sampler:
         self._cpu_began = self.cpu()
 
     def run(self, until: float) -> None:
-        """Sample up to a time of the clock. Requests that are not done then are kept."""
+        """Sample until the clock shows `until`. The matcher keeps requests that are not done."""
         self.matcher.expire(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - _EXPIRE_NS)
         while self.clock() < until:
             self._window(until)
@@ -82,7 +82,7 @@ class Sampler:
         self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
 
     def _look(self) -> int:
-        """Feed the matcher with the events that there are. Return their number."""
+        """Feed the matcher with the events since the last call. Return their number."""
         lost = self.instance.lost
         events = self.instance.read()
         if self.instance.lost > lost:

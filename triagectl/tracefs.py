@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An instance of tracefs of our own: it leaves other tracing alone, and is removed at the end.
 
-A child process waits for the end of this one, however that comes, and then removes the instance.
+A child process waits until triagectl ends, even if it is killed, and then removes the instance.
 """
 
 import bisect
@@ -76,7 +76,7 @@ class Instance:
         self.lost = 0
 
     def record(self, on: bool) -> None:
-        """Turn the events on or off. While they are off they cost the machine nothing."""
+        """Turn recording on or off. While it is off, only the events in SELDOM stay enabled."""
         if on != self._recording:
             value = "1" if on else "0"
             if not on:
@@ -88,11 +88,11 @@ class Instance:
             self._recording = on
 
     def read(self) -> list[Event]:
-        """Return the events since the last call, up to now.
+        """Return the events from the start of the last call to the start of this one.
 
-        CPUs are read one after the other. Of the events that come during this call, those of the
-        CPUs that are read first are missing, so all of them are left for the next call. If a
-        CPU's buffer was full, all events before the loss are left out; `lost` counts such calls.
+        Later events are left for the next call: CPUs are read one after the other, so this call
+        misses some events of the CPUs that it reads first. If a CPU's buffer was full, the kernel
+        dropped events: leave out all CPUs' events before that time. `lost` counts such calls.
         """
         found = self._left
         intact = 0

@@ -182,60 +182,83 @@ static bool tg_shares_room(const struct tg_data *tg)
 	return !tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1;
 }
 
+/* Return where a shard stands: one that joins the others begins where the last of them is. */
+static u64 tg_turn(const struct tg_shard *shard)
+{
+	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
+}
+
+/* Look at all shards; @asking: one that counts as waiting in any case, or NULL. */
+void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
+		   struct tg_parts *parts)
+{
+	const bool pressed = READ_ONCE(tg->budget.pressed);
+	const u64 budget = pressed ? tg_budget_now(tg) : TG_DEPTH_MAX;
+	unsigned int i;
+
+	*parts = (struct tg_parts){
+		.pressed = pressed,
+		.gated = pressed && tg_gated(tg, budget),
+		.whole = tg_shares_room(tg) ? min(budget, READ_ONCE(tg->controller.room)) : budget,
+		.least = U64_MAX,
+	};
+	/* There is no limit: do not look at the shards. */
+	if (parts->whole >= TG_DEPTH_MAX)
+		return;
+	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_shard *shard = tg->shards[i];
+
+		parts->inside += tg_gauge_cost(&shard->device.bulk);
+		if (shard != asking && !tg_waits_for_bulk(shard))
+			continue;
+		parts->waiting++;
+		parts->least = min(parts->least, tg_turn(shard));
+	}
+}
+
 /*
- * Return whether a shard may send bulk, as far as the shards that wait too are concerned. What
- * bulk may have in the device is divided among these in equal parts of cost, so that each is
- * served alike, whichever CPU asks first. While urgent requests come, the waiting shard whose
- * bulk has had least may go in any case: so the remainder is used, and they take turns if a
- * part is less than a request.
+ * Return whether a shard that waits may send bulk, as far as the others that wait are concerned.
+ * What bulk may have in the device is divided among these in equal parts of cost, whichever CPU
+ * asks first. While urgent requests come, the shard whose bulk has had least may go in any case:
+ * so the remainder is used, and shards take turns if a part is less than a request. No other
+ * goes while its bulk has had more than that by a part: so a shard whose requests are larger
+ * than the average, and overfill its part, gets no more.
  */
-static bool tg_bulk_is_due_among(const struct tg_shard *shard)
+bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
-	const bool pressed = READ_ONCE(tg->budget.pressed), shares = tg_shares_room(tg);
-	const u64 budget = pressed ? tg_budget_now(tg) : TG_DEPTH_MAX;
-	const u64 whole = shares ? min(budget, READ_ONCE(tg->controller.room)) : budget;
-	const u64 turn = READ_ONCE(shard->bulk_turn);
+	const u64 turn = tg_turn(shard);
 	const u64 own = tg_gauge_cost(&shard->device.bulk);
-	bool first = pressed;
-	u32 i, parts = 1;
 
-	/* There is no limit: do not look at the other shards. */
-	if (whole >= TG_DEPTH_MAX)
-		return true;
-	for (i = 0; i < tg->nr_shards; i++) {
-		const struct tg_shard *other = tg->shards[i];
-
-		if (other == shard || !tg_waits_for_bulk(other))
-			continue;
-		parts++;
-		if (READ_ONCE(other->bulk_turn) < turn)
-			first = false;
-	}
-	if (parts == 1 || first)
+	if (parts->whole >= TG_DEPTH_MAX || parts->waiting <= 1)
 		return true;
 	/* Patience: the others may be unable to send, as in the functions that let bulk in. */
-	if (!pressed)
-		return own * parts < whole || tg_bulk_inside(tg) >= whole;
-	if (time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
+	if (!parts->pressed)
+		return own * parts->waiting < parts->whole || parts->inside >= parts->whole;
+	if (turn <= parts->least ||
+	    time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
 		return true;
-	return !tg_gated(tg, budget) &&
-	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts <= whole;
-}
-
-/* Return whether it is a shard's turn to send bulk, among the shards that wait to send some. */
-bool tg_bulk_is_due(const struct tg_shard *shard)
-{
-	return shard->tg->nr_shards == 1 || tg_bulk_is_due_among(shard);
+	return !parts->gated && (turn - parts->least) * parts->waiting <= parts->whole &&
+	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts->waiting <= parts->whole;
 }
 
 /*
- * Return whether a shard may dispatch a request of bulk, while urgent requests come or several
- * submitters are greedy.
+ * Return whether a shard may dispatch bulk, while urgent requests come or several submitters are
+ * greedy.
  */
 bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {
-	return tg_bulk_is_let_in(shard->tg) && tg_bulk_is_due(shard);
+	struct tg_data *tg = shard->tg;
+	struct tg_parts parts;
+
+	if (!tg_bulk_is_let_in(tg))
+		return false;
+	if (tg->nr_shards == 1)
+		return true;
+	tg_parts_look(tg, shard, &parts);
+	if (parts.pressed && parts.waiting && parts.least > READ_ONCE(tg->budget.turn))
+		WRITE_ONCE(tg->budget.turn, parts.least);
+	return tg_bulk_is_due(&parts, shard);
 }
 
 /* Return whether held bulk may go, and will not soon be held again. */
@@ -248,19 +271,12 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 	return tg_bulk_is_let_in(tg);
 }
 
-/*
- * Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996): a shard that
- * comes back begins where the others are.
- */
+/* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
 static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
-	struct tg_budget *budget = &shard->tg->budget;
-	const u64 start = max(shard->bulk_turn, READ_ONCE(budget->turn));
-
 	lockdep_assert_held(&shard->lock);
 
-	WRITE_ONCE(budget->turn, start);
-	WRITE_ONCE(shard->bulk_turn, start + cost);
+	WRITE_ONCE(shard->bulk_turn, tg_turn(shard) + cost);
 }
 
 /* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */
@@ -278,9 +294,13 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
 		if (tg->nr_shards > 1)
 			tg_turn_charge(shard, tag->cost);
-		if (tg_paced(tg, may_have))
-			WRITE_ONCE(budget->next_at, ktime_get_ns() +
-				   tg_depth_gap(may_have, average, tag->cost));
+		if (tg_paced(tg, may_have)) {
+			const u64 gap = tg_depth_gap(may_have, average, tag->cost);
+
+			WRITE_ONCE(budget->next_at, ktime_get_ns() + gap);
+			if (tg->nr_shards > 1)
+				tg_watch_others(shard, gap);
+		}
 	}
 	WRITE_ONCE(budget->bulk_cost, average - average / 16 + tag->cost / 16);
 	if (READ_ONCE(budget->bulk_at) != now)

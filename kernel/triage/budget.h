@@ -25,7 +25,7 @@ struct tg_tag;
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @turn: the tg_shard.bulk_turn at which bulk last went
+ * @turn: the time of fair queueing: the least tg_shard.bulk_turn of shards that wait, or more
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each is one word that dispatchers and completions of all shards write and read without
@@ -52,13 +52,36 @@ struct tg_budget {
 	u64 turn;
 };
 
+/**
+ * struct tg_parts - how what bulk may have in the device is divided among shards, at one moment
+ * @pressed: urgent requests come, so the budget applies
+ * @gated: bulk may go only right behind an urgent request
+ * @whole: cost that bulk of all shards may have in the device, in ns; TG_DEPTH_MAX: no limit,
+ *	and then the fields below have no value
+ * @inside: cost that it has there, in ns
+ * @waiting: number of shards that wait for bulk to go (tg_waits_for_bulk())
+ * @least: the least tg_shard.bulk_turn of these; U64_MAX: there are none
+ *
+ * Filled once for decisions about many shards, because it takes a visit of each.
+ */
+struct tg_parts {
+	bool pressed;
+	bool gated;
+	u64 whole;
+	u64 inside;
+	u32 waiting;
+	u64 least;
+};
+
 void tg_budget_init(struct tg_data *tg);
 u64 tg_bulk_inside(const struct tg_data *tg);
 u32 tg_urgent_inside(const struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 void tg_grant(struct tg_data *tg, u64 budget, u64 now);
 bool tg_bulk_may_go_limited(const struct tg_shard *shard);
-bool tg_bulk_is_due(const struct tg_shard *shard);
+void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
+		   struct tg_parts *parts);
+bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 bool tg_bulk_is_worth_waking(struct tg_data *tg);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
 u64 tg_bulk_opens_at(const struct tg_data *tg);

@@ -76,11 +76,16 @@ static struct llist_node *tg_node(struct request *rq)
  */
 bool tg_waits_for_bulk(const struct tg_shard *shard)
 {
-	const unsigned long until = READ_ONCE(shard->woken_until);
+	unsigned long until;
 
-	if (until && time_before(jiffies, until))
-		return true;
-	return test_bit(TG_HELD, &shard->state) && !test_bit(TG_LIMITED, &shard->state);
+	if (test_bit(TG_HELD, &shard->state))
+		return !test_bit(TG_LIMITED, &shard->state);
+	/* Pairs with tg_release(): a shard is noted as woken before its hold ends. */
+	smp_rmb();
+	until = READ_ONCE(shard->woken_until);
+	/* It may have dispatched all that it had, and found nothing to look at since. */
+	return until && time_before(jiffies, until) &&
+	       (READ_ONCE(shard->queued) || !llist_empty(&shard->inbox));
 }
 
 /*
@@ -315,6 +320,18 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
 }
 
 /*
+ * Have held shards looked at after @ns, when bulk may go again: this shard has sent some, and
+ * their own watchdogs may fire later. A shard that is held after this knows the time itself.
+ */
+void tg_watch_others(struct tg_shard *shard, u64 ns)
+{
+	lockdep_assert_held(&shard->lock);
+
+	if (atomic_read(&shard->tg->nr_held))
+		tg_watch(shard, ns);
+}
+
+/*
  * Begin a hold. An insertion or a completion after this sees it, and may end it. The caller
  * then looks for those that came before (rule 3).
  */
@@ -450,17 +467,16 @@ static void tg_note_woken(struct tg_shard *shard)
 }
 
 /*
- * Wake up to @most held shards whose bulk is due, one after the other, as long as bulk may go.
+ * If bulk may go, wake up to @most held shards whose bulk is due, one after the other.
  * Called without a shard's lock, in any context.
  */
 void tg_wake(struct tg_data *tg, unsigned int most)
 {
 	const unsigned int from = READ_ONCE(tg->wake_from);
 	unsigned int i, at = from, next = from;
+	struct tg_parts parts;
+	bool looked = false;
 
-	/* If bulk is gated, the shards take turns: only one of them is due. */
-	if (READ_ONCE(tg->budget.pressed) && tg_gated(tg, tg_budget_now(tg)))
-		most = 1;
 	for (i = 0; most && i < tg->nr_shards; i++, at++) {
 		struct tg_shard *shard;
 
@@ -470,9 +486,17 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 		if (!test_bit(TG_HELD, &shard->state) ||
 		    test_bit(TG_LIMITED, &shard->state))
 			continue;
-		if (!tg_bulk_is_worth_waking(tg))
-			break;
-		if (!tg_bulk_is_due(shard))
+		/* Once for all shards, because it takes a visit of each. */
+		if (!looked) {
+			if (!tg_bulk_is_worth_waking(tg))
+				break;
+			tg_parts_look(tg, NULL, &parts);
+			/* While they take turns, one is due. */
+			if (parts.gated)
+				most = 1;
+			looked = true;
+		}
+		if (!tg_bulk_is_due(&parts, shard))
 			continue;
 		yield_point();
 		tg_note_woken(shard);

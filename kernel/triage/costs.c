@@ -25,6 +25,24 @@ void tg_costs_init(struct tg_data *tg)
 	costs->window_began = ktime_get_ns();
 }
 
+/*
+ * Return the least number of requests that a shard had in the device since costs were learnt
+ * last, and begin anew. Return 0 if nothing came back, because then the device may be stuck, or
+ * if the shard sent nothing, because then its work is unknown.
+ */
+static u64 tg_costs_fewest(struct tg_device *device)
+{
+	const u64 back = atomic64_read(&device->bulk.back) + atomic64_read(&device->urgent.back);
+	const bool moves = back != device->learnt_back;
+	const u32 fewest = READ_ONCE(device->fewest);
+
+	device->learnt_back = back;
+	/* If the shard lowers it at this moment, one of the two windows is wrong by a request. */
+	WRITE_ONCE(device->fewest, U32_MAX);
+	/* It has had no more than now since its last request went. */
+	return moves && fewest != U32_MAX ? min(fewest, tg_device_has(device)) : 0;
+}
+
 /* Sum up the work of all shards. Return the least number of requests in the device. */
 static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 {
@@ -32,15 +50,14 @@ static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 	unsigned int i;
 	int op;
 
+	lockdep_assert_held(&tg->costs.lock);
+
 	for (i = 0; i < tg->nr_shards; i++) {
 		struct tg_device *device = &tg->shards[i]->device;
 
 		for (op = TG_READ; op < TG_OPS; op++)
 			sum[op] += READ_ONCE(device->work[op]);
-		/* Since its last dispatch it has had fewer, or none: then it was not busy. */
-		fewest += min(READ_ONCE(device->fewest), tg_device_has(device));
-		/* If the shard lowers it now, its window begins a request later. */
-		WRITE_ONCE(device->fewest, U32_MAX);
+		fewest += tg_costs_fewest(device);
 	}
 	return fewest;
 }

@@ -52,17 +52,20 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  *	without the lock
  * @fewest: least number of requests in the device since costs were learnt last; the shard
  *	that learns costs reads and resets it, without this shard's lock
+ * @learnt_back: sum of what both gauges had as @back when costs were learnt last; guarded by
+ *	tg_costs.lock
  * @tick: jiffies when the last request was sent
  * @samples: number of urgent requests that were timed in that tick
  * @unmeasured: number of requests until the next one is measured
  *
- * The shard's lock guards all fields but @fewest and the completions in the gauges.
+ * The shard's lock guards all fields but @fewest, @learnt_back and the completions in the gauges.
  */
 struct tg_device {
 	struct tg_gauge bulk;
 	struct tg_gauge urgent;
 	u64 work[TG_OPS];
 	u32 fewest;
+	u64 learnt_back;
 	unsigned long tick;
 	unsigned int samples;
 	unsigned int unmeasured;

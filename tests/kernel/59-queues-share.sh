@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: bulk of each hardware queue has an equal part of flash, beside nothing and beside
-#         urgent requests that come by one of the queues.
+#         urgent requests that come by one of the queues; also if their requests differ in size.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -10,41 +10,50 @@ LEAST=60	# per cent of what the bulk of the other hardware queue has
 
 less=
 
-# shares WHAT KIB DEPTH BUDGET: two processes read KIB at a time, by CPU 0's hardware queue and by
-# CPU 3's. DEPTH: of a reader of the highest class on CPU 0; 0: there is none. BUDGET: per cent of
-# the cost of 64 KiB; 0: the scheduler finds it.
+# cost KIB: print what a read costs, in ns.
+cost() {
+	awk -v kib="$1" '$1 == "read" { print $2 + kib * $3 }' \
+		/sys/kernel/debug/block/$DEV/sched/costs
+}
+
+# shares WHAT FIRST SECOND DEPTH BUDGET: one process reads FIRST KiB at a time by CPU 0's hardware
+# queue, another SECOND by CPU 3's. DEPTH: of a reader of the highest class on CPU 0; 0: there is
+# none. BUDGET: per cent of the cost of 64 KiB; 0: the scheduler finds it.
 shares() {
 	use_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	if [ "$4" != 0 ]; then
-		echo $(($(cost_of_read 64) * $4 / 100000)) > "$(tunable budget_fixed)"
+	if [ "$5" != 0 ]; then
+		echo $(($(cost_of_read 64) * $5 / 100000)) > "$(tunable budget_fixed)"
 		# Nothing else lets bulk go.
 		echo 60000 > "$(tunable aging_expire_normal)"
 		echo 0 > "$(tunable share_normal)"
 	fi
 	reader=
-	[ "$3" = 0 ] || reader="--name=reader --bs=4k --prioclass=1 --iodepth=$3 --cpus_allowed=0"
+	[ "$4" = 0 ] || reader="--name=reader --bs=4k --prioclass=1 --iodepth=$4 --cpus_allowed=0"
 	# shellcheck disable=SC2086 # the reader's options
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 		--time_based --runtime=${SLOW}s --ramp_time=${SLOW}s --norandommap \
 		--ioengine=io_uring $reader \
 		--name=first --bs="$2k" --iodepth=32 --cpus_allowed=0 \
-		--name=second --bs="$2k" --iodepth=32 --cpus_allowed=3 ||
+		--name=second --bs="$3k" --iodepth=32 --cpus_allowed=3 ||
 		fail "fio: $(cat "$TEST_TMP/report")"
 	first=$(awk -F ';' '$3 == "first" { print int($8) }' "$TEST_TMP/report")
 	second=$(awk -F ';' '$3 == "second" { print int($8) }' "$TEST_TMP/report")
 	echo "measured: $1, $first requests a second by one hardware queue, $second by the other"
+	first=$((first * $(cost "$2") / 1000000))	# ms of cost a second
+	second=$((second * $(cost "$3") / 1000000))
 	[ $((first * 100)) -ge $((second * LEAST)) ] && [ $((second * 100)) -ge $((first * LEAST)) ] ||
-		less="$less; $1, $first and $second requests a second"
+		less="$less; $1, $first and $second ms of cost a second"
 	choose_scheduler none
 	rmdir $MODELDISK || fail "the modelled drive stays"
 }
 
-shares "512 KiB alone" 512 0 0
-shares "64 KiB alone" 64 0 0
-shares "512 KiB beside a reader" 512 1 0
-shares "64 KiB beside a deep reader, with a budget below one" 64 4 90
-shares "64 KiB beside a deep reader, with a budget below two" 64 4 180
-shares "64 KiB beside a deep reader, with a budget above two" 64 4 250
+shares "512 KiB alone" 512 512 0 0
+shares "64 KiB alone" 64 64 0 0
+shares "512 KiB beside a reader" 512 512 1 0
+shares "64 and 512 KiB beside a deep reader" 64 512 4 0
+shares "64 KiB beside a deep reader, with a budget below one" 64 64 4 90
+shares "64 KiB beside a deep reader, with a budget below two" 64 64 4 180
+shares "64 KiB beside a deep reader, with a budget above two" 64 64 4 250
 DEV=
 [ -z "$less" ] || fail "hardware queues have unequal parts: ${less#; }"

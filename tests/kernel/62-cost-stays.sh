@@ -1,14 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: the scheduler learns costs only while the device is busy, also if the hardware queue whose
-#         requests kept it busy falls silent while another has requests.
+#         requests kept it busy falls silent, or gets no answers, while another has requests.
 # Needs: modeldisk, fio; a scheduler that learns costs
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
 MOST=3	# per cent that the cost may change
 
-use_flash hw_queues=4
+IO_ERRORS=	# requests that are never answered time out
+
+# stays WHEN: fail if a read of 64 KiB no longer costs $before.
+stays() {
+	after=$(awk '$1 == "read" { print $2 + 64 * $3 }' /sys/kernel/debug/block/$DEV/sched/costs)
+	echo "measured: a read of 64 KiB costs $before ns, and $after ns $1"
+	[ $((after * 100)) -le $((before * (100 + MOST))) ] &&
+		[ $((after * 100)) -ge $((before * (100 - MOST))) ] ||
+		fail "the cost has changed from $before to $after ns, though the device has not"
+}
+
+use_flash hw_queues=4 timeout_ms=4000
 [ -e /sys/kernel/debug/block/$DEV/sched/costs ] || skip "$SCHEDULER learns no costs"
 before=$(cost_of_read 64)
 # An urgent request in 20 ms. The controller keeps bulk of the other queue out until it has
@@ -18,8 +29,19 @@ fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=r
 	--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 --startdelay=300ms \
 	--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=0 ||
 	fail "fio: $(cat "$TEST_TMP/report")"
-after=$(awk '$1 == "read" { print $2 + 64 * $3 }' /sys/kernel/debug/block/$DEV/sched/costs)
-echo "measured: a read of 64 KiB costs $before ns, and $after ns after a second with an urgent reader"
-[ $((after * 100)) -le $((before * (100 + MOST))) ] &&
-	[ $((after * 100)) -ge $((before * (100 - MOST))) ] ||
-	fail "the cost has changed from $before to $after ns, though the device has not"
+stays "after a second with an urgent reader"
+
+# The device answers none of 16 requests of one queue, and those of another at once.
+echo 1000000 > $MODELDISK/stall_ppm
+fio --minimal --output="$TEST_TMP/stuck" --filename=/dev/$DEV --direct=1 --rw=randread --norandommap \
+	--number_ios=16 --name=stuck --bs=64k --ioengine=io_uring --iodepth=16 --cpus_allowed=0 \
+	2> "$TEST_TMP/errors" &
+stuck=$!
+sleep 0.5
+echo 0 > $MODELDISK/stall_ppm
+fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
+	--time_based --runtime=2 --norandommap \
+	--name=rare --bs=4k --ioengine=psync --thinktime=10000 --cpus_allowed=1 ||
+	fail "fio: $(cat "$TEST_TMP/report")"
+stays "after two seconds in which a queue is stuck"
+wait $stuck || :

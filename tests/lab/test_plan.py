@@ -96,7 +96,7 @@ def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
 def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
     setup: plan.Setup,
 ) -> None:
-    """Repeats differ so that intervals include the phase of the jobs, which no user controls."""
+    """No user controls the jobs' phase, so repeats vary it and confidence intervals include it."""
     starts: dict[int, set[float]] = {}
     for run in plan.runs(replace(setup, repeats=20)):
         (start,) = re.findall(r"^START_LATER_S=([\d.]+)$", str(run.job.files["settings"]), re.M)
@@ -223,7 +223,8 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
             there.seed,
         )
         assert (here.sections, here.job) == (there.sections, there.job)
-    # Names have what all points of a run share: for the job alone, apps=4 in the small matrix.
+    # A run's name has the values that all of its points share. The run of the job alone belongs to
+    # all points: they share apps=4 in the small matrix only, so this run has another name there.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

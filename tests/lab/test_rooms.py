@@ -76,7 +76,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_a_program_in_a_text_imports_what_is_there() -> None:
-    """No type checker sees programs that tests and the Makefile give to a Python as a text."""
+    """Check programs that tests and the Makefile pass to Python as a text: no type checker does."""
     imports = re.compile(r"from (triagelab[\w.]*) import ([\w, ]+)")
     for path in (sources.ROOT / "Makefile", *(sources.ROOT / "tests").rglob("*.py")):
         for module, names in imports.findall(path.read_text()):
@@ -141,7 +141,7 @@ def test_an_import_that_points_back_is_found(tmp_path: Path, line: str) -> None:
 
 
 def names_compared(path: Path) -> list[str]:
-    """Return the comparisons of a module with a machine's name."""
+    """Return the lines of a module that compare a value with a machine's name."""
     told = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Compare):
@@ -152,7 +152,7 @@ def names_compared(path: Path) -> list[str]:
 
 
 def test_a_machine_is_known_by_its_properties() -> None:
-    """Another machine needs only an entry in KINDS: no module compares a machine's name."""
+    """A new machine needs only an entry in KINDS: no module compares a value with a name."""
     assert [told for path in LAB.rglob("*.py") for told in names_compared(path)] == []
 
 

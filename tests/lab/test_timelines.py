@@ -69,7 +69,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["null", "flash"])
 def test_utilisation_over_time(tmp_path: Path, device: str) -> None:
-    """Made-up requests come evenly, so the utilisation is that of the run in each interval."""
+    """Made-up requests come evenly, so each interval has the utilisation of the whole run."""
     found = case(tmp_path, dataclasses.replace(STUDY, device=device, seconds=1.0))
     chart = timelines.utilisation("c", found.view, found.measured, found.looks)
     assert chart

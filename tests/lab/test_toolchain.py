@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of another release: each runs with that release's loader, wherever the cache is."""
+"""Programs of another Debian release run with that release's loader, also from a moved cache."""
 
 import shutil
 import subprocess

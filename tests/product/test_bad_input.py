@@ -161,7 +161,7 @@ def test_too_little_space_is_told_before_anything_is_run(tmp_path: Path, job: Pa
 
 
 def test_a_disk_that_fills_up_is_told_and_nothing_runs_on(tmp_path: Path, job: Path) -> None:
-    # The disk has enough space for the start, and too little for a second guest's files.
+    # The disk has the space that the start requires, until the runs begin: then dd fills it.
     folder = tmp_path / "disk"
     folder.mkdir()
     with small_disk(folder, "560m"):

@@ -34,8 +34,8 @@ CTL = carried.COMMAND.replace(
     '-c \'import sys; sys.path.insert(0, "/job"); from triagectl import command; '
     "sys.exit(command.main(sys.argv[1:]))'",
 )
-#: Before each try the script writes the try's name to the kernel's log, so that the lines behind
-#: the name are what the kernel said of that try.
+#: Before each try the script writes the try's name to the kernel's log, so that the lines after
+#: the name are the kernel's messages about that try.
 SCRIPT = f"""\
 #!/bin/sh -x
 mount -t securityfs security /sys/kernel/security
@@ -79,8 +79,10 @@ class Signed(kernels.Kernel):
 def with_job(
     base: guest.Base, files: Mapping[str, Path | str], built: Path, folder: Path
 ) -> guest.Base:
-    """Return the base with a job inside. In lockdown no program may use the port by which the host
-    else gives a job to a guest."""
+    """Return the base with a job inside.
+
+    The host usually passes the job through an I/O port, which no program may use in lockdown.
+    """
     stage, made = folder / "stage", folder / "base"
     made.mkdir()
     shutil.copyfile(base.folder / "modules.dep", made / "modules.dep")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.triagectl import work
 
-#: Most lines and calls for an event: 5 % more than when 50 000 IOPS took 1.8 % of a core.
+#: The most lines and calls allowed for an event: 5 % above the counts of a `top` that took 1.8 % of
+#: a core at 50 000 IOPS.
 LINES, CALLS = 43.0 * 1.05, 10.9 * 1.05
 
 

@@ -40,7 +40,7 @@ class Part:
     """A part of a device that can be busy, such as the dies of a flash drive.
 
     busy    names of counters; their sum is the part's busy time, in ns
-    places  name of the counter that has the number of such parts; None: there is one
+    places  name of the counter that has the number of such parts; None: there is one part
     """
 
     busy: tuple[str, ...]
@@ -52,11 +52,12 @@ class Device:
     """A device with its settings, or several devices with the same settings.
 
     blocks          the block devices' names in the guest
-    module          the kernel module that makes it; None: it exists, and is used as it is
+    module          the kernel module that makes the device; None: the device exists already, and
+                    the lab uses it as it is
     group           the module's folder in configfs
     settings        file in the device's folder -> value, in the order of writing; without a
                     module: facts about the device, for the report
-    slow            settings of the last of several devices that replace the ones above
+    slow            settings of the last of several devices; they replace those in `settings`
     capacity_iops   the most requests a second that all devices complete; None: no such limit
     parts           the device's parts and their counters, by the part's name
     scheduler_tags  nr_requests for schedulers, None: Linux's own choice
@@ -107,8 +108,8 @@ _NULL_DEFAULTS = {
     "irqmode": "2",  # completions from a timer
     "completion_nsec": "400000",
     "memory_backed": "0",
-    # A request's time does not depend on its size, so merging would make requests free. This
-    # limits how much one request can join.
+    # A request's time does not depend on its size, so merging would make requests free.
+    # max_sectors limits how much one request can join.
     "max_sectors": "256",
 }
 _NULL_BOUNDS = {
@@ -266,9 +267,10 @@ def _number(text: str) -> int:
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
-    """Return the settings that a run's device reported in `out`, except those without effect.
+    """Return a run's device settings, as the driver reported them in the output folder `out`.
 
-    The driver's folder has the files of all its profiles.
+    modeldisk reports the settings of all its profiles: return only those of the device's profile.
+    A device without a module reports none: return its `settings`.
     """
     if device.module is None:
         return dict(device.settings)

@@ -33,7 +33,7 @@ _BYTES_PER_S = Unit("B/s", ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/
 _MICROSECONDS = Unit("µs", ((1e6, "s"), (1e3, "ms"), (1, "µs")))
 _SECONDS = Unit("s", ((1, "s"), (1e-3, "ms")))
 _SHARE = Unit("1", ((0.01, "%"),))
-# The name of a metric in one of these units says what is counted, so no unit is shown.
+# The name of a metric in one of these units includes the unit, so reports show no unit.
 _INSTRUCTIONS = Unit("instructions", ((1, ""),))
 _SWITCHES = Unit("switches", ((1, ""),))
 _LOCKS = Unit("locks", ((1, ""),))
@@ -95,18 +95,18 @@ class Together:
 
     @property
     def requests(self) -> int:
-        """Return the requests of all jobs."""
+        """Return the number of requests that all jobs completed."""
         return sum(job.requests for job in self.jobs.values())
 
     @property
     def bytes_per_s(self) -> float:
-        """Return the bandwidth of all jobs."""
+        """Return the sum of all jobs' bandwidths."""
         return sum(job.bytes_per_s for job in self.jobs.values())
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The changes of the guest's counters between the first and the last sample with I/O.
+    """A whole run: the changes of the guest's counters from its first to its last sample with I/O.
 
     virtual_time  true if the CPU takes one nanosecond for each instruction
     contended     how often a CPU found a lock taken; None if that was not counted
@@ -181,7 +181,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether it is a job's latency: infinite if the job completed nothing."""
+        """Return True for a job's latency, which is infinite if the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
@@ -248,7 +248,7 @@ def _longest_wait(together: Together) -> float:
 
 
 def _late_share(together: Together) -> float:
-    """Return the share of a job's requests that missed the deadline, as a mean over such jobs.
+    """Return the share of a job's requests that missed its deadline: a mean over jobs with one.
 
     For a job that completed nothing, the share is 1.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that the lab calls: find them, and install missing ones if root allows it."""
+"""Programs that the lab calls: find them, and install missing ones if the lab runs as root."""
 
 import functools
 import hashlib
@@ -93,15 +93,18 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
 
 
 def install_lock() -> AbstractContextManager[None]:
-    """Return a lock to hold while programs are installed, or while none may be.
+    """Return a lock to hold while programs are installed, or while none may be installed.
 
-    apt fails while another apt runs, so only one of our processes may call it.
+    apt fails while another apt runs, so only one process of the lab may call it.
     """
     return files.locked(cache.root() / "install.lock")
 
 
 def require(tools: Iterable[Tool]) -> None:
-    """Make sure that all tools exist; install missing ones if we are root."""
+    """Make sure that all tools exist: install missing ones, or raise LabError.
+
+    Only root can install, with apt-get, and only if TRIAGE_NO_INSTALL is not set.
+    """
     wanted = list(tools)
     if not _missing(wanted):
         return
@@ -143,7 +146,7 @@ def with_us(signal: str, command: Sequence[str]) -> list[str]:
 
 
 def call(command: Sequence[str]) -> str:
-    """Return a program's output. LabError, with the program's own message, if it fails."""
+    """Return a program's output. If it fails, raise LabError with the program's own message."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
     )

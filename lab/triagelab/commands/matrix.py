@@ -113,9 +113,9 @@ def _row(
 
 
 def _processor_s() -> float:
-    """Return the CPU time of all our programs that have ended.
+    """Return the CPU time of all child processes that have ended.
 
-    It does not depend on the computer's other work, as elapsed time does.
+    Unlike elapsed time, CPU time does not depend on the computer's other work.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

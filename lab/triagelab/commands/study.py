@@ -93,10 +93,10 @@ def _parts(
 def _to_take_over(
     given: argparse.Namespace, held: host.Held | None, out: Path
 ) -> dict[str, plan.Setup]:
-    """Return the quick study's setups by measure if `out` has it, and the user wants the full one.
+    """Return the setups of the quick study, by measure, if the full study can take over its runs.
 
-    Else return no setups. Raise RequestError if `out` has the full study, and the user wants the
-    quick one.
+    It can if `out` has the quick study, and the user wants the full one. Else return no setups.
+    Raise RequestError if `out` has the full study, and the user wants the quick one.
     """
     record = out / studyreport.RECORD
     if not record.exists() or records.read_json(record)["quick"] == given.quick:
@@ -116,8 +116,9 @@ def _measure_study(
 ) -> int:
     """Carry out all measures as one plan: first those in virtual time, side by side."""
     rundir.require_space(out)
-    # Check all measures before changing any, and change the record last: a user who stops this
-    # in between can ask for the full study again.
+    # planned() raises an error if a folder has another plan, so plan all measures before begin()
+    # writes any. Write study.json last: until then it still marks a quick study's folder as one, so
+    # a user who interrupts this function can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts
@@ -142,8 +143,8 @@ def _measure_study(
         with telling.progress(total, total - sum(map(len, left.values())), quiet=False) as step:
             for machine, tasks in left.items():
                 if not tasks:
-                    continue  # so that this does not wait for the lock
-                # This waits for the lock: an error would waste hours of earlier measurement.
+                    continue  # no need to wait for this machine's lock
+                # Wait for the lock: an error instead would waste hours of earlier measurement.
                 with places.measuring_alone(machine, waits=True):
                     results += execute.execute(
                         tasks, options.executor(given, machine), telling.tells(step)

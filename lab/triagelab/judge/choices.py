@@ -197,7 +197,7 @@ def _gain(view: View, name: str, metric: str) -> float:
 def level(views: Sequence[View], name: str) -> float:
     """Return the protected job's tail latency at its worst point.
 
-    It is relative to the job's latency alone if that was measured at all points; else it is in µs.
+    If the job was measured alone at all points, the latency is relative to that; else it is in µs.
     """
     relative = all(_alone(view) for view in views)
     return max(_level(view, name, relative) for view in views)
@@ -217,7 +217,10 @@ def _alone(view: View) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the share of its bandwidth that the background keeps at its worst point."""
+    """Return the background's bandwidth over that under the baseline, at the worst point.
+
+    A point where the ratio is unknown counts as 1.
+    """
     return min((_kept(view, name) for view in views), default=1.0)
 
 

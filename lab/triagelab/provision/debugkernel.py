@@ -21,7 +21,8 @@ _FOLDER = Path(__file__).parent
 #: A variant -> its file of options, which are added to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: Files of the source that are not unpacked, because no debug kernel needs them: most files.
+#: Patterns of the files that are not unpacked: almost half of the source. No debug kernel needs
+#: them.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",
@@ -50,7 +51,7 @@ def config(variant: str) -> str:
 def built(source: Path, variant: str) -> Path:
     """Return a folder with a debug kernel built from the tarball `source`.
 
-    It has boot/, lib/modules/ and build/. The folder's name and the kernel's release depend on all
+    The folder has boot/, lib/modules/ and build/. Its name and the kernel's release depend on all
     that determines the kernel: the tarball's name (which has the version), configuration, compiler.
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
@@ -67,7 +68,7 @@ def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
     _call(["tar", "-x", "-f", str(source), "-C", str(tree), "--strip-components=1", *unused])
-    # The Makefile of the distribution's source reads this, also when modules are built.
+    # The Makefile of the distribution's source reads this file, also for a build of modules.
     compiler = tools.path(tools.GCC)
     (tree / ".kernelvariables").write_text(
         f"override CC = {compiler}\noverride HOSTCC = {compiler}\n"

@@ -43,8 +43,8 @@ class Apt:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
-        # A container's image may have a command here that deletes downloaded packages. Another apt
-        # may be about to install them.
+        # A container's image may set a command in this hook that deletes downloaded packages.
+        # Another apt may be about to install them.
         settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
             f"-c={settings}",
@@ -73,7 +73,7 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Return whether this is another release: its programs may need newer libraries."""
+        """Return True for another release than the computer's: it may need newer libraries."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
@@ -152,7 +152,7 @@ def unpack(packages: Path, folder: Path) -> None:
 def fetched(name: str, wanted: Sequence[str]) -> Path:
     """Return a folder in the cache with the packages `wanted` and their libraries, unpacked.
 
-    They are the distribution's newest when they are first asked for.
+    The first call fetches the distribution's newest versions; later calls return the same folder.
     """
 
     def fetch(folder: Path) -> None:

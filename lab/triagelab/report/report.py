@@ -36,7 +36,7 @@ from triagelab.run import records
 
 Record = dict[str, Any]
 
-POINTS_SHOWN = 3  # with more points, the page folds them, and the terminal has one answer
+POINTS_SHOWN = 3  # with more points, the page folds them; the terminal shows one answer
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
@@ -338,7 +338,8 @@ def _can_do(environment: Record) -> str:
 def table(result: Record, environment: Record) -> RenderableType:
     """Build the terminal's output: the tables and the answer of each point, in 80 columns.
 
-    With many points, the answer over all of them replaces these, if there is one.
+    With more than POINTS_SHOWN points, leave out the tables and answers of single points, and give
+    the answer over all points, if there is one.
     """
     views = lookup.views(result, environment)
     overall = findings.overall(views)

@@ -54,7 +54,7 @@ class _File:
 class _Order:
     """A run for a worker. Its files are sent, because the worker lacks this computer's paths.
 
-    determines   `determines` of the machine here; the worker's machine must be the same
+    determines   the machine's `determines` on this computer; the worker's must be equal to it
     base         the folder of the guest's base
     environment  QEMU's variable -> its value, or the file that was sent
     files        path under /job -> the text, or the file that was sent
@@ -98,7 +98,7 @@ class _Shipment(WorkerPlugin):
 
 
 def executor(address: str) -> execute.Executor:
-    """Return the executor for the Dask cluster with its scheduler at `address`."""
+    """Return the executor for the cluster whose Dask scheduler is at `address`."""
 
     @contextlib.asynccontextmanager
     async def there(runs: Sequence[Run]) -> AsyncIterator[execute.CarryOut]:
@@ -145,7 +145,7 @@ async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterato
     try:
         yield
     finally:
-        # Otherwise the scheduler and all workers would keep the files in memory for good.
+        # Otherwise Dask's scheduler and all workers would keep the files in memory for good.
         with contextlib.suppress(OSError):
             if client.status == "running":
                 await client.unregister_worker_plugin(name)  # type: ignore[no-untyped-call]

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: a hardware queue that has no bulk now is not waited for: a process that asks for one
+#         request now and then takes nothing from bulk of another hardware queue.
+# Needs: modeldisk, fio; a scheduler with a budget
+# Machine: sim 4, since 6.12
+. "${0%/*}/lib.sh"
+
+LEAST=90	# per cent of what bulk has if both use one hardware queue
+
+# rate CPU: set $rate to bulk's requests a second on CPU 3 beside a process on this CPU.
+rate() {
+	use_flash hw_queues=4
+	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+	# Room for two requests and a bit: bulk needs a grant for each.
+	echo $(($(cost_of_read 64) * 19 / 10000)) > "$(tunable budget_fixed)"
+	# Nothing else lets bulk go.
+	echo 60000 > "$(tunable aging_expire_normal)"
+	echo 0 > "$(tunable share_normal)"
+	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
+		--rw=randread --time_based --runtime=$((800 * SLOW))ms --ramp_time=300ms --norandommap \
+		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=io_uring --iodepth=4 \
+		--cpus_allowed=0 \
+		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 \
+		--name=rare --bs=64k --prioclass=3 --ioengine=psync --thinktime=20000 \
+		--cpus_allowed="$1" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")
+	choose_scheduler none
+	rmdir $MODELDISK || fail "the modelled drive stays"
+}
+
+rate 3
+same=$rate
+rate 1
+DEV=
+echo "measured: bulk at $rate requests a second beside a rare request of another queue, $same of its own"
+[ $((rate * 100)) -ge $((same * LEAST)) ] ||
+	fail "a rare request of another queue costs bulk: $rate requests a second, $same without"

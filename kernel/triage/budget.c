@@ -17,6 +17,13 @@
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
+/*
+ * A shard is ahead of the others by at most so many requests of average cost, or by one of its
+ * own. What it sent while nothing limited bulk, or because of its age, must not count for long:
+ * 16 reads of 64 KiB are a millisecond of flash.
+ */
+#define TG_LEAD_MAX 16
+
 void tg_budget_init(struct tg_data *tg)
 {
 	struct tg_budget *budget = &tg->budget;
@@ -261,6 +268,16 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 	return tg_bulk_is_due(&parts, shard);
 }
 
+/* Return how many requests of average cost bulk has room for, and at least one. */
+unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts)
+{
+	const u64 room = parts->whole - min(parts->whole, parts->inside);
+
+	if (parts->whole >= TG_DEPTH_MAX)
+		return UINT_MAX;
+	return div_u64(room, max(READ_ONCE(tg->budget.bulk_cost), 1u)) + 1;
+}
+
 /* Return whether held bulk may go, and will not soon be held again. */
 bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
@@ -274,9 +291,13 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 /* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
 static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
+	const struct tg_budget *budget = &shard->tg->budget;
+	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
+
 	lockdep_assert_held(&shard->lock);
 
-	WRITE_ONCE(shard->bulk_turn, tg_turn(shard) + cost);
+	WRITE_ONCE(shard->bulk_turn,
+		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
 
 /* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */

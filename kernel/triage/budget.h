@@ -25,12 +25,13 @@ struct tg_tag;
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when an urgent request last made way for bulk; ns
  * @urgent_back_at: when an urgent request last came back; ns
- * @turn: the time of fair queueing: the least tg_shard.bulk_turn of shards that wait, or more
+ * @turn: the time of fair queueing: the least tg_shard.bulk_turn of the shards that waited when a
+ *	limit was last asked about
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each is one word that dispatchers and completions of all shards write and read without
  * a lock, with WRITE_ONCE() and READ_ONCE(). A lost write of any but @granted makes the
- * budget wrong for a tick at most.
+ * budget wrong for a tick at most, and one of @turn until a limit is asked about next.
  *
  * Held bulk may wait for a change of these. A completion (tg_back_noticed()) or a dispatch
  * (tg_send_before_bulk()) that makes one has a full barrier before it looks for held shards.
@@ -82,6 +83,7 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard);
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts);
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
+unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
 u64 tg_bulk_opens_at(const struct tg_data *tg);

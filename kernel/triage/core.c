@@ -327,6 +327,8 @@ void tg_watch_others(struct tg_shard *shard, u64 ns)
 {
 	lockdep_assert_held(&shard->lock);
 
+	/* Pairs with tg_set_held(): this sees the hold, or the holder sees the new time. */
+	smp_mb();
 	if (atomic_read(&shard->tg->nr_held))
 		tg_watch(shard, ns);
 }
@@ -491,9 +493,8 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			if (!tg_bulk_is_worth_waking(tg))
 				break;
 			tg_parts_look(tg, NULL, &parts);
-			/* While they take turns, one is due. */
-			if (parts.gated)
-				most = 1;
+			/* A grant is for one. More than there is room for would only look. */
+			most = min(most, parts.gated ? 1 : tg_bulk_has_room_for(tg, &parts));
 			looked = true;
 		}
 		if (!tg_bulk_is_due(&parts, shard))
@@ -517,7 +518,7 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 
 	yield_point();
 	/* It may be armed still for a hold that has ended. */
-	if (test_bit(TG_HELD, &shard->state))
+	if (tg_waits_for_bulk(shard))
 		tg_note_woken(shard);
 	tg_release(shard);
 	tg_run(shard);

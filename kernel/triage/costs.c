@@ -27,8 +27,8 @@ void tg_costs_init(struct tg_data *tg)
 
 /*
  * Return the least number of requests that a shard had in the device since costs were learnt
- * last, and begin anew. Return 0 if nothing came back, because then the device may be stuck, or
- * if the shard sent nothing, because then its work is unknown.
+ * last, and begin anew. Return 0 if none came back, because then the device is stuck, or if the
+ * shard sent none, because then its work is unknown.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {
@@ -37,9 +37,9 @@ static u64 tg_costs_fewest(struct tg_device *device)
 	const u32 fewest = READ_ONCE(device->fewest);
 
 	device->learnt_back = back;
-	/* If the shard lowers it at this moment, one of the two windows is wrong by a request. */
+	/* If the shard lowers it at this moment, the next window may count as idle. */
 	WRITE_ONCE(device->fewest, U32_MAX);
-	/* It has had no more than now since its last request went. */
+	/* Since its last request went, it has had no fewer than it has now. */
 	return moves && fewest != U32_MAX ? min(fewest, tg_device_has(device)) : 0;
 }
 

@@ -149,9 +149,9 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @bulk_turn: a virtual time in ns: that of the other shards when it last joined them, plus
  *	the cost of its bulk that went since then while urgent requests came
  *	(tg_turn_charge()); also read without the lock
- * @woken_until: jiffies; until then it counts as waiting though its hold has ended, because
- *	it has not dispatched since; 0: it has. tg_wake() and the watchdog also write this,
- *	without the lock.
+ * @woken_until: jiffies; until then it counts as waiting if it has requests, though its hold has
+ *	ended, because it has not dispatched since; 0: it has. tg_wake() and the watchdog also
+ *	write this, without the lock.
  * @young_until: jiffies; no request in @classes exceeds its aging time before this
  * @head: where a disk's head is, and the flow that it waits for
  * @device: the requests of this shard in the device

@@ -6,7 +6,8 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent of bulk's throughput in the reader's hardware queue
+# Per cent of bulk's throughput in the reader's hardware queue: 101 measured, 87 without the wake.
+LEAST=93
 # Bulk's requests a second. The reader has 10 thousand, and some bulk may go behind each.
 FEWEST=$((1000 / FLASH_SLOWER))
 
@@ -19,12 +20,14 @@ rate() {
 	# Neither age nor a guaranteed share may let bulk go.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
-	# If the reader's requests had one size, the reader and bulk would fall into one of two
-	# rhythms, by chance. Bulk gets a third more in one of them than in the other.
+	# Bulk begins later: by then the scheduler knows what the reader takes alone, and so for how
+	# long bulk waits for a grant. If the reader's requests had one size, reader and bulk would
+	# fall into one of two rhythms, by chance. Bulk gets a third more in one of them.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((500 * SLOW))ms --ramp_time=200ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=psync --cpus_allowed=0 \
-		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 ||
+		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 \
+		--startdelay=$((100 * SLOW))ms ||
 		fail "fio: $(cat "$TEST_TMP/report")"
 	rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")
 	choose_scheduler none

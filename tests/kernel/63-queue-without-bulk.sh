@@ -17,11 +17,13 @@ rate() {
 	# Nothing else lets bulk go.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
+	# Bulk begins when the scheduler knows what the reader takes alone, as in check 50.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((800 * SLOW))ms --ramp_time=300ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=io_uring --iodepth=4 \
 		--cpus_allowed=0 \
 		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 \
+		--startdelay=$((100 * SLOW))ms \
 		--name=rare --bs=64k --prioclass=3 --ioengine=psync --thinktime=20000 \
 		--cpus_allowed="$1" ||
 		fail "fio: $(cat "$TEST_TMP/report")"

@@ -254,12 +254,12 @@ use_flash() {
 }
 
 # cost_of_read KIB: print what a read costs, in ns, as the scheduler has learnt it. Run a load first
-# that teaches it, because a scheduler begins with the costs of another device. Three seconds: triage
+# that teaches it, because a scheduler begins with the costs of another device. Two seconds: triage
 # learns only from windows of 50 ms in which the device was always busy, and ends a quarter of its
 # error in each. fio does not keep the device busy in every window.
 cost_of_read() {
 	fio --minimal --output="$TEST_TMP/learnt" --filename=/dev/$DEV --direct=1 --rw=randread \
-		--norandommap --time_based --runtime=3 --name=bulk --bs="$1k" --ioengine=io_uring \
+		--norandommap --time_based --runtime=2 --name=bulk --bs="$1k" --ioengine=io_uring \
 		--iodepth=32 || fail "fio: $(cat "$TEST_TMP/learnt")"
 	awk -v kib="$1" '$1 == "read" { print $2 + kib * $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/costs

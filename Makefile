@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Thin targets over ./triage and pytest; `make help` lists them.
+# The targets call ./triage and pytest. `make help` lists them.
 
 KERNEL ?= 6.12
 developer = $(shell lab/environment lab/requirements-dev.txt)

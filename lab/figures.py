@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Write the figures of the documents from the result files in docs/figures.
 
-    figures.py check            fail if a document and its result files differ
-    figures.py write            put the result files' figures into the documents
+    figures.py check            fail if a document differs from its result files, or if
+                                Figures.problems() finds another fault
+    figures.py write            put the result files' figures into the documents, then check
     figures.py measure NAME [COMMAND]
-                                run the command (default: the one that NAME.json has), keep its
-                                figures in NAME.json, and write the documents: `./triage run …`,
+                                run COMMAND (default: the command in NAME.json), keep its figures in
+                                NAME.json, then write and check. COMMAND is `./triage run …`,
                                 `./triage matrix …`, or a `make …` that prints rows of a table
 
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
 none, from the table in NAME.json. A last line names each command and its date. A result file may
-name `pictures` of the top of the command's report; `measure` takes these with the figures.
+name `pictures`, which show the top of the command's report. `measure` takes these pictures again.
 """
 
 import argparse
@@ -40,11 +41,11 @@ _BLOCK = re.compile(
     r"^<!-- figures: (?P<name>\S+) -->\n(?P<text>.*?)^<!-- end of figures -->$", re.M | re.S
 )
 _MARK = re.compile(r"^<!-- (?:figures: .*|end of figures) -->$", re.M)
-#: A figure with its interval, as `234 µs [229, 239]`.
+#: A figure with its interval, such as `234 µs [229, 239]`.
 _INTERVAL = re.compile(r"\d[^|\[\]]*\[\d[^|\[\]]*, [^|\[\]]*\d\]")
 
 Row = dict[str, Any]
-#: The keys of a row that identify it: no two rows of a run have equal values of all.
+#: The keys that together identify a row of a run: two rows differ in at least one of them.
 _IDENTITY = ("scheduler", "point", "job", "metric")
 _A_TENTH = 0.1
 
@@ -57,8 +58,9 @@ class FigureError(Exception):
 class Result:
     """The content of one result file.
 
-    commands  the commands that measured it, as a reader types them
-    when      text for readers: date, commit and kernel, or the document that it was copied from
+    commands  the commands that measured the figures, as a reader types them
+    when      text for readers: date, commit and kernel of the measurement, or the document from
+              which the figures were copied
     rows      rows of summary.json
     table     rows of cells, the headings first, if the command prints a table
     pictures  picture's file -> hash of the picture that was taken with the figures
@@ -84,19 +86,19 @@ class Result:
         return found[0]
 
     def mean(self, scheduler: str, job: str | None, metric: str, **at: Any) -> str:
-        """Return a mean with its unit."""
+        """Return a metric's mean with its unit; `at` has values of the row's point."""
         row = self._row(scheduler, job, metric, at)
         return figures.quantity(row["mean"], row["unit"])
 
     def show(self, scheduler: str, job: str | None, metric: str, **at: Any) -> str:
-        """Return a mean with its unit and its 95 % interval."""
+        """Return a metric's mean with its unit and its 95 % interval."""
         row = self._row(scheduler, job, metric, at)
         return figures.quantity(row["mean"], row["unit"], row["ci95"])
 
     def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
-        """Return a mean as a multiple of the mean under the scheduler `to`.
+        """Return the mean under `scheduler`, divided by the mean under the scheduler `to`.
 
-        If `to` is "alone": as a multiple of the mean of the job alone, under none.
+        If `to` is "alone", divide by the mean of the job alone, under `none`.
         """
         of = {**at, "alone": True} if to == "alone" else at
         by = "none" if to == "alone" else to
@@ -105,15 +107,16 @@ class Result:
         return float(mean / below)
 
     def out_of_date(self, rows: Iterable[Row]) -> Iterator[str]:
-        """Yield the figures that a later run of the same command contradicts.
+        """Yield a message for each figure that the `rows` of a later run contradict.
 
-        Their intervals do not meet, and their means are more than a tenth apart.
+        A row contradicts a figure if their intervals do not overlap and their means differ by more
+        than a tenth.
         """
         for row in rows:
             of = tuple(row[key] for key in _IDENTITY)
             here = next((own for own in self.rows if tuple(own[k] for k in _IDENTITY) == of), None)
             if here is None:
-                continue  # not kept, because no template uses it
+                continue  # the result file lacks this row, because no template uses it
             low, high = here["ci95"] or [here["mean"]] * 2
             least, most = row["ci95"] or [row["mean"]] * 2
             apart = high < least or most < low
@@ -125,11 +128,11 @@ class Result:
                 )
 
     def times(self, *arguments: Any, **at: Any) -> str:
-        """Return a ratio as a multiple: 3.16 ×."""
+        """Return ratio() of the same arguments as a multiple: 3.16 ×."""
         return f"{figures.digits(self.ratio(*arguments, **at))}{figures.SPACE}×"
 
     def share(self, *arguments: Any, **at: Any) -> str:
-        """Return a ratio in percent: 97.5 %."""
+        """Return ratio() of the same arguments in percent: 97.5 %."""
         return f"{figures.digits(100 * self.ratio(*arguments, **at))}{figures.SPACE}%"
 
 
@@ -154,7 +157,7 @@ class Figures:
             if "measured" in given:
                 when = given["measured"]
                 text = f"{when['date']}, commit {when['commit']}"
-                if "kernel" in when:  # the command boots one
+                if "kernel" in when:  # only if the command boots a kernel
                     text += f", kernel {when['kernel']}"
             else:
                 when = given["transcribed"]
@@ -174,7 +177,7 @@ class Figures:
             raise FigureError(f"{path}: {error!r}") from error
 
     def text(self, name: str) -> tuple[str, list[str]]:
-        """Return a block's text, and the names of the result files from which it is made."""
+        """Return a block's text, and the names of the result files whose figures it shows."""
         template = self.folder / f"{name}.jinja"
         used: dict[str, Result] = {}
 
@@ -197,7 +200,10 @@ class Figures:
         return f"{text}\n\n<small>Measured by {by}.</small>\n", list(used)
 
     def written(self, document: Path) -> tuple[str, set[str]]:
-        """Return a document's text with the present result files' figures, and the files' names."""
+        """Fill a document's blocks from the result files.
+
+        Return the document's new text, and the names of the result files used.
+        """
         used: set[str] = set()
 
         def block(found: re.Match[str]) -> str:
@@ -222,7 +228,12 @@ class Figures:
         return changed
 
     def problems(self) -> Iterator[str]:
-        """Yield a message for each figure, result file or picture that breaks the rules."""
+        """Yield a message for each document, table, result file or picture with a fault.
+
+        A document must have the result files' figures. A table with intervals must be in a block.
+        A document must show each result file. A picture must be the one that was taken with its
+        result file's figures.
+        """
         shown: set[str] = set()
         for document in self.documents():
             name = document.relative_to(self._root)
@@ -241,7 +252,7 @@ class Figures:
                     yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
-        """Write a result file from a run directory."""
+        """Write the result file `name` from the run directory `out`. Take its pictures again."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
         rows = [
@@ -266,7 +277,7 @@ class Figures:
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
 
     def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
-        """Replace the rows of a result file's table, except the headings, by a command's rows."""
+        """Replace the rows of a result file's table by a command's rows; keep the headings."""
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
@@ -278,7 +289,7 @@ class Figures:
         path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
-        """Return all quoted words, metrics among them, of the templates that use a result file."""
+        """Return all quoted words in the templates that use a result file: metrics and others."""
         texts = [path.read_text() for path in self.folder.glob("*.jinja")]
         return {
             word
@@ -294,7 +305,10 @@ class Figures:
         return done.stdout
 
     def measure(self, name: str, command: Sequence[str]) -> None:
-        """Run a command, or the one that the result file has, and keep its figures in the file."""
+        """Run `command` and write its figures to the result file `name`.
+
+        If `command` is empty, run the command that the result file names.
+        """
         words = list(command) or shlex.split("; ".join(self.result(name).commands))
         matrix = words[:2] == ["./triage", "matrix"]
         if words[0] != "make" and words[:2] != ["./triage", "run"] and not matrix:
@@ -309,7 +323,7 @@ class Figures:
             return
         out = self._root / "build/figures" / name
         done = subprocess.run([*words, "--out", str(out)], cwd=self._root)
-        # A matrix in which a check failed is a result too.
+        # ./triage matrix ends with 1 if a check failed: its figures are kept too.
         if done.returncode not in ((0, 1) if matrix else (0,)):
             raise FigureError(f"{shlex.join(words)} ended with {done.returncode}")
         if matrix:
@@ -334,7 +348,7 @@ def printed(words: Sequence[str], folder: Path) -> list[list[str]]:
 
 
 def kernels(matrix: Path) -> list[list[str]]:
-    """Return a table's rows, one for each kernel, from the file that `./triage matrix` wrote."""
+    """Return the rows of a table, one for each kernel, from the matrix.json of ./triage matrix."""
     rows = []
     for kernel in json.loads(matrix.read_text())["kernels"]:
         builds = [
@@ -370,11 +384,11 @@ def _today() -> str:
 
 
 def _photograph(page: Path, picture: Path) -> None:
-    """Take a picture of the top of a page."""
+    """Save a picture of the top of the page `page` to the file `picture`."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise FigureError(f"{picture.name} is taken by a browser: install chromium")
-    # A script in the page draws the charts: the browser waits 5 s of its virtual time for it.
+    # A script in the page draws the charts. Give the script 5 s of the browser's virtual time.
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     words += ["--window-size=1000,990", "--virtual-time-budget=5000"]
     words += [f"--screenshot={picture.resolve()}", page.resolve().as_uri()]

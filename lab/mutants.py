@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Try a random sample of mutants of each module in pyproject.toml's list, and print its score.
+"""Try a random sample of mutants of each module in pyproject.toml's list, and print the scores.
 
     mutants.py NUMBER [SEED]    called by `make mutants SAMPLE=NUMBER`, in its copy of the lab
 
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MUTMUT = (sys.executable, "-m", "mutmut", "run", "--max-children", "1")
-_SURVIVED, _UNTESTED = 0, 33  # mutmut's codes
+_SURVIVED, _UNTESTED = 0, 33  # mutmut's exit codes of a mutant that no test noticed
 
 
 def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
-    """Yield each module's name, and its mutants with mutmut's exit code of each."""
+    """Yield each module's name, and its mutants: name -> mutmut's exit code, None if not tried."""
     for path in sorted(Path("mutants").rglob("*.py.meta")):
         if codes := json.loads(path.read_text())["exit_code_by_key"]:
             yield path.name.removesuffix(".py.meta"), codes
@@ -27,7 +27,7 @@ def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
 
 def main(number: int, seed: int) -> None:
     """Choose the mutants, try them, and print the scores and the mutants that no test noticed."""
-    # mutmut makes all mutants before it finds that none has this name.
+    # Have mutmut make all mutants: it does so before it finds that none has this name.
     subprocess.run([*_MUTMUT, "no-such-mutant*"], capture_output=True)
     chosen = {
         module: random.Random(seed).sample(sorted(codes), min(number, len(codes)))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tell packages what CHANGELOG.md says.
+"""Print parts of CHANGELOG.md in the form that packages need.
 
     changelog.py date                the newest version's day, in seconds since 1970
     changelog.py debian MAINTAINER   the file in the format of Debian's changelogs
     changelog.py rpm MAINTAINER      the same for a spec file
 
-Exit status 2 where the newest version there is not that of kernel/triage/version.h.
+Exit status 2 if its newest version is not the one in kernel/triage/version.h.
 """
 
 import datetime

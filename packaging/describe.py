@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Print the manual page or the bash completion of triagectl, from its own argument parser.
 
-describe.py man FOLDER VERSION SECONDS   FOLDER has triagectl/; the day, since 1970
+describe.py man FOLDER VERSION SECONDS   FOLDER contains triagectl/, SECONDS since 1970 is the date
 describe.py bash FOLDER
 """
 
@@ -12,8 +12,8 @@ import importlib
 import sys
 from pathlib import Path
 
-#: The shell's command that lists an argument's values, by the argument's name in the help. The
-#: completion adds the word typed so far.
+#: For each value's name in the help, the shell command that lists possible values. The completion
+#: appends the word typed so far.
 VALUES = {
     "DISK": 'compgen -W "$(ls /sys/block)"',
     "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
@@ -77,7 +77,7 @@ def described(action: argparse.Action) -> list[str]:
 
 
 def vars_of(action: argparse.Action) -> dict[str, object]:
-    """Return the values that a help text may refer to, as argparse has them."""
+    """Return the values that a help text may refer to, with argparse's names for them."""
     return {"default": action.default, "metavar": action.metavar, "prog": "triagectl"}
 
 
@@ -197,7 +197,7 @@ def main(given: list[str]) -> int:
 
 
 def loaded(folder: str) -> argparse.ArgumentParser:
-    """Return triagectl's own parser."""
+    """Import triagectl from its parent folder, and return its argument parser."""
     sys.path.insert(0, str(Path(folder).resolve()))
     parser: argparse.ArgumentParser = importlib.import_module("triagectl.command").parser()
     return parser

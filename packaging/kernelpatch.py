@@ -4,9 +4,9 @@
 
     kernelpatch.py TREE MAINTAINER
 
-TREE is unpacked kernel source; it is read only. The module's source hides the differences
-between kernels; the patch has what fits this tree, and nothing else. `git am` and
-`patch -p1` take it. Exit status 2, and a message, where the tree is of another kind.
+TREE is unpacked kernel source; it is not changed. The module's source supports many kernels,
+but the patch has only the code for this tree. Apply it with `git am` or `patch -p1`.
+Exit status 2, with a message, if the patch does not fit the tree.
 """
 
 import datetime
@@ -64,7 +64,7 @@ class TreeError(Exception):
 
 
 def read(path: Path) -> str:
-    """Return a file's text; raise an error that says what to give if the file is missing."""
+    """Return a file's text. If it cannot be read, raise an error that names the right folder."""
     try:
         return path.read_text()
     except OSError as error:
@@ -92,7 +92,7 @@ def resolved(text: str, options: list[str]) -> str:
 
 
 def replaced(pattern: str, by: str, text: str) -> str:
-    """Replace the one place that the pattern fits; raise an error if there is none, or several."""
+    """Replace the only match of a pattern; raise an error if there is none, or several."""
     found, count = re.subn(pattern, lambda _: by, text, flags=re.MULTILINE | re.DOTALL)
     if count != 1:
         raise TreeError(
@@ -102,7 +102,7 @@ def replaced(pattern: str, by: str, text: str) -> str:
 
 
 def in_tree_header(text: str, options: list[str]) -> str:
-    """Return iosched.h for the tree, with the private headers in place of those made from BTF."""
+    """Return iosched.h for the tree: it includes the tree's own headers, not those from BTF."""
     if "-DIOSCHED_INSERT_TAKES_FLAGS" in options:  # then block/blk-mq.h has the type
         text = replaced(r"^/\*\n \* insert_requests\(\).*?^#endif\n\n", "", text)
     text = resolved(text, options)
@@ -155,7 +155,7 @@ def in_tree(text: str, options: list[str], header: str) -> str:
     text = re.sub(r'^(#include "yield\.h"|\t+yield_point\(\);)\n', "", text, flags=re.MULTILINE)
     text = re.sub(r'^#include "features\.h"\n\n?', "", text, flags=re.MULTILINE)
     text = text.replace("docs/triage.md", "triage-iosched.rst")
-    # The model and its tests stay in the repository.
+    # The patch does not have tests/proof, so leave out the comment that refers to it.
     return re.sub(r"\n \*\n \* tests/proof/core\.pml.*?(?=\n \*/)", "", text, flags=re.DOTALL)
 
 
@@ -180,7 +180,7 @@ def write(path: Path, text: str) -> None:
 
 
 def add_files(tree: Path, new: Path) -> None:
-    """Write the files of the module, and what goes with them, into the folder `new`."""
+    """Write the module's sources, Makefile, Kconfig and document into the folder `new`."""
     options = definitions(tree)
     full = resolved((KERNEL / "compat/iosched.h").read_text(), options)
     folder = new / "block/triage"
@@ -203,7 +203,7 @@ def add_files(tree: Path, new: Path) -> None:
 
 
 def change_files(tree: Path, old: Path, new: Path) -> None:
-    """Write each file of the tree that the patch changes: as it is to `old`, changed to `new`."""
+    """Write each file that the patch changes: the original to `old`, the changed one to `new`."""
     changes = {
         "block/Kconfig.iosched": (r"^endmenu$", 'source "block/triage/Kconfig"\n\nendmenu'),
         "block/Makefile": (

@@ -2,7 +2,7 @@
 """Boot a copy of this computer's system in namespaces, with systemd as its first process.
 
 A boot takes a second, and leaves nothing behind. The copy shares this computer's kernel, /sys and
-disks. At the boot, systemd starts no services but Triage's.
+disks. At boot, systemd starts Triage's services and no others.
 """
 
 import os
@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-#: A shell script: $1 is a folder for the test, $2 the layers of /usr, the uppermost first. Its
-#: processes are in a control group of their own, which systemd takes for the root group. A layer
-#: of an overlay may not lie in another, as these lie in /: so /usr has an overlay of its own.
+#: The shell script that builds the copy and starts systemd in it. $1 is a folder for the test; $2
+#: lists the layers of /usr, the uppermost first. The script runs in a control group and a cgroup
+#: namespace of its own, so systemd sees this group as the root. An overlay refuses a layer that
+#: lies inside another. The layers of $2 lie inside /, so /usr has an overlay of its own.
 _ENTER = """
 set -e
 mount --make-rprivate /
@@ -51,12 +52,12 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Booted:
-    """A running copy of the system; `pid` is its first process, as numbered outside of it."""
+    """A running copy of the system; `pid` is the PID that its systemd has outside the copy."""
 
     pid: int
 
     def give(self, script: str, environment: Mapping[str, str] | None = None) -> str:
-        """Run a shell script in the system; return its output. Fail if a command fails."""
+        """Run a shell script in the copy and return its output; fail if a command in it fails."""
         done = self.tried(script, environment)
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -64,10 +65,10 @@ class Booted:
     def tried(
         self, script: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a shell script that may fail; its output is that of both streams."""
+        """Run a shell script that may fail; `stdout` of the result has stderr's output too."""
         inside = ["nsenter", "-t", str(self.pid), "-m", "-p", "-C", "--root", "--wd"]
         return subprocess.run(
-            # The script is not an argument: `pgrep -f` would find its own pattern there.
+            # If the script were an argument, `pgrep -f` in it would find the script's own shell.
             [*inside, "sh", "-exc", 'eval "$SCRIPT"'],
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -85,9 +86,10 @@ class Booted:
 
 @contextmanager
 def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
-    """Boot a copy with the `usr` of each layer laid over its own, the first uppermost.
+    """Boot a copy of the system, with the `usr` folder of each layer laid over its /usr.
 
-    The system ends with the block. Only root can boot one.
+    The first layer is the uppermost. At the end of the `with` block, the copy is killed. Only root
+    can boot a copy.
     """
     (folder / "mount").mkdir(parents=True)
     group = _unified() / f"triage-booted-{os.getpid()}"
@@ -119,7 +121,7 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
 
 
 def _running(outer: "subprocess.Popen[bytes]", said: Path) -> Booted:
-    """Wait until systemd has started everything; return the system."""
+    """Wait until systemd reports that the copy is running; return the copy."""
     latest = time.monotonic() + _LIMIT_S
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     while time.monotonic() < latest and outer.poll() is None:
@@ -142,7 +144,7 @@ def _unified() -> Path:
 
 
 def _remove(group: Path) -> None:
-    """Remove a control group and all below it, as soon as their processes are gone."""
+    """Remove a control group and the groups below it; retry until their processes are gone."""
     latest = time.monotonic() + _LIMIT_S
     while group.exists() and time.monotonic() < latest:
         for path, _, _ in os.walk(group, topdown=False):
@@ -173,9 +175,9 @@ def loop_disk(folder: Path) -> Iterator[str]:
 
 
 def layer(folder: Path, *unpacked: Path) -> Path:
-    """Copy the files of unpacked packages to a layer, and return it.
+    """Copy the files of unpacked packages to a layer in `folder`, and return this folder.
 
-    Files of /lib go to usr/lib: if the system's /lib is a link, a folder `lib` would hide it.
+    Files of /lib go to usr/lib: booted() uses only `usr` of a layer, and /lib is a link to usr/lib.
     """
     for package in unpacked:
         for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/share", "lib"):
@@ -187,7 +189,7 @@ def layer(folder: Path, *unpacked: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder's content; make hard links if both folders are in one file system."""
+    """Copy a folder's content; make hard links instead if both folders are in one file system."""
     copy = ["cp", "--archive", "--no-clobber", f"{source}/.", str(target)]
     if subprocess.run([*copy, "--link"], capture_output=True).returncode:
         subprocess.run(copy, check=True, capture_output=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cause of a slow request: the part of its way that took longest, and what it met there."""
+"""Find why a request was slow: the part of its life that took longest, and the cause there."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,16 +11,17 @@ from triagectl.requests import SECTOR, Request
 #: A device that has requests and answers none for this time has stalled. A disk with an arm takes
 #: 10 to 20 ms for one request.
 STALL_NS = 50_000_000
-#: A request is slow in the device if it takes this many times as long as one alone.
+#: A request is slow in the device if it takes this many times as long as one that is alone there.
 _SLOW = 2.0
-#: With at least this many lone requests, their median is the estimate of a request's time alone.
-#: With fewer it is a usual disk's.
+#: The estimate of a lone request's time is the median of the lone requests, if there are at least
+#: this many. With fewer it is _FLASH_NS or _ARM_NS.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A class that its limit holds sends no more than this many times the limit.
+#: A limit is the cause only if its class sent at most this many times the limit.
 _LIMIT_SLACK = 1.3
-#: With this share of the tags in use, a submitter that has had its part gets none.
+#: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
+#: rest to this submitter.
 _TAGS_TAKEN = 0.9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -30,7 +31,7 @@ _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
 class Place:
     """A disk's scheduler and settings.
 
-    tags    requests that may be queued, of one hardware queue
+    tags    the most requests that one hardware queue may have
     queues  hardware queues
     """
 
@@ -44,9 +45,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Seen:
-    """All that was recorded of one disk.
+    """Everything that was recorded about one disk.
 
-    class_of  the class that the scheduler puts a request in
+    class_of  returns the class in which the scheduler puts a request
     held      the times at which triage sent nothing though requests were queued
     """
 
@@ -57,12 +58,12 @@ class Seen:
 
     @cached_property
     def silences(self) -> list[tuple[int, int]]:
-        """Return the device's stalls: begin and end of each time with requests but no answer."""
+        """Return start and end of each stall: STALL_NS or longer with requests but no answer."""
         steps = []
         for request in self.requests:
             if request.issued:
                 steps.append((request.issued, 1))
-                # A request that is not done has no answer: only the observation ends here.
+                # A request that is not done has no answer: at `until` only its observation ends.
                 steps.append((request.completed or request.until or _NEVER, -1))
         found, inside, since = [], 0, 0
         for at, step in sorted(steps):
@@ -79,11 +80,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a request was slow.
+    """The cause of a slow request, with advice.
 
     name    depth, tag, aging, limit, stall, priority, budget, order, idle, writeback,
             device, unknown
-    others  how many requests of each thread the cause names
+    do      the advice: a possible remedy
+    others  for each thread, how many of its requests contributed
     """
 
     name: str
@@ -94,7 +96,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Parts:
-    """Times of a request's parts, in ns: before it had a tag, in the scheduler, in the device."""
+    """A request's times, in ns: until it got a tag, in the scheduler, in the device."""
 
     tag: int
     queue: int
@@ -102,7 +104,7 @@ class Parts:
 
 
 def parts(request: Request, now: int) -> Parts:
-    """Return where a request has spent its time; up to now if it is not done."""
+    """Return how long a request spent in each part. If it is not done, count up to `now`."""
     now = request.until or now
     got = request.got or now
     issued = request.issued or (now if request.got else got)
@@ -121,7 +123,7 @@ def find(request: Request, seen: Seen, now: int) -> Cause:
         return _in_device(request, seen, now)
     begin = request.queued if spent.tag > spent.queue else request.got
     end = begin + max(spent.tag, spent.queue)
-    # A device that answers nothing fills the scheduler, then the tags.
+    # Requests behind a stalled device wait in the scheduler or for a tag: check for a stall first.
     stalled = _stall(seen, begin, end)
     if stalled >= STALL_NS and stalled >= (end - begin) / 2:
         return _stalled(stalled)
@@ -138,12 +140,12 @@ def _stalled(ns: int) -> Cause:
 
 
 def _stall(seen: Seen, begin: int, end: int) -> int:
-    """Return the longest time without an answer, with requests in the device, in ns."""
+    """Return the largest part of a stall that lies between `begin` and `end`, in ns."""
     return max((min(right, end) - max(left, begin) for left, right in seen.silences), default=0)
 
 
 def _inside(other: Request, time: int) -> bool:
-    """Return whether the device had a request at a time."""
+    """Return whether the request `other` was in the device at `time`."""
     return 0 < other.issued <= time and not 0 < other.completed <= time
 
 
@@ -180,9 +182,9 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 
 
 def _alone(request: Request, seen: Seen) -> float:
-    """Return the device's time for such a request with no other beside it, in ns.
+    """Estimate the device's time, in ns, for a request like this one with no other beside it.
 
-    With others beside it the time says nothing: a device that serves many at once and one that
+    Requests with others beside them cannot be used: a device that serves many at once and one that
     serves them in turn look the same.
     """
     times = sorted(
@@ -207,7 +209,8 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         if other is not request and 0 < other.got <= time and not 0 < other.completed <= time
     )
     place = seen.place
-    # A request needs a tag of one hardware queue, and no event tells which queue a request used.
+    # No event tells which hardware queue a request used. So assume that all taken tags belong to
+    # this request's queue.
     if taken.total() >= _TAGS_TAKEN * place.tags:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
@@ -312,7 +315,7 @@ def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # One more request may have gone at the beginning, with the rest of the second before.
+        # One request more may have gone first, with allowance that was left from earlier.
         if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
             return f"{name} {value}"
     return ""

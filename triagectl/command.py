@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line. `parser()` has all help texts, for the manual page and completion too."""
+"""Parse and run the command line. Manual page and completion use `parser()`'s help texts too."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ _DISK = "a disk: sda, /dev/sda or a partition of it"
 
 
 class StoppedError(Exception):
-    """The process was told to end by a signal."""
+    """Raised when SIGTERM or SIGHUP tells the process to end."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -198,7 +198,7 @@ def _doctor(system: System, given: argparse.Namespace) -> int:
 
 
 def _add_put_back(commands: _Commands) -> None:
-    # `try` itself uses this command. It has no help, so that no list of commands shows it.
+    # Only `try` starts this command. It has no help text, so no list of commands shows it.
     command = commands.add_parser("put-back")
     command.add_argument("disk")
     command.set_defaults(run=lambda system, given: wayback.keep(system, given.disk))
@@ -219,7 +219,7 @@ def _count(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None, system: System | None = None) -> int:
-    """Run one command. Return the exit status: 0 done, 1 failed, 2 the request made no sense."""
+    """Run one command. Return its exit status: 0 done, 1 failed, 2 bad request, 130 interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)

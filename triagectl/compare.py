@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Compare two conditions on a live load: which figures differ by more than the load varies?"""
+"""Compare figures of a live load under two settings, and tell changes from its variation."""
 
 import math
 import random
@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: The fewest blocks of time that a comparison takes of each condition. A figure has one value in a
-#: block.
+#: A comparison needs at least this many blocks of time under each setting. Each block gives one
+#: value of a figure.
 BLOCKS = 6
 _RESAMPLES = 1000
 #: Several figures are compared at once: with 95 % one in twenty would differ by chance.
@@ -19,7 +19,7 @@ _MATTERS = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """The change of a figure: the ratio of the two conditions' medians, and its interval."""
+    """The change of a figure: the ratio of the medians, and its confidence interval (low, high)."""
 
     name: str
     before: float
@@ -40,7 +40,10 @@ class Verdict:
 def compared(
     name: str, before: Sequence[float], after: Sequence[float], more_is_better: bool
 ) -> Verdict | None:
-    """Compare a figure's values in blocks of time; None if there are too few, or zeroes."""
+    """Compare a figure's values, one per block of time, before and after a change.
+
+    Return None if there are too few values, or if one is not above 0.
+    """
     if min(len(before), len(after)) < BLOCKS or min(*before, *after) <= 0:
         return None
     chance = random.Random(0)
@@ -55,7 +58,7 @@ def compared(
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return whether the change helped, in one word or two."""
+    """Return helped, harmed, mixed, `no difference` or, without verdicts, unknown."""
     answers = {verdict.answer for verdict in verdicts}
     if not verdicts:
         return "unknown"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel's exact counts of a disk's requests."""
+"""Read the kernel's exact counts of a disk's requests from the disk's sysfs file `stat`."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Counts:
     busy_ms: int
 
     def since(self, before: "Counts") -> "Counts":
-        """Return what was done since an earlier moment; `in_flight` is of now."""
+        """Return the difference to earlier counts; `in_flight` keeps its present value."""
         return Counts(
             self.reads - before.reads,
             self.read_bytes - before.read_bytes,

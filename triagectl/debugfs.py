@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Triage's own files in debugfs."""
+"""Read triage's own files in debugfs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,21 +25,21 @@ class Inside:
 
 
 def folder(system: System, disk: str) -> Path | None:
-    """Return the folder of a disk's scheduler; None if it is not visible."""
+    """Return the debugfs folder of a disk's scheduler; None if it cannot be seen."""
     top = system.debugfs()
     found = top / "block" / disk / "sched" if top else None
     return found if found and found.is_dir() else None
 
 
 def files(system: System, disk: str) -> dict[str, str]:
-    """Return all files of a disk's scheduler, by name."""
+    """Return the text of each debugfs file of a disk's scheduler, by file name."""
     found = folder(system, disk)
     texts = {name: read(found / name) for name in names(found)} if found else {}
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def inside(system: System, disk: str) -> Inside | None:
-    """Return the state of `triage` on a disk; None if it is not visible."""
+    """Return the state of `triage` on a disk; None if debugfs does not show it."""
     found = folder(system, disk)
     if not found or read(found / "depth") is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl doctor`: one file with all that a report of a bug needs, private things left out."""
+"""`triagectl doctor`: write one file for a bug report, with private data left out."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ _OPTIONS = re.compile(
     r"HIST_TRIGGERS|EVENT_TRACING)\w*=.*$",
     re.M,
 )
-#: Words of the kernel's command line that are kept: others may name disks, hosts and keys.
+#: Words to keep of the kernel's command line. Other words may name disks, hosts and keys.
 _WORDS = re.compile(r"(elevator|scsi_mod|nvme|blk|iosched|libata|lockdown|module\.sig|mitigations)")
 #: The modules to report: schedulers and drivers of disks.
 _MODULES = re.compile(r".*_iosched$|^(bfq|mq_deadline|null_blk|nvme|scsi_mod|dm_crypt)$")
@@ -33,7 +33,7 @@ _VM = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background
 
 @dataclass(frozen=True)
 class Options:
-    """The user's options. If `file` is None, a file in the current folder is named by the time."""
+    """The user's options. If `file` is None, the file is in this folder and named by the time."""
 
     file: Path | None = None
     json: bool = False
@@ -50,7 +50,7 @@ def run(system: System, options: Options) -> int:
     found = private.Scrubber(system).all(collected(system))
     text = json.dumps(found, indent=1) if options.json else rendered(found)
     try:
-        # Only the user can read the file, until the user has looked through it.
+        # Others must not read the file before the user has checked it, so its mode is 0600.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text + "\n")
     except OSError as error:
@@ -62,7 +62,7 @@ def run(system: System, options: Options) -> int:
 
 
 def collected(system: System) -> dict[str, Any]:
-    """Return everything, by section."""
+    """Return the report's sections by name."""
     sections: dict[str, Callable[[System], Any]] = {
         "machine": _machine,
         "kernel options": _config,
@@ -127,7 +127,7 @@ def _disks(system: System) -> dict[str, Any]:
 
 
 def _shown(disk: Disk) -> bool:
-    """Return whether a disk has a size: loop devices that are not in use have none."""
+    """Return whether to report a disk. A loop device that is not in use has no size: skip it."""
     return bool(disk.number("size"))
 
 

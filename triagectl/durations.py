@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Durations on the command line: a number of seconds, or a number with a unit, as 90s, 2m or 1h."""
+"""Parse durations on the command line: a number of seconds, or with a unit: 90s, 2m or 1h."""
 
 import argparse
 import re
@@ -9,7 +9,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def between(least: str, most: str) -> Callable[[str], float]:
-    """Return a parser of durations, in seconds, that refuses any outside these two."""
+    """Return a function that parses a duration to seconds and refuses one outside these bounds."""
 
     def parse(text: str) -> float:
         value = seconds(text)
@@ -21,7 +21,7 @@ def between(least: str, most: str) -> Callable[[str], float]:
 
 
 def seconds(text: str) -> float:
-    """Return a duration in seconds."""
+    """Parse a duration. Return it in seconds."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"'{text}': give a time, as 90 (seconds), 90s, 2m or 1h")

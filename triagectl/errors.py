@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors for an operator: each names the fault and the remedy."""
+"""Define the errors for an operator: each names the fault and the remedy."""
 
 import difflib
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ class CtlError(Exception):
 
 
 class RequestError(CtlError):
-    """Raised if the request cannot be carried out as it stands; nothing was changed."""
+    """Raised if the user's request cannot be carried out as given."""
 
     exit_status = 2
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
-    """Return the error for a name that does not exist, with the nearest one that does."""
+    """Return the error for an unknown name. Its text suggests the nearest known name."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean '{near[0]}'? " if near else ""

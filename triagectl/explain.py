@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl explain`: the slowest requests of the next seconds, and why they were slow."""
+"""`triagectl explain`: record some seconds, and say why the slowest requests were slow."""
 
 import heapq
 import json
@@ -25,10 +25,10 @@ EVENTS = (
 )
 _TRIAGE = ("triage/triage_dispatch", "triage/triage_hold")
 _BUFFER_KIB = 4096
-#: A recording lasts only some seconds, so it may use most of a core. Then it seldom pauses: in a
-#: pause it would miss requests that others met.
+#: The share of a core that a recording may use. The share is large because a recording lasts only
+#: some seconds. So it seldom pauses: in a pause it would miss requests that delayed others.
 _CPU_LIMIT = 0.9
-#: The most requests that are kept. Each takes 0.3 kB.
+#: A recording ends early at this many requests. Each takes 0.3 kB of memory.
 _KEPT_MOST = 300_000
 _SLICE_S = 0.25
 
@@ -53,12 +53,12 @@ class Recording:
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Record a completed request."""
+        """Keep a request that is done, or that is no longer followed."""
         self.requests[request.dev].append(request)
         self.count += 1
 
     def hold(self, dev: int, at: int) -> None:
-        """Keep a moment in which triage sent nothing."""
+        """Keep the time of an event triage_hold: triage sent nothing though requests waited."""
         self.held[dev].append(at)
 
 
@@ -87,7 +87,7 @@ def run(system: System, options: Options) -> int:
             sampler.run(min(time.monotonic() + _SLICE_S, begin + options.seconds))
         took = time.monotonic() - begin
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        # A request that a device never answers is the slowest of all.
+        # Keep unfinished requests too: one that the device never answers is the slowest of all.
         for request in matcher.pending.values():
             if request.got or request.issued:
                 recording.finished(request)

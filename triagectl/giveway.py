@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A low CPU priority while requests are watched, so that the watcher does not make them late.
+"""Lower this process's CPU priority while it watches requests, so that it delays no other program.
 
-If a request completes while this process has the CPU, its program goes on late, though the disk was
-in time. A nice value alone does not prevent that: since Linux 6.6 a process that runs keeps the CPU
-for its slice, 3 ms, whatever wakes up. From 6.12 on a process may ask for a shorter slice.
+If a request completes while this process has the CPU, the program that waits for it continues late,
+though the disk was in time. A nice value alone does not prevent that: since Linux 6.6 a running
+process keeps the CPU for its slice, 3 ms, even if another process wakes up. From 6.12 on a process
+may ask for a shorter slice.
 """
 
 import contextlib
@@ -11,8 +12,8 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 
-#: With this a process has a tenth of its usual share of a busy CPU. `top` needs less than a
-#: fiftieth of an idle one.
+#: With this nice value a process has a tenth of its usual share of a busy CPU. `top` needs less
+#: than a fiftieth of an idle CPU.
 NICE = 10
 #: The slice to ask for, in ns: the shortest that Linux grants.
 SLICE = 100_000
@@ -21,7 +22,7 @@ SLICE = 100_000
 #: for SCHED_OTHER), deadline, period.
 _ATTR = struct.Struct("=IIQiIQQQ")
 _GENERIC = (274, 275)
-#: The numbers of sched_setattr and sched_getattr; of 64-bit programs.
+#: The system call numbers of sched_setattr and sched_getattr for 64-bit programs.
 _CALLS = {
     "x86_64": (314, 315),
     "ppc64le": (355, 356),
@@ -34,10 +35,10 @@ _CALLS = {
 
 @contextlib.contextmanager
 def giving_way() -> Iterator[None]:
-    """Have other processes go first on this CPU, as far as the kernel can, in this block."""
+    """Let other processes go first on this CPU during the block, as far as the kernel can."""
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     if nice >= NICE or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        # The user has chosen a nice value or a policy.
+        # The user has chosen a nice value or a policy: keep it.
         yield
         return
     restore = _shortened()
@@ -45,7 +46,7 @@ def giving_way() -> Iterator[None]:
     try:
         yield
     finally:
-        # Only root may take the priority back. Any other user's command ends soon.
+        # Only root may raise the priority again. Any other user's command ends soon.
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, nice)
             restore()
@@ -55,7 +56,7 @@ def _shortened() -> Callable[[], object]:
     """Ask for a short slice. Return a function that undoes that."""
     numbers = _CALLS.get(os.uname().machine)
     try:
-        import ctypes  # here, as it takes 10 ms that only these commands need
+        import ctypes  # not at the top: it takes 10 ms, which other commands need not spend
 
         call = ctypes.CDLL(None, use_errno=True).syscall
     except (ImportError, OSError, AttributeError):
@@ -69,6 +70,6 @@ def _shortened() -> Callable[[], object]:
     _, *rest = _ATTR.unpack(was.raw)
     size, runtime = _ATTR.size, 4
     rest[runtime] = SLICE
-    # An older kernel ignores the slice.
+    # Kernels before 6.12 ignore the slice.
     call(set_number, 0, ctypes.create_string_buffer(_ATTR.pack(size, *rest), size), 0)
     return lambda: call(set_number, 0, was, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""I/O priorities of processes, and their effect under each scheduler."""
+"""Read I/O priorities of processes, and tell their effect under each scheduler."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 RT, BE, IDLE = 1, 2, 3
 _NAMES = {0: "none", RT: "rt", BE: "be", IDLE: "idle"}
 
-#: ioprio_get()'s number; the C library has no function for it.
+#: The number of the system call ioprio_get(), for which the C library has no function.
 _SYSCALLS = {"x86_64": 252, "aarch64": 31, "riscv64": 31, "i686": 290, "ppc64le": 274}
 _PROCESS = 1
 
@@ -44,12 +44,15 @@ def decoded(value: int) -> Priority:
 
 
 def of_nice(nice: int) -> Priority:
-    """Return the priority that a thread has by its nice value, if it never set one."""
+    """Return the I/O priority that a nice value gives to a thread that never set its own."""
     return Priority(BE, (nice + 20) // 5)
 
 
 def of_thread(tid: int) -> Priority | None:
-    """Return a thread's own I/O priority; None if it is gone or the machine is unknown."""
+    """Return the I/O priority that a thread has set; its class is 0 if it has set none.
+
+    Return None if the thread is gone, or if no system call number is known for this machine.
+    """
     call = _SYSCALLS.get(platform.machine())
     if call is None:
         return None
@@ -58,7 +61,7 @@ def of_thread(tid: int) -> Priority | None:
 
 
 def effective(tid: int) -> Priority | None:
-    """Return the priority that the kernel gives a thread's requests; None if it is gone."""
+    """Return the priority that the kernel gives a thread's requests; None if it cannot be read."""
     own = of_thread(tid)
     if own is None or own.of:
         return own

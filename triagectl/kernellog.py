@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Lines of the kernel's log that concern disks and schedulers."""
+"""Find the lines of the kernel's log that concern disks and schedulers."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _MOST = 300
 
 
 def lines(path: Path) -> list[str]:
-    """Return the last lines that matter, with their times; none where the log cannot be read."""
+    """Return the last _MOST wanted lines with their times; none if the log cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -30,7 +30,7 @@ def lines(path: Path) -> list[str]:
             except BlockingIOError:
                 break
             except BrokenPipeError:
-                continue  # it was overwritten while we read: the next one is there
+                continue  # the record was overwritten before it was read: read the next one
             if not record:
                 break
             found.append(record.decode(errors="replace"))
@@ -40,7 +40,7 @@ def lines(path: Path) -> list[str]:
 
 
 def wanted(records: list[str]) -> list[str]:
-    """Return those records of /dev/kmsg that matter, as `[seconds] text`."""
+    """Return the wanted records of /dev/kmsg, as `[seconds] text`; at most the last _MOST."""
     found = []
     for record in records:
         head, _, text = record.partition(";")

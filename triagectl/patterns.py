@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Patterns as udev matches them: fnmatch(3), with alternatives between bars.
+"""Match patterns like udev does: with fnmatch(3), and with `|` between alternatives.
 
-Python's fnmatch knows no backslash, so `\\[none\\]` would be a set of letters there.
+Python's fnmatch does not take a backslash as an escape, so `\\[none\\]` would be a set of letters.
 """
 
 import re
@@ -25,8 +25,8 @@ _CLASSES = {
 def matches(text: str, pattern: str, ignore_case: bool = False) -> bool:
     """Return whether a text matches one of the alternatives of a pattern.
 
-    udev splits at each bar, also at one in brackets or behind a backslash. Only an alternative of a
-    pattern with `*`, `?` or `[` is a glob: elsewhere a backslash stands for itself.
+    udev splits a pattern at each `|`, even in brackets or after a backslash. If the pattern has no
+    `*`, `?` or `[`, its alternatives are plain text, and a backslash stands for itself.
     """
     globs = re.search(r"[*?[]", pattern) is not None
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
@@ -61,9 +61,9 @@ def translated(glob: str) -> str:
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int] | None:
-    """Return the expression of a set that begins at `at`, and the place behind it.
+    """Return the regular expression for the bracket set at `at`, and the position after the set.
 
-    None if its end is missing: its bracket is an ordinary character then.
+    Return None if the closing bracket is missing: the `[` is an ordinary character then.
     """
     inverted = glob[at : at + 1] in ("!", "^")
     at += inverted
@@ -91,7 +91,7 @@ def _bracket(glob: str, at: int) -> tuple[str, int] | None:
 
 
 def _member(glob: str, at: int) -> tuple[str, int]:
-    """Return a character of a set, and the place behind it."""
+    """Return the set's character at `at`, without a backslash before it, and the next position."""
     if glob[at] == "\\" and at + 1 < len(glob):
         at += 1
     return glob[at], at + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Removal of private things from texts: names, addresses, serial numbers."""
+"""Remove private data from texts: names, addresses, serial numbers."""
 
 import os
 import re
@@ -9,7 +9,8 @@ from typing import Any
 from triagectl import sysfs
 from triagectl.system import System, names, read
 
-#: Identifiers recognised by their form, in this order: a longer form before any part of it.
+#: Identifiers that are recognised by their form. A longer form comes before any form that could
+#: match a part of it.
 _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
@@ -53,7 +54,7 @@ class Scrubber:
         self._forms = [(re.compile(form), name) for form, name in _FORMS]
 
     def text(self, text: str) -> str:
-        """Return a text without private things."""
+        """Return a text without private data."""
         for pattern, name in (*self._known, *self._forms):
             text = pattern.sub(name, text)
         return text
@@ -70,7 +71,7 @@ class Scrubber:
 
 
 def _known(system: System) -> Iterator[tuple[str, str]]:
-    """Return this machine's own names, each with the word that takes its place."""
+    """Yield names and numbers that identify this machine, each with its replacement."""
     host = system.read("proc/sys/kernel/hostname") or os.uname().nodename
     for name in {host, host.partition(".")[0]}:
         if len(name) > 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Processes: names and I/O priorities of threads, and the threads of a process or unit."""
+"""Look up processes: the process of a thread, a process's threads, a systemd unit's processes."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, names, number, read
 
-#: With this many threads the table is cleared: new threads come all the time.
+#: The table is cleared when it has this many threads, because new threads come all the time.
 _KNOWN_MOST = 20000
 
 

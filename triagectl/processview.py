@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The effect of a process's I/O priority on the disks of its open files."""
+"""Show the effect of a process's I/O priority on the disks of its open files."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from triagectl import ioprio, processes, screen, sysfs
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
-#: Flags of an open file to which the process itself submits the writes.
+#: If an open file has one of these flags, the process itself submits its writes.
 _OWN_WRITES = os.O_DIRECT | os.O_DSYNC
 _IGNORING = ("none", "kyber", "adios")
 #: From this kernel on dm-crypt passes a bio's priority on to its own work.
@@ -22,7 +22,11 @@ _CRYPT_KEEPS = (6, 9)
 
 @dataclass
 class _Use:
-    """The open files of a process on one device of its mounts."""
+    """The open files of a process on one device.
+
+    bases   the disks at the bottom of the device
+    stacks  the kinds of the stacked devices between, like dm-crypt
+    """
 
     device: str
     files: int = 0
@@ -32,7 +36,7 @@ class _Use:
 
 
 def about(system: System, pid: int, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what `status` shows of a process, on the disks in `only` or of its open files."""
+    """Return what `status` shows of a process, on the disks in `only` or else of its open files."""
     threads = processes.threads(system, pid)
     priorities = Counter(str(ioprio.effective(tid)) for tid in threads)
     unset = sum(1 for tid in threads if (own := ioprio.of_thread(tid)) and not own.of)
@@ -69,7 +73,7 @@ def _named(system: System, name: str) -> _Use:
 
 
 def _resolve(system: System, disk: Disk, use: _Use) -> None:
-    """Note the disks below a device, and the stacked devices on the way."""
+    """Add to `use` the disks below a device, and the kinds of the stacked devices between."""
     if disk.below:
         use.stacks.append(disk.stack)
         for name in disk.below:
@@ -112,11 +116,11 @@ def _uses(system: System, pid: int) -> list[_Use]:
 
 
 def _disk_of(system: System, target: str, number: str, source: str) -> Disk | None:
-    """Return the device of an open file: itself, that of its mount, or that mount's source."""
+    """Return the device of an open file: a file in /dev itself, else its mount's device."""
     if target.startswith("/dev/"):
         return _by_path(system, target)
     found = sysfs.by_number(system, number)
-    # btrfs has a separate number for each subvolume.
+    # On btrfs the mount's number belongs to no disk, so look up the mount's source.
     return found or (_by_path(system, source) if source.startswith("/dev/") else None)
 
 
@@ -129,7 +133,7 @@ def _by_path(system: System, path: str) -> Disk | None:
 
 
 def _warnings(use: _Use, disk: Disk, priority: ioprio.Priority | None) -> Iterator[str]:
-    """Return why the priority may do nothing on a disk."""
+    """Yield the reasons why the priority may have no effect, or less, on a disk."""
     if disk.scheduler in _IGNORING:
         yield f"{disk.scheduler} ignores I/O priorities: ionice does nothing on {disk.name}"
     elif disk.scheduler == "mq-deadline":
@@ -166,7 +170,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return what the control group does besides the priority; a hint if no disk is in use."""
+    """Yield the control groups' limits and weights, and a hint if no disk is in use."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

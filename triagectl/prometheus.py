@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A text file for the textfile collector of Prometheus' node exporter."""
+"""Write a text file for the textfile collector of Prometheus' node exporter."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _TIMES = ("triagectl_class_seconds", "Time of a request in a part of its way.")
 
 
 def check(path: Path) -> None:
-    """Raise RequestError if the file cannot be written."""
+    """Raise RequestError if the name does not end in .prom or its folder does not exist."""
     if path.suffix != ".prom":
         raise RequestError(f"{path}: the collector reads files that end in .prom only")
     if not path.parent.is_dir():
@@ -43,7 +43,7 @@ def write(path: Path, views: Sequence[dict[str, Any]]) -> None:
 
 
 def lines(views: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return the lines of the file, without processes: new ones would soon fill a database."""
+    """Yield the lines of the file. Processes are left out: new ones would soon fill a database."""
     for key, (name, text) in _DISK.items():
         yield from _head(name, text)
         for view in views:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Requests, put together again from the trace events of the block layer.
+"""Put requests together from the trace events of the block layer.
 
-The kernel names a request by device and sector alone. Two at one sector at one time cannot be
-told apart: both are left out and counted.
+An event names its request only by device and sector. Two requests at the same sector at the same
+time cannot be told apart: both are left out, and counted as `ambiguous`.
 """
 
 from collections import Counter, defaultdict
@@ -15,21 +15,22 @@ SECTOR = 512
 
 
 def text(field: bytes) -> bytes:
-    """Return a text field up to its end. The bytes behind are left from earlier contents."""
+    """Return a text field up to its zero byte. The bytes after it are left from earlier text."""
     return field.partition(b"\0")[0]
 
 
 @dataclass(slots=True)
 class Request:
-    """One request and the times of its life in ns; 0: not seen.
+    """One request, with the times of its events in ns. 0 means that the event was not seen.
 
     queued     its first bio came to the block layer
-    got        it had a place (a tag)
+    got        it got a tag
     inserted   it was given to the scheduler
-    issued     the driver had it
-    completed  the device had done it
+    issued     the driver got it
+    completed  the device finished it
+    until      the matcher stopped following it, because no more events were read
     beside     how many requests the device had when it got this one
-    until      the matcher stopped following it before it was done
+    twice      another request had the same sector at the same time
     """
 
     dev: int
@@ -53,17 +54,17 @@ class Request:
     reason: str = ""
 
     def end(self, now: int) -> int:
-        """Return when it was done, or when it was last known not to be done."""
+        """Return when it was done. If it is not done, return `until` or else `now`."""
         return self.completed or self.until or now
 
     @property
     def waited(self) -> int:
-        """Return the time before the device, in ns."""
+        """Return the time from its first bio until the driver got it, in ns."""
         return self.issued - self.queued
 
     @property
     def served(self) -> int:
-        """Return the time in the device, in ns; of one that is not done, the time so far."""
+        """Return the time in the device, in ns. If it is not done, count up to `until`."""
         return (self.completed or self.until) - self.issued
 
     @property
@@ -76,12 +77,12 @@ class Request:
 class Matcher:
     """Follows requests through events.
 
-    parts     disk of each partition, by device number: events name a bio's partition, but the disk
-              of a request
+    parts     the disk of each partition, by device number. An event of a bio names the partition,
+              an event of a request names the disk
     issued    called with each request as the driver gets it
     finished  called with each request that is done and was seen from its start
-    gave_up   called with each request that was not done when the matcher stopped following it
-    held      called for each moment in which triage sent nothing though requests were queued
+    gave_up   called with each request that the device still has when no more events are read
+    held      called with disk and time when triage sent nothing though requests were queued
     open      if true, follow new requests too, not only those that are pending
     inside    for each disk, how many requests of each thread it has
     """
@@ -118,7 +119,7 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with the requests that the device still has: no more events are read."""
+        """Call gave_up() with each request that the device still has: no more events are read."""
         if self.gave_up is not None:
             for request in self.pending.values():
                 if request.issued and not request.twice:
@@ -126,16 +127,16 @@ class Matcher:
                     self.gave_up(request)
 
     def expire(self, before: int) -> None:
-        """Forget requests that came before a time and were not sent to the device by now.
+        """Forget requests that came before `before` and have not been sent to the device.
 
-        A bio that was refused, or that a driver took without a request, never goes on.
+        If a bio was refused, or its driver took it without a request, no later event comes.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:
             del self.pending[key]
 
     def forget(self) -> None:
-        """Begin anew: events from here on do not belong to those before."""
+        """Forget all requests. The next events will not continue the earlier ones."""
         self.pending.clear()
         self.inside.clear()
 
@@ -147,7 +148,7 @@ class Matcher:
             return
         time, _, tid, dev, sector, sectors, rwbs, comm = event
         if not sectors:
-            return  # a flush alone: its request has no sector to know it by
+            return  # a flush without data: no sector identifies its request
         dev = self._disk(dev)
         key = (dev, sector)
         other = self.pending.get(key)
@@ -163,7 +164,7 @@ class Matcher:
         dev = self._disk(event[3])
         request = self.pending.get((dev, event[4]))
         if request is None:
-            # This is the rest of a bio that was split. No event told that it came.
+            # This is the rest of a bio that was split. It had no event block_bio_queue.
             self._queue((*event[:1], "", *event[2:]))
             request = self.pending.get((dev, event[4]))
             if request is None:
@@ -194,7 +195,7 @@ class Matcher:
     def _issue(self, event: Event) -> None:
         time, _, _, dev, sector, sectors, ioprio, _, _ = event
         if not sectors:
-            return  # a flush: its sector 0 is no place
+            return  # a flush: its sector, 0, does not identify it
         request = self.pending.get((dev, sector))
         if request is None:
             self.unseen += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Decodes the kernel's trace ring buffer: events from the binary pages of trace_pipe_raw.
+"""Decode the kernel's trace ring buffer: read events from the binary pages of trace_pipe_raw.
 
-Text would be simpler, but takes four times as long: the kernel prints it, and Python takes it
-apart again.
+The text form would be simpler, but takes four times as long: the kernel formats it, and Python
+must parse it.
 """
 
 import re
@@ -62,7 +62,12 @@ def layout(kind: str, text: str, wanted: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a page: its time, and the number of bytes of events."""
+    """The layout of a page's header.
+
+    fields  the page's time, and the number of bytes of events
+    size    bytes of the header
+    page    bytes of the whole page
+    """
 
     fields: struct.Struct
     size: int

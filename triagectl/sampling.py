@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sampling within a limit of CPU time: all requests of some windows of time, none of others.
+"""Sample requests within a limit of CPU time: all requests of some time windows, and no others.
 
 Each request that is submitted in a window is followed to its end, so that slow ones are not
 missed. Events are off between windows. How long they stay off depends on the CPU time that was
@@ -16,11 +16,11 @@ from triagectl.tracefs import Instance
 
 #: The share of a core that sampling may use. With the start of Python it must stay below 2 %.
 LIMIT = 0.015
-#: The time that a window stays open before its events are read, in s.
+#: The shortest and the longest time, in s, that a window stays open before its events are read.
 _SLICE = 0.002
 _SLICE_MOST = 0.1
-#: The events that a slice should have: enough to share the cost of a window, and few enough that
-#: the buffers hold them, also if one CPU has them all.
+#: The wanted number of events in a window. They are enough to share the window's cost, and few
+#: enough for the buffer of one CPU, in case one CPU has them all.
 _EVENTS = 1500
 #: CPU time, in s, that may be used in advance: that of several windows. Without this advance a
 #: pause would cost more than it saves, because opening a window costs 2 ms.

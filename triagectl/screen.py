@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Text for a terminal of 80 columns."""
+"""Format text for a terminal of 80 columns."""
 
 import re
 import textwrap
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def duration(ns: int | None) -> str:
-    """Return a time in at most 5 characters; a dash where there is none."""
+    """Return a time in at most 5 characters, or a dash for None."""
     if ns is None:
         return "-"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
@@ -27,7 +27,7 @@ def amount(value: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return rows in columns, the first `left` of them to the left and the others to the right."""
+    """Return a table. The first `left` columns are aligned left, and the others right."""
     every = [tuple(head), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in every) for i in range(len(head))]
     lines = []
@@ -41,7 +41,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def wrapped(text: str, indent: int, width: int = 80) -> str:
-    """Return text in lines that fit, all but the first indented. A command in `` is not broken."""
+    """Wrap text to `width`, and indent all lines but the first. Keep commands in `` unbroken."""
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
     filled = textwrap.fill(
         whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The user or program that set a disk's scheduler. The kernel keeps no record of it, so this module
+"""Find the user or program that set a disk's scheduler. The kernel keeps no record, so this module
 weighs evidence.
 
 The module lists every source that would choose a scheduler, in the order in which they take effect.
@@ -25,11 +25,12 @@ _NONE_BY_DEFAULT = r"(loop|nbd|zram|ram|nullb)\d"
 
 @dataclass(frozen=True)
 class Source:
-    """Something that would choose a scheduler.
+    """The kernel's default or a line of a configuration that would choose a scheduler.
 
-    kind   kernel, udev, tmpfiles, tuned, triagectl
-    value  the scheduler that it would choose; None if that cannot be told
-    where  file and line, where there is one
+    kind     kernel, udev, tmpfiles, tuned, sysfsutils
+    value    the scheduler that it would choose; None if that is not known
+    where    file and line; empty for the kernel
+    certain  whether the disk is sure to have had that scheduler after it
     """
 
     kind: str
@@ -40,8 +41,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The cause of a setting, `by`: kernel, udev, tuned and the like, `hand`, or `module gone`.
+    """The origin of a disk's scheduler.
 
+    by       a source's kind, triagectl, `module gone`, or `hand`: a person or unknown program
+    text     a sentence on the origin
+    default  the kernel's choice for the disk
     changed  a sentence on changes since the machine started
     """
 
@@ -53,7 +57,7 @@ class Verdict:
 
 
 def verdict(system: System, disk: Disk) -> Verdict:
-    """Return what set a disk's scheduler, and whether something changed it afterwards."""
+    """Return the origin of a disk's scheduler, and whether it was changed afterwards."""
     default, certain = kernel_default(system, disk)
     sources = [Source("kernel", default, "", certain)]
     before = [default] if certain else disk.schedulers
@@ -64,14 +68,14 @@ def verdict(system: System, disk: Disk) -> Verdict:
         sources.append(Source(kind, line.value, str(line)))
     by, text, changed = _weighed(system, disk, sources)
     seen = _seen(system).get(disk.name)
-    trying = by == "triagectl"  # `changed` says already what the disk had before the try
+    trying = by == "triagectl"  # then `changed` already names the scheduler before the try
     if seen and not trying and _same(seen, disk) and seen["scheduler"] != disk.scheduler:
         changed = f"yes: at {seen['at']} it was {seen['scheduler']}"
     return Verdict(by, text, default, changed, tuple(sources))
 
 
 def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str, str, str]:
-    """Return what set the scheduler, a sentence on it, and one on changes since the boot."""
+    """Return the scheduler's origin, a sentence on it, and one on changes since the boot."""
     has = disk.scheduler
     trying = wayback.pending(system, disk.name)
     if trying is not None and wayback.alive(trying["pid"], trying["started"]):
@@ -80,7 +84,7 @@ def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str
     if trying is not None:
         text = f"a `triagectl try` that was not put back: `triagectl try {disk.name} --undo`"
         return "triagectl", text, f"yes: {trying['before']['scheduler']} before the try"
-    # If a rule's program may choose, its choice is unknown.
+    # Leave out sources whose choice is not known, such as a rule that runs a program.
     sure = [source for source in sources if source.value is not None and source.certain]
     due = sure[-1] if sure else sources[0]
     if due.value == has:

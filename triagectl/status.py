@@ -111,7 +111,7 @@ def _triage(system: System, disk: Disk) -> dict[str, Any]:
 
 
 def _members(of: str, tunables: dict[str, str]) -> str:
-    """Return the I/O priorities that make a class."""
+    """Return the I/O priorities that belong to one of triage's classes."""
     levels = [
         level
         for level in range(8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks as sysfs shows them: scheduler, tunables, partitions, and the devices stacked on them."""
+"""Read disks from sysfs: scheduler, tunables, partitions, and the disks below a stacked device."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from triagectl.system import System, names, number, read
 
 @dataclass(frozen=True)
 class Disk:
-    """A block device that is no partition."""
+    """A block device that is not a partition."""
 
     name: str
     folder: Path
@@ -32,7 +32,7 @@ class Disk:
 
     @property
     def scheduler(self) -> str:
-        """Return the scheduler in use; empty where the device takes none."""
+        """Return the scheduler in use; `none` or empty for a device that takes none."""
         text = self.attribute("queue/scheduler") or ""
         chosen = re.search(r"\[(.+?)\]", text)
         return chosen[1] if chosen else text
@@ -78,7 +78,7 @@ class Disk:
 
     @property
     def stack(self) -> str:
-        """Return what kind of stacked device this is (crypt, lvm, raid1); empty for a disk."""
+        """Return the kind of a stacked device, like dm-crypt or raid1; empty for a disk."""
         uuid = self.attribute("dm/uuid")
         if uuid is not None:
             return "dm-" + uuid.split("-")[0].lower() if "-" in uuid else "dm"
@@ -86,13 +86,13 @@ class Disk:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Return the files of a folder that can be read, by name."""
+    """Return the text of each readable file of a folder, by file name."""
     found = {name: read(folder / name) for name in names(folder)}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def dev(text: str) -> int:
-    """Return MAJOR:MINOR as the kernel's own number."""
+    """Return the kernel's device number for MAJOR:MINOR."""
     major, minor = text.split(":")
     return int(major) << 20 | int(minor)
 
@@ -104,7 +104,7 @@ def all_disks(system: System) -> list[Disk]:
 
 
 def shown(system: System) -> list[Disk]:
-    """Return the disks that users choose a scheduler for: with a size, no loop, no ram."""
+    """Return the disks for which users choose a scheduler: not empty, no loop, RAM, floppy, CD."""
     return [
         disk
         for disk in all_disks(system)
@@ -146,7 +146,7 @@ def bases(system: System, disk: Disk) -> Iterator[Disk]:
 
 
 def by_number(system: System, text: str) -> Disk | None:
-    """Return the disk that is MAJOR:MINOR, or has it as a partition; None if there is none."""
+    """Return the disk that has MAJOR:MINOR itself or on a partition; None if there is none."""
     wanted = dev(text)
     for disk in all_disks(system):
         if disk.dev == wanted or wanted in [number for _, number in disk.partitions]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The machine's files below one root, so that tests can show a tree of their own."""
+"""Read the machine's files below a root folder. Tests use a root of their own."""
 
 import os
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _FIRST_PIDS = "pid:[4026531836]"
 
 @dataclass(frozen=True)
 class System:
-    """A machine as its files show it; `root` is / but in tests."""
+    """A machine as its files show it; `root` is / except in tests."""
 
     root: Path = Path("/")
 
     def path(self, name: str) -> Path:
-        """Return the path of a file that is named from the root on."""
+        """Return the path of a file whose name starts at the root."""
         return self.root / name.lstrip("/")
 
     def read(self, name: str) -> str | None:
@@ -26,7 +26,7 @@ class System:
         return read(self.path(name))
 
     def mounted(self, kind: str) -> Path | None:
-        """Return where a file system of a kind is mounted first; None if nowhere."""
+        """Return the first mount point of a file system of this kind; None if there is none."""
         for line in (self.read("proc/self/mounts") or "").splitlines():
             words = line.split(" ")
             if len(words) > 2 and words[2] == kind:
@@ -34,14 +34,14 @@ class System:
         return None
 
     def contained(self) -> bool:
-        """Return whether processes have other numbers here than in the kernel's trace events."""
+        """Return whether this is a container, whose process numbers differ from trace events'."""
         try:
             return str(self.path("proc/self/ns/pid").readlink()) != _FIRST_PIDS
         except OSError:
             return False
 
     def debugfs(self) -> Path | None:
-        """Return the folder of debugfs, if it is mounted and may be looked into."""
+        """Return the folder of debugfs; None if it is not mounted or this user may not read it."""
         found = self.mounted("debugfs")
         return found if found and os.access(found, os.R_OK | os.X_OK) else None
 

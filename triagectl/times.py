@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Times of requests, and their percentiles."""
+"""Collect times of requests, and return their percentiles."""
 
 from collections.abc import Iterable
 
-#: A percentile is told only if this many values are expected to lie beyond it.
+#: A percentile is returned only if at least this many values are expected above it.
 _BEYOND = 5
 
 
@@ -20,13 +20,13 @@ class Times:
         self._sorted = False
 
     def merge(self, other: "Times") -> None:
-        """Keep the times that another has."""
+        """Add the times of `other`."""
         self._values += other._values
         self._sorted = False
 
     @property
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of times."""
         return len(self._values)
 
     def quantile(self, q: float) -> int | None:
@@ -40,7 +40,7 @@ class Times:
 
 
 def merged(every: Iterable[Times]) -> Times:
-    """Return the times of all."""
+    """Return one Times with the times of all."""
     found = Times()
     for one in every:
         found.merge(one)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl top`: the processes that use disks, their latencies, and the processes before them."""
+"""`triagectl top`: show which processes use disks, their latencies, and whom they wait behind."""
 
 import json
 import sys
@@ -26,9 +26,9 @@ EVENTS = (
     "block/block_rq_complete",
     *tracefs.SELDOM,
 )
-#: How long requests' times are kept, in s, so that there are enough for a P99.
+#: The times of requests are kept for this long, in s, so that there are enough for a P99.
 _MEMORY_S = 10.0
-#: The size of each CPU's buffer: several times the events of a slice, should all be of one CPU.
+#: The size of each CPU's trace buffer, in KiB. One buffer holds several windows' events.
 BUFFER_KIB = 256
 _ROWS = 12
 
@@ -45,7 +45,10 @@ class Options:
 
 
 def chosen(system: System, names: Sequence[str]) -> list[Disk]:
-    """Return the disks of these names; without names, all that users choose schedulers for."""
+    """Return the disks of these names, with the disks below in place of a stacked device.
+
+    Without names, return all disks for which users choose a scheduler.
+    """
     if names:
         found = {disk.name: disk for disk in (sysfs.find(system, name) for name in names)}
         bases = [base for disk in found.values() for base in sysfs.bases(system, disk)]
@@ -118,7 +121,7 @@ def _show(views: list[dict[str, Any]], about: dict[str, Any], options: Options) 
 def view(
     system: System, disk: Disk, counts: Counts, seconds: float, usage: Usage
 ) -> dict[str, Any]:
-    """Return all that is shown of a disk: counts are exact, times and shares are of the sample."""
+    """Return everything that is shown about a disk. Its totals are exact; the rest is sampled."""
     accounts = usage.accounts(disk.dev)
     latest = {(a.process.pid, a.of): a for a in usage.accounts(disk.dev, latest=True)}
     # If a pause took the whole interval, use the shares of earlier intervals.
@@ -192,7 +195,7 @@ def _order(name: str) -> int:
 
 
 def _triage(system: System, disk: Disk) -> dict[str, Any] | None:
-    """Return what triage's own files in debugfs show; None under another scheduler."""
+    """Return the state from triage's files in debugfs; None if they are not there."""
     inside = debugfs.inside(system, disk.name) if disk.scheduler == "triage" else None
     if inside is None:
         return None

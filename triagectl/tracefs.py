@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An instance of tracefs of our own: it leaves other tracing alone, and is removed at the end.
+"""Record trace events in a tracefs instance of its own, so that other tracing is not disturbed.
 
 A child process waits until triagectl ends, even if it is killed, and then removes the instance.
 """
@@ -22,8 +22,8 @@ from triagectl.system import System, names
 
 _PREFIX = "triagectl-"
 
-#: The fields of each event that are read, in the order of their offsets. Device and sector identify
-#: a request: its events carry nothing else.
+#: The fields to read of each event, in the order of their offsets. Device and sector must identify
+#: a request, because its events carry no other identifier.
 _BIO = ("common_pid", "dev", "sector", "nr_sector", "rwbs", "comm")
 _RQ = ("common_pid", "dev", "sector", "nr_sector", "ioprio", "rwbs", "comm")
 FIELDS: Mapping[str, Sequence[str]] = {
@@ -40,7 +40,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "triage/triage_hold": ("dev", "queued", "budget", "inside"),
 }
 
-#: The longest filter that the kernel takes: a page, with a zero at its end.
+#: The longest filter that the kernel takes, in bytes: a page without the final zero byte.
 _FILTER_MOST = 4095
 #: Events that are so rare that they stay on. Turning one on or off takes 0.1 ms of CPU time.
 SELDOM = ("block/block_bio_frontmerge", "block/block_rq_merge", "block/block_rq_requeue")
@@ -176,7 +176,7 @@ def instance(
 
 
 def sweep(top: Path) -> None:
-    """Remove instances whose triagectl process was killed, together with its child."""
+    """Remove instances that are left over because triagectl and its child were both killed."""
     for name in names(top / "instances"):
         found = re.fullmatch(rf"{_PREFIX}(\d+)", name)
         if found and not Path(f"/proc/{found[1]}").exists():

@@ -19,7 +19,7 @@ from triagectl.times import Times
 
 #: The time to wait after a change, in s, until the requests queued before it are done.
 _SETTLE_S = 3.0
-#: Blocks of each condition: enough for a comparison, and few enough to be long.
+#: The most blocks for each phase of a trial: enough to compare, and few enough to be long.
 _BLOCKS = 12
 #: The shortest block, in s: a shorter one would have no P99.
 _BLOCK_LEAST_S = 1.0
@@ -88,7 +88,7 @@ class Meter:
         return found
 
     def blocks(self, seconds: float, what: str) -> list[Block]:
-        """Measure a condition in blocks."""
+        """Measure for some seconds in blocks of equal length. Show `what` with the progress."""
         count = max(compare.BLOCKS, min(_BLOCKS, int(seconds / _BLOCK_LEAST_S)))
         found = []
         for done in range(count):
@@ -117,7 +117,7 @@ def run(system: System, options: Options) -> int:
             f"{disk.name} offers {', '.join(disk.schedulers)}"
         )
     with _meter(system, disk) as meter:
-        # The times before and after are together as long as the trial, or as a comparison needs.
+        # Measure before and after for half the trial's time each, but long enough to compare.
         around = max(options.seconds / 2, compare.BLOCKS * _BLOCK_LEAST_S)
         keeper_s = around + options.seconds + _SETTLE_S
         with wayback.kept(system, disk, tried, keeper_s) as left:
@@ -159,7 +159,7 @@ def _undo(system: System, disk: Disk) -> int:
 
 @contextlib.contextmanager
 def _meter(system: System, disk: Disk) -> Iterator[Meter]:
-    """Return a meter; without tracefs one that knows no percentiles."""
+    """Return a meter. If tracefs cannot be used, it measures no percentiles."""
     matcher = Matcher(top.parts([disk]), finished=lambda _: None)
     with contextlib.ExitStack() as stack:
         sampler = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The schedulers that other programs than udev choose: tuned's profile, tmpfiles.d, sysfs.conf."""
+"""Find the schedulers that tuned's profile, tmpfiles.d and sysfs.conf choose."""
 
 import fnmatch
 import re
@@ -50,7 +50,7 @@ def _tuned(system: System, disk: Disk) -> Iterator[Line]:
 def _read_profile(
     system: System, disk: Disk, name: str, found: dict[str, Line], seen: set[str]
 ) -> None:
-    """Read a profile after those that it includes: the last value of a name holds."""
+    """Read the profiles that a profile includes, then itself: the last value of a name holds."""
     if name in seen:
         return
     seen.add(name)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The udev rule that chooses a disk's scheduler, found by reading the rules as udev does.
+"""Find the udev rules that choose a disk's scheduler, by reading the rules like udev does.
 
-udev keeps no record of its rules' effects, so this module evaluates the rules again for a disk, as
-far as it can without running programs. If a match depends on a program, the rule is `perhaps`.
+udev keeps no record of its rules' effects. So this module evaluates the rules again for a disk, as
+far as it can without running programs. If a match depends on a program, the rule is not `certain`.
 
-A rule may depend on the scheduler that the disk had before, and the disk shows only the one that
-it has now. So the module follows the disk from the kernel's choice through its first event, `add`,
-and through as many later ones, `change`, as make a difference.
+A rule may depend on the scheduler that the disk had before, but the disk shows only its present
+one. So the module starts with the kernel's choice and applies the first event, `add`. Then it
+applies `change` events until they make no difference.
 """
 
 import re
@@ -19,7 +19,7 @@ from triagectl import patterns
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
-#: The same name in an earlier folder takes the place of one in a later.
+#: A file in an earlier folder replaces a file of the same name in a later one.
 _FOLDERS = (
     "etc/udev/rules.d",
     "run/udev/rules.d",
@@ -30,7 +30,7 @@ _FOLDERS = (
 _TOKEN = re.compile(r'(\w+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*([ei]*)"((?:[^"\\]|\\.)*)"')
 _OF_PARENTS = ("KERNELS", "SUBSYSTEMS", "DRIVERS", "ATTRS")
 _SCHEDULER = "queue/scheduler"
-#: Attributes that the choice of a scheduler changes: what they were before is not known.
+#: The choice of a scheduler changes these attributes, so their earlier values are not known.
 _WITH_IT = re.compile(r"queue/(iosched/.*|nr_requests|wbt_lat_usec)")
 
 
@@ -45,7 +45,7 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Return whether the rest of the line depends on the token, as on PROGRAM with `=` too."""
+        """Return whether the token is a condition of its line. PROGRAM is one even with `=`."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
@@ -54,7 +54,7 @@ class _Token(NamedTuple):
         return self.key == "ATTR" and self.name == _SCHEDULER
 
     def holds(self, text: str | None) -> bool:
-        """Return whether the text matches. A missing attribute, None, never does, nor with `!=`.
+        """Return whether the token holds for a text. No token holds for None, a missing attribute.
 
         Blanks at the end of an attribute count only if the pattern ends with one.
         """
@@ -94,11 +94,11 @@ class _Device:
 
 @dataclass(frozen=True)
 class _Way:
-    """One course that an event may have taken so far.
+    """One possible state of the disk while udev goes through the rules' lines in an event.
 
     scheduler  the disk's scheduler now
     seen       the scheduler that matches see: udev reads an attribute once in an event
-    label      the label that a GOTO went to, until it is reached
+    label      the label that a GOTO looks for; lines before the label are skipped
     """
 
     scheduler: str
@@ -108,7 +108,11 @@ class _Way:
 
 @dataclass
 class _Line:
-    """A line of a file, and what the events so far tell of its choice."""
+    """A line of a rules file, with the result of the events so far.
+
+    acts     whether the line may have chosen a scheduler
+    certain  whether the disk surely had the line's scheduler after it
+    """
 
     file: str
     number: int
@@ -218,11 +222,11 @@ def _tokens(line: str) -> list[_Token]:
 
 
 def _event(action: str, before: set[str], files: list[list[_Line]], device: _Device) -> set[str]:
-    """Take a disk through an event. Return the schedulers that it may have afterwards."""
+    """Apply the rules to a disk for one event. Return the schedulers that it may have then."""
     ways = {_Way(scheduler) for scheduler in before}
     programs = False
     for lines in files:
-        # A GOTO stays in its file.
+        # A GOTO cannot leave its file.
         ways = {replace(way, label=None) for way in ways}
         for line in lines:
             ways = _after(line, ways, action, device)
@@ -233,7 +237,7 @@ def _event(action: str, before: set[str], files: list[list[_Line]], device: _Dev
 
 
 def _after(line: _Line, ways: set[_Way], action: str, device: _Device) -> set[_Way]:
-    """Return the ways behind a line, and note in the line whether it acts."""
+    """Return the disk's possible states after a line, and set the line's `acts` and `certain`."""
     labels = [token.value for token in line.tokens if token.key == "LABEL"]
     behind: set[_Way] = set()
     acts, certain = False, True
@@ -256,7 +260,7 @@ def _after(line: _Line, ways: set[_Way], action: str, device: _Device) -> set[_W
 
 
 def _taken(line: _Line, way: _Way, device: _Device) -> set[_Way]:
-    """Return the ways behind a line whose matches hold."""
+    """Return the disk's possible states after a line whose matches hold."""
     for token in line.tokens:
         if token.key == "GOTO":
             way = replace(way, label=token.value)
@@ -269,9 +273,9 @@ def _taken(line: _Line, way: _Way, device: _Device) -> set[_Way]:
 def _matched(
     tokens: Sequence[_Token], way: _Way, action: str, device: _Device
 ) -> tuple[bool | None, _Way]:
-    """Return whether all matches of a line hold, and the way with what they read.
+    """Return whether all matches of a line hold, and the disk's state with the attribute they read.
 
-    None if that depends on a program, or on a value that is not kept.
+    The first value is None if that depends on a program, or on a value that is not kept.
     """
     certain: bool | None = True
     above = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Accounts of sampled requests: by disk, class and process, over the last seconds."""
+"""Add up sampled requests by disk, class and process, over the last seconds."""
 
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from triagectl.processes import Process, Table
 from triagectl.requests import Request
 from triagectl.times import Times
 
-#: One request in seven is looked at. The number is a prime: if processes take turns, it is not
-#: always the turn of the same one.
+#: `issued()` examines one request in seven. The number is a prime, so that it does not always meet
+#: the same process when several processes take turns.
 _BEHIND_EACH = 7
 
 
@@ -19,8 +19,8 @@ _BEHIND_EACH = 7
 class Account:
     """Requests of one process in one class.
 
-    behind  for each thread, how many of its requests were in the disk when one of this account
-            was sent there, summed over `looks` such moments
+    looks   how many of this account's requests were examined when they were sent to the disk
+    behind  for each thread, how many of its requests were in the disk then, summed over `looks`
     """
 
     process: Process
@@ -55,7 +55,7 @@ class Account:
         self.behind.update(other.behind)
 
 
-#: disk, process, class
+#: Device number of the disk, process ID, class.
 Key = tuple[int, int, str]
 
 
@@ -63,8 +63,8 @@ Key = tuple[int, int, str]
 class Usage:
     """The accounts of the last intervals.
 
-    schedulers  scheduler and tunables of each disk: they decide what a priority means
-    inside      the matcher's: for each disk, how many requests of each thread it has
+    schedulers  scheduler and tunables of each disk: they determine a priority's class
+    inside      the matcher's `inside`: for each disk, how many requests of each thread it has
     """
 
     table: Table
@@ -101,7 +101,7 @@ class Usage:
         return found
 
     def issued(self, request: Request) -> None:
-        """For one request in some, note the threads with requests in the disk as it comes there."""
+        """For one request in seven, count each thread's requests that the disk already has."""
         self._issued += 1
         if self._issued % _BEHIND_EACH:
             return
@@ -116,7 +116,7 @@ class Usage:
         self._account(request).add(request)
 
     def accounts(self, dev: int, latest: bool = False) -> list[Account]:
-        """Return a disk's accounts over all intervals, or of the latest; the busiest first."""
+        """Return a disk's accounts over all intervals, or of the latest one; busiest first."""
         found: dict[Key, Account] = {}
         for interval in [self._now] if latest else self._past:
             for key, account in interval.items():
@@ -126,9 +126,9 @@ class Usage:
         return sorted(found.values(), key=lambda account: -account.served_ns)
 
     def behind(self, account: Account) -> list[tuple[Process, float]]:
-        """Return the other processes whose requests were in the disk before an account's.
+        """Return up to three other processes with most requests in the disk ahead of an account's.
 
-        The number is how many on average; the most first.
+        Each comes with its average number of requests there.
         """
         found: Counter[Process] = Counter()
         for tid, count in account.behind.items():

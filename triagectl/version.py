@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The version of this command: that of the scheduler it comes with."""
+"""Find the version of this command. It is the version of the scheduler that it comes with."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _HEADERS = (_FOLDER / "version.h", _FOLDER.parent / "kernel/triage/version.h")
 
 
 def version() -> str:
-    """Return the version, "unknown" if its header is nowhere."""
+    """Return the version, or "unknown" if no header version.h is found."""
     for header in _HEADERS:
         found = re.search(r'^#define TRIAGE_VERSION "(.+)"$', read(header) or "", re.M)
         if found:

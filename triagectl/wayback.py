@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A change of a disk's settings that is undone, however the process that made it ends.
+"""Undo a change of a disk's settings, however the process that made the change ends.
 
 Before it changes anything, `try` writes the disk's settings to a file in /run. A keeper, a process
 outside of the user's session, restores the disk when the time is over or when the process that made
-the change is gone. After a reboot there is nothing to undo: such settings do not last.
+the change is gone. After a reboot there is nothing to undo, because these settings do not last.
 """
 
 import contextlib
@@ -26,11 +26,12 @@ from triagectl.sysfs import Disk
 from triagectl.system import System, read
 
 _FOLDER = "run/triagectl"
-#: Settings beside the scheduler's own that choosing another scheduler changes.
+#: Settings of the queue that change when another scheduler is chosen.
 QUEUE = ("nr_requests", "wbt_lat_usec")
-#: The keeper's longest time to start, in s, even on a machine without a free CPU.
+#: The longest time, in s, that the keeper may take to start, even if no CPU is free.
 _START_S = 30.0
-#: The time after its end in which a trial's process may still restore the disk, in s.
+#: The keeper waits for this time after a trial's planned end, in s: until then the trial's own
+#: process may restore the disk.
 GRACE_S = 15.0
 
 
@@ -76,7 +77,7 @@ def choose(disk: Disk, scheduler: str) -> None:
 
 
 def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
-    """Put a disk's settings back. Return what could not be, as sentences.
+    """Put a disk's settings back. Return a sentence for each that could not be put back.
 
     A scheduler that is neither the former one nor the one on trial is another user's choice, and
     stays.
@@ -109,12 +110,12 @@ def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
 
 
 def state_file(system: System, disk: str) -> Path:
-    """Return the file that says how a disk was before it was changed."""
+    """Return the path of the file that holds a disk's settings from before a trial."""
     return system.path(_FOLDER) / f"try-{disk}.json"
 
 
 def ready_file(system: System, disk: str) -> Path:
-    """Return the file that a keeper makes when it is ready."""
+    """Return the path of the file that a keeper makes when it is ready."""
     return state_file(system, disk).with_suffix(".keeper")
 
 
@@ -141,10 +142,10 @@ def _started(pid: int) -> str:
 
 @contextlib.contextmanager
 def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
-    """Have everything about a disk's scheduler put back at the end of this block.
+    """Put a disk's scheduler and its settings back at the end of the block.
 
-    The list is filled with what could not be put back. Raises RequestError if there is a trial on
-    this disk already.
+    The list then has a sentence for each setting that could not be put back. Raises RequestError
+    if there is a trial on this disk already.
     """
     before = current(disk)
     state = {
@@ -201,7 +202,7 @@ def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> Non
 
 
 def settle(system: System, disk: Disk) -> list[str]:
-    """Restore a disk from its state file. The first process that comes does it. Return failures."""
+    """Restore a disk from its state file if no other process has done so. Return failures."""
     path = state_file(system, disk.name)
     with uninterrupted():
         try:
@@ -222,7 +223,7 @@ def settle(system: System, disk: Disk) -> list[str]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back the signals that end a process; they come afterwards."""
+    """Block the signals that end a process during the block. They are delivered after it."""
     ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     try:
@@ -256,7 +257,7 @@ def start_keeper(system: System, disk: str) -> None:
 
 
 def _as_a_service(command: list[str], disk: str) -> bool:
-    """Have systemd run the keeper: the end of a login does not reach it there."""
+    """Have systemd run the keeper, which then outlives a login. Return whether that worked."""
     if not Path("/run/systemd/system").is_dir() or not shutil.which("systemd-run"):
         return False
     service = [
@@ -264,7 +265,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
         "--quiet",
         "--collect",
         f"--unit=triagectl-try-{disk.replace('!', '-')}-{os.getpid()}",
-        # If it is killed, systemd starts it again, and it reads from its record how the disk was.
+        # If the keeper is killed, systemd starts it again, and it reads the state file again.
         "--property=Restart=on-failure",
         "--property=RestartSec=0",
     ]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The laboratory: runs I/O schedulers on machines and says what they are worth.
+"""The laboratory runs I/O schedulers on machines and says what they are worth.
 
-Each stage is a folder, and data flows from stage to stage. All of them use `base`:
+Each stage is a folder, and data flows from stage to stage. All stages use the folder `base`:
 
     ask -> provision -> plan -> run -> measure -> judge -> report
 
-A module imports only from its own folder and from earlier ones: docs/lab.md has the order of all.
+A module imports only from its own folder and from earlier ones. docs/lab.md has all folders in
+their order.
 """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The start of the command line: the launcher `triage` calls `python -m triagelab`."""
+"""Start the command line. The launcher `triage` calls `python -m triagelab`."""
 
 import signal
 import sys
 
 
 def main() -> int:
-    """Run the command line. Ctrl-C during its import, which takes a second, ends it silently."""
+    """Run the command line. Its import takes a second; Ctrl-C ends the program silently then."""
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # a parent may have set SIGINT to be ignored
+    if handler is signal.default_int_handler:  # not if the parent process had SIGINT ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from triagelab import cli
 

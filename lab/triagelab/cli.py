@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: ./triage list, run, study, report, fit, verify, storm, modules, matrix."""
+"""Parse the command line and run its command: list, run, study, report, fit, verify, storm, …"""
 
 import argparse
 from collections.abc import Sequence
@@ -63,7 +63,10 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose default action is _Once; the commands' parsers are of this class too."""
+    """A parser that uses _Once for every option without an action.
+
+    argparse makes the commands' parsers of this class too.
+    """
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)

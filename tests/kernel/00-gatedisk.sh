@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the device with a gate works as the other tests assume: it holds and
-#         releases requests as told, serves as long as told, and logs what it gets.
+# Guards: gatedisk works as the other tests assume: it holds and releases requests
+#         when told, serves each for the time that is set, and logs each.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"

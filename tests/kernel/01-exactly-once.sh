@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: each request of a backlog reaches the device once, as it was
-#         submitted: operation, place, size and priority.
+# Guards: each request of a backlog reaches the device once, with the operation,
+#         sector, size and priority with which it was submitted.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -24,7 +24,7 @@ expect "requests that passed a shut gate" '' "$(cat "$GATE/log")"
 gate open
 wait_requests
 
-# For a task of ordinary niceness the kernel may turn no priority into BE 4.
+# For a task with nice value 0 the kernel may turn `no priority` into BE 4.
 sed 's/none 0/be 4/' "$TEST_TMP/asked" | sort > "$TEST_TMP/want"
 cut -d ' ' -f 3-7 "$GATE/log" | sed 's/none 0/be 4/' | sort > "$TEST_TMP/found"
 diff "$TEST_TMP/want" "$TEST_TMP/found" ||

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: of a backlog, requests of a higher class are all served before those
-#         of a lower one, whatever their order of arrival.
+# Guards: in a backlog, all requests of a higher class are served before those
+#         of a lower class, whatever their order of arrival.
 # Needs: gatedisk; a scheduler with strict classes by I/O priority
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -28,7 +28,7 @@ expect "requests served" 28 "$(wc -l < "$TEST_TMP/found")"
 expect "classes in the order served" \
 	"$(tr '\n' ' ' < "$TEST_TMP/want")" "$(tr '\n' ' ' < "$TEST_TMP/found")"
 
-# A submitter of many HIGH requests is not overtaken either, if no class has a guaranteed share.
+# Many HIGH requests of one process also go before all others, if no class has a guaranteed share.
 for name in share_normal share_low; do
 	[ ! -e "$(tunable $name)" ] || echo 0 > "$(tunable $name)"
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: inside a class requests are served in order of arrival, whatever
-#         their place on the device and their priority inside the class.
+# Guards: inside a class, requests are served in order of arrival, whatever
+#         their sectors and their priority levels are.
 # Needs: gatedisk; a scheduler with classes HIGH, NORMAL, LOW by thresholds
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -18,7 +18,7 @@ sectors() {
 	done
 }
 
-# Inside each class, arrival follows neither the priority nor the sector.
+# In each class, the order of arrival follows neither the priorities nor the sectors.
 for round in 1 2 3; do
 	for priority in 'be 2' 'be 5' 'be 7' 'be 1' 'be 4' 'be 6' \
 			'rt 0' 'none 0' 'idle 0' 'be 0' 'be 3'; do

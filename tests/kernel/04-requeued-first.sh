@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: requests that the device gives back (inserted at the head) are served
-#         before all others, oldest first, and once. In a scheduler without
+#         once, before all others, oldest first. In a scheduler without
 #         thresholds they need only go before the rest of their class, in any order.
 # Needs: gatedisk
 # Machine: sim
@@ -15,7 +15,7 @@ else
 	given_back='be 1' compared=be want='30000 20000 10000'
 fi
 
-# The device takes three; a backlog builds up; the device gives the three back.
+# The device takes three requests. A backlog builds up. The device gives the three back.
 gate hold
 put_requests first <<-END
 	read 30000 4096 $given_back

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests of lower classes wait for higher ones as long as the aging
-#         time says, not longer, and not less.
+# Guards: while higher classes are busy, a request of a lower class waits for the
+#         aging time, no longer and no shorter.
 # Needs: gatedisk; a scheduler with strict classes and a tunable aging time
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 AGING_MS=300
-SERVICE_MS=10		# one request at a time: HIGH alone is busy for 1 s
+SERVICE_MS=10		# one request at a time: the 100 of HIGH take 1 s
 TICK_MS=10		# the longest clock tick of any kernel
 
 use_gatedisk

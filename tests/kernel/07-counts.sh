@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the counts in debugfs (queued, dispatched and aged, of HIGH, NORMAL and
-#         LOW) are those of the requests submitted, requeued ones included.
+# Guards: the counts in debugfs (queued, dispatched and aged, for HIGH, NORMAL and
+#         LOW) match the submitted requests, requeued ones included.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim
 . "${0%/*}/lib.sh"

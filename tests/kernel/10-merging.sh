@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: adjacent requests of one priority become one request, whether the new
-#         one comes before, after or between the queued ones; requests that
-#         differ, or are in the device already, stay apart. A merged request is as
-#         old as its oldest part.
+#         one comes before, after or between the queued ones. Requests that differ
+#         in operation, priority or class, or that are already in the device, stay
+#         apart. A merged request is as old as its oldest part.
 # Needs: gatedisk; a scheduler that says it merges
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -11,8 +11,8 @@
 use_gatedisk
 needs_merging
 
-# begin_case: have a stream served, because a scheduler may merge only while it
-# sees one. Then shut the gate and clear the log.
+# begin_case: let the device serve a stream, because a scheduler may merge only
+# while it sees a stream. Then shut the gate and clear the log.
 begin_case() {
 	gate open
 	for n in $(seq 0 39); do
@@ -62,8 +62,8 @@ if joins_requests; then
 	expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
 	# The request at 50016 grows to begin at 50008, before the one at 50010. The request at
-	# 50000 must find it there. The two at 45000 are merged in between, because the block
-	# layer tries the request merged last without a search.
+	# 50000 must find it there. Two requests at 45000 are merged in between: the block layer
+	# tries the request that was merged last without a search.
 	begin_case
 	put_requests <<-END
 		read 50010 1024 be 4
@@ -128,7 +128,7 @@ expect "bytes of all that was asked for" 12288 \
 	"$(awk '{ sum += $5 } END { print sum }' "$GATE/log")"
 
 if joins_requests; then
-	# The part at 90016 has waited longest, so the merged request takes its place.
+	# The part at 90016 has waited longest, so the merged request goes before the one at 95000.
 	begin_case
 	put_requests <<-END
 		read 90016 4096 be 4

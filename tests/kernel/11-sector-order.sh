@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a rotating disk a class is served by sector, upwards from the end of
-#         the last request and then from the lowest again; but a request that has
-#         waited longer than hdd_fifo_expire is served at once. On any other device
-#         a class is served in the order of arrival.
+# Guards: on a rotating disk a class is served in order of sectors, upwards from the
+#         end of the last request and then from the lowest sector again. A request
+#         that has waited longer than hdd_fifo_expire is served at once. On any other
+#         device a class is served in order of arrival.
 # Needs: gatedisk; a scheduler with a tunable hdd_fifo_expire
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -16,9 +16,9 @@ use_gatedisk
 [ -e "$(tunable hdd_fifo_expire)" ] ||
 	skip "$SCHEDULER has no time after which it leaves the order of sectors"
 
-# put_from_50000: have a request served that ends at sector 50000, then requests of two classes
-# that have queued up behind the gate. One of NORMAL begins where the last of HIGH ends. Two begin
-# at sector 70000: when one has been served, the other is behind and waits for the next round.
+# put_from_50000: let the device serve a request that ends at sector 50000, then requests of two
+# classes that have queued up behind the gate. One of NORMAL begins where the last of HIGH ends. Two
+# begin at sector 70000: after one of them, the other lies behind and waits for the next round.
 put_from_50000() {
 	gate open
 	put_requests before <<-END

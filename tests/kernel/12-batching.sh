@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the mode follows the workload within bounds; in sequential mode up to
-#         batch_max requests of a stream are served in a row, even if a higher
-#         class comes. Random mode, the stream's end and a request that has aged
-#         end such a batch.
+# Guards: the scheduler's mode, sequential or random, follows the workload, and its
+#         scores stay within their bounds. In sequential mode up to batch_max requests
+#         of a stream are served in a row, even if a higher class comes. Such a batch
+#         ends in random mode, at the stream's end, or if a request has aged.
 # Needs: gatedisk; a scheduler with tunables batch_max, score_max,
 #        seq_gap_sectors, and debugfs files mode and batch
 # Machine: sim
@@ -53,10 +53,10 @@ expect "mode, with ten waiting" 'sequential 14 0' "$(cat $SCHED/mode)"
 gate open
 wait_requests
 
-# batch NAME < LATE REQUESTS: submit a stream of LOW and, once the device has its first request,
-# the late requests. Then have all served; served() prints the order. The Nth of the stream is
-# sN there, a late request is its sector. The stream's requests are close but not adjacent, so
-# none is merged. With APART the last one is far from the others.
+# batch NAME < LATE: submit a stream of LOW requests. When the device has the first one, submit the
+# requests of the script LATE. Then let the device serve all. served() prints their order: sN is
+# the Nth of the stream, and a late request is its sector. The stream's requests are close but not
+# adjacent, so none is merged. With APART the last one is far from the others.
 batch() {
 	gate open
 	mode_after $(seq 8 8 320) > "$TEST_TMP/mode"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: every tunable takes its documented values, up to its bounds, and
-#         refuses all others; then it keeps its value.
+# Guards: every tunable accepts the values within its documented bounds. It refuses
+#         all others, and keeps its value then.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"

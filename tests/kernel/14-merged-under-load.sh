@@ -13,7 +13,7 @@ needs_merging
 
 # Have a tag for each request of the jobs: a request that waits for a tag cannot be merged with.
 echo 256 > /sys/block/$DEV/queue/nr_requests
-# A scheduler may merge only a sequential workload: have it see the whole disk as near.
+# A scheduler may merge only a sequential workload: let it take every gap on the disk as small.
 near=$(tunable seq_gap_sectors)
 [ ! -e "$near" ] || echo $((64 << 11)) > "$near"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: an ext4 file system keeps its files while the scheduler is exchanged, and after
 #         a new mount. The files are written, overwritten, synced, truncated and deleted.
-#         A write of the journal that waits for a flush does not count as returned.
+#         A journal write that waits for a flush does not count as given back by the device.
 # Needs: modeldisk, fio, ext4
 # Machine: sim
 # Machine: vm 4

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: storms of requests that the device refuses for now (BLK_STS_RESOURCE)
-#         lose nothing, and no data is wrong.
+# Guards: no request is lost and no data is wrong while the device refuses many
+#         requests for the moment (BLK_STS_RESOURCE).
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4

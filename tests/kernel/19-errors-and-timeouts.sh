@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: requests that fail, and requests that the device never answers, each end
-#         with an error and delay no other; afterwards the device works as before.
+# Guards: requests that fail, and requests that the device never answers, end with an
+#         error and do not delay other requests. Afterwards the device works as before.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4
@@ -46,7 +46,7 @@ running() {
 unanswered() {
 	[ "$(device_count stalls)" != "$stalls" ]
 }
-# Repeat it: the load must go on after the first error.
+# Repeat this, because the load must go on after the first error.
 for round in 1 2 3; do
 	running || fail "the load ended before round $round"
 	stalls=$(device_count stalls)
@@ -61,8 +61,8 @@ for round in 1 2 3; do
 	sleep 0.1
 done
 killall -INT fio || fail "the load ended by itself"
-# A request that is lost keeps its tag. fio 3.33 once waited for 15 answers for ever although the
-# device and the scheduler had no request, and the kernel had two answers for it: kill it then.
+# A lost request keeps its tag. fio 3.33 once waited for ever for 15 answers although no request
+# had a tag, and the kernel had two answers for fio. In that case kill fio.
 ended() {
 	! running && return
 	nothing_outstanding && sleep 1 && nothing_outstanding

@@ -13,7 +13,7 @@ backlog() {
 	[ "$(outstanding)" -ge $enough ]
 }
 
-# A disk is slow enough that requests queue up.
+# A hard disk is so slow that requests queue up.
 PROFILE=hdd
 for fault in stall_ppm=0 stall_ppm=50000 resource_ppm=300000; do
 	use_modeldisk timeout_ms=500 depth=8 $fault

@@ -46,7 +46,7 @@ done
 echo "$((n - 1)) allocations, $refused of which it cannot be chosen without"
 [ $refused -ge 1 ] || fail "no allocation was missed"
 
-# The next scheduler must not mistake what this one left behind for its own.
+# The scheduler that is chosen next must not use data that this one has left behind.
 choose_scheduler kyber
 n=0
 while

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: choosing the scheduler, using it and leaving it leaves no memory behind: the
-#         numbers of small objects of each kind, of pages and of large areas do not grow
-#         with the number of times.
+# Guards: no memory is lost when the scheduler is chosen, used and left. The numbers of
+#         slab objects of each kind, of pages and of vmalloc areas do not grow with the
+#         number of repetitions.
 # Needs: null_blk; /proc/slabinfo, /sys/kernel/slab
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -14,7 +14,7 @@ TICK_MS=10		# the longest clock tick of any kernel
 use_gatedisk
 echo $((SERVICE_MS * 1000000)) > "$GATE/service_ns"
 
-# The scheduler states how long a request waits before its age counts.
+# The scheduler's aging times state how long a request of a lower class may wait.
 bound=
 if [ "$(aging_times)" ]; then
 	bound=$AGING_MS

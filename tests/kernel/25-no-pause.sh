@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no request waits for another one to arrive while the device is idle:
-#         no single request, none of a backlog, and none that the device gave back.
+# Guards: while the device is idle, no request waits for another one to arrive. This holds
+#         for a single request, for a backlog, and for a request that the device gave back.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a class with a limit gets that much a second, also when its requests have aged
-#         or it has a guaranteed share; others get the rest. A limit that is removed
-#         under load, or whose scheduler is left, holds no request any longer.
+# Guards: a class with a limit gets the rate of the limit, even if its requests have aged
+#         or it has a guaranteed share. Other classes get the rest. No request is held any
+#         longer when the limit is removed under load, or when the scheduler is left.
 # Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -70,7 +70,7 @@ echo $((little * 8)) > "$(tunable limit_kib_low)"
 load low
 served low $little
 
-# The shortest requests are not free: each counts as a KiB.
+# A request of 512 bytes counts as a whole KiB.
 echo 0 > "$(tunable limit_iops_low)"
 echo 4 > "$(tunable limit_kib_low)"
 for n in $(seq 9); do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: files in debugfs count the requests in the device (in_flight) and, for one request
-#         in 16, its wait and its service time (waits, services), by class; all three match
-#         the requests.
+# Guards: the debugfs files in_flight, waits and services match the requests. For each class,
+#         in_flight is the number of requests in the device. waits and services are
+#         histograms of the times of one request in 16.
 # Needs: gatedisk; a scheduler with thresholds, and debugfs files of these names
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -14,7 +14,7 @@ for name in in_flight waits services; do
 	[ -e $SEEN/$name ] || skip "$SCHEDULER has no $name in debugfs"
 done
 
-# afresh: choose the scheduler anew, so that it has no history, and have it let all requests in.
+# afresh: choose the scheduler anew, so that it has no history. Let it send all requests at once.
 afresh() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: streams and other readers of a disk take turns: a process that waits for each
-#         answer is not delayed for long, the streams read on meanwhile, a stream of HIGH is
-#         hardly interrupted, and a video's frames go first.
+# Guards: streams and other readers of a disk take turns. A process that waits for each
+#         answer is not delayed for long, and the streams read on meanwhile. A stream of
+#         HIGH keeps half of the disk's rate. Half or more of a video's frames go first.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_MS=400		# 12 with no other reader; a turn takes 40 to 80
-LEAST=25		# MB/s of 180
+LONGEST_MS=400		# 12 with no other reader; a stream's turn takes 40 to 80
+LEAST=25		# MB/s of both streams, of 180
 PROTECTED=90		# MB/s of 180
 FIRST=50		# % of a video's frames that go first
 

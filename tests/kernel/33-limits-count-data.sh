@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a discard uses nothing of a limit in KiB, whatever its range; and requests
-#         sent under one limit are no debt under the next.
+# Guards: a discard does not count against a limit in KiB, whatever its range. Requests
+#         that were sent under one limit do not count against a later one.
 # Needs: modeldisk; a scheduler with limits in KiB (limit_kib_low)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -28,7 +28,7 @@ seconds blkdiscard /dev/$DEV > /dev/null
 took=$(read_of 4096 4)
 [ "$took" -le 1 ] || fail "16 KiB took $took s after a discard, at 1024 KiB/s"
 
-# At 1 KiB a second this read of 64 KiB is a debt of more than a minute.
+# This read of 64 KiB uses up a limit of 1 KiB a second for more than a minute.
 echo 1 > "$LIMIT"
 read_of 65536 1 > /dev/null
 echo 100000 > "$LIMIT"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a disk a stream's small request waits for a merge while the disk has other
-#         requests of the stream. It does not wait for long, nor if it cannot be merged,
-#         nor while the disk has too few other requests, nor in the highest class.
+# Guards: on a hard disk, a stream's small request waits for a merge while the disk has
+#         other requests of the stream. It does not wait for long. It does not wait at all
+#         if it cannot be merged, if the disk has too few other requests, or if it is of the
+#         highest class.
 # Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -3,8 +3,8 @@
 # Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
 #         Five of these ids once met in one set of a hash table, which then mixed up the
-#         classes that their requests were counted in. And a lone read is served no later
-#         beside a greedy process whose id has the same last bits than beside any other.
+#         classes that their requests were counted in. Beside a greedy process, a lone read
+#         is served no later if the ids of both processes have the same last bits.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: each read of thousands of processes in all classes, and of hundreds of threads of
-#         one process, is served; none waits longer than the scheduler states, and a
-#         process of the highest class that reads one at a time is hardly affected.
+#         one process, is served. None waits longer than the scheduler states. A process of
+#         the highest class that reads one block at a time is hardly delayed.
 # Needs: gatedisk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -72,7 +72,7 @@ if ! has_thresholds && ! has_ioprio_classes; then
 	echo "$SCHEDULER has no strict classes: nobody is to be protected"
 	exit 0
 fi
-# Let the others not age: then they would rightly go first.
+# Do not let the other classes age, because aged requests rightly go first.
 set_aging 60000
 crowd normal 600 $((AT_ONCE / 2)) be 4
 crowd low 600 $((AT_ONCE / 2)) idle 0

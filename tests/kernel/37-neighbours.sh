@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no read waits for ever if it arrives while another CPU holds the scheduler's lock
-#         without dispatching, be it to merge a request, to read debugfs or to set a tunable.
+#         without dispatching: to merge a request, to read debugfs or to set a tunable.
 # Needs: null_blk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a CPU goes off at once though a limit, or the budget of bulk, holds back its hardware
-#         queue's requests: these are released, and the limit holds again for later ones.
+# Guards: a CPU goes off at once even if a limit, or the budget of bulk, holds back requests of
+#         its hardware queue. These requests are released, and later ones are limited again.
 # Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 CPU=/sys/devices/system/cpu/cpu1/online
-HELD=40		# requests, released at one a second
+HELD=40		# requests; the limit releases one a second
 LARGE_KIB=100	# size of a request for the limit in KiB
 CHARGED_S=5	# how long one such request uses up that limit
 LARGE=100	# requests of 1 MiB, which take seconds with the least budget
@@ -67,8 +67,8 @@ left=$(($HELD - $(grep -c '^done' "$TEST_TMP/later.done" || :)))
 echo 0 > "$(tunable limit_iops_low)"
 wait_requests
 
-# A limit in KiB is charged with the first request only. For the others it gives way, because the
-# CPU goes off. So a later request waits no longer than for the first one.
+# Only the first request counts against a limit in KiB. The others are released because the CPU
+# goes off, and do not count. So a later request waits no longer than for the first one.
 if [ -e "$(tunable limit_kib_low)" ]; then
 	echo $((LARGE_KIB / CHARGED_S)) > "$(tunable limit_kib_low)"
 	begin=$(ms_up)

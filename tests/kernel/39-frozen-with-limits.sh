@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a change that needs an empty queue does not wait for limits: a change of nr_requests,
-#         of the write-back throttling or of the scheduler. The scheduler lets held requests go,
-#         and they are no debt afterwards.
+#         of the write-back throttling or of the scheduler. The scheduler releases the held
+#         requests, and they do not count against the limit afterwards.
 # Needs: gatedisk; a scheduler with limits (limit_iops_low)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-HELD=30		# requests, released at one a second
+HELD=30		# requests; the limit releases one a second
 LONGEST_MS=1000
 
 use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
 # at_once WHAT FILE VALUE: write VALUE to FILE while requests are held back, and then submit one
-# more. Add to $late what took long.
+# more. Add to $late each of the two that took long.
 at_once() {
 	[ -e "$2" ] || return 0
 	echo 1 > "$(tunable limit_iops_low)"

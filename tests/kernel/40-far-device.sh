@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a device with a high latency two greedy processes alone get at least 0.9 of the
-#         requests a second that they get without a scheduler: each request takes 1 or 5 ms, and
-#         hundreds go side by side, as on a cloud disk, a disk array or NVMe over a network.
+# Guards: on a device with a high latency, two greedy processes together get at least 0.9 of the
+#         requests a second that they get without a scheduler. Each request takes 1 or 5 ms, and
+#         the device serves hundreds at once, like a cloud disk, a disk array or NVMe over a
+#         network.
 # Needs: null_blk, fio
 # Machine: sim
 . "${0%/*}/lib.sh"

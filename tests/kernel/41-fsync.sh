@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on ext4 an fsync by a process of the highest class waits for little more than what
-#         the device has, beside a bulk writer, and beside readers of the same class that
-#         keep the device busy: the process waits for writes of the journal's thread, which
-#         has no priority.
+# Guards: on ext4, an fsync by a process of the highest class waits for little more than the
+#         requests that the device has. Beside it, a bulk writer and a reader of the same
+#         class keep the device busy. The process waits for writes of the journal's thread,
+#         which has no priority.
 # Needs: modeldisk, fio, ext4; a scheduler with classes
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -13,7 +13,8 @@ WRITES=3	# of an fsync, one after another: data, the journal's blocks, its commi
 
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || skip "the kernel has no ext4"
-# The device serves one request at a time and has room for few: some of the reader's always wait.
+# The device serves one request at a time and has room for few, so some of the reader's requests
+# always wait in the scheduler.
 use_modeldisk size=192 depth=$DEPTH slots=1 read_ns=200000
 # Avoid flushes: a flush takes as long as the device is busy, and would hide the other waits.
 echo "write through" > /sys/block/$DEV/queue/write_cache ||

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a scheduler that keeps the last tags free from a greedy process still does so after
-#         nr_requests has grown, also if hardware queues share all tags: the greedy process
+# Guards: a scheduler that keeps the last tags from a greedy process still does so after
+#         nr_requests has grown, even if hardware queues share all tags. The greedy process
 #         can have the same part of the tags as before.
 # Needs: null_blk, fio
 # Machine: sim

@@ -25,7 +25,7 @@ look() {
 	done
 }
 
-# keep_open NAME: the same, but hold each file open for a while before it is read.
+# keep_open NAME: like look, but keep each file open for 0.2 s before it is read.
 keep_open() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* /sys/block/$1/queue/iosched/*; do
@@ -46,7 +46,8 @@ load() {
 	} >> "$TEST_TMP/load.done" &
 }
 
-# exchange NAME: choose a scheduler, and fail if that takes too long. It may wait for a reader.
+# exchange NAME: choose a scheduler, and fail if that takes too long. The kernel may wait until a
+# process has read a file of the old scheduler.
 exchange() {
 	rm -f "$TEST_TMP/exchanged"
 	{

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where one CPU sends a request to the device and another completes it, the service
-#         times in debugfs are still those of the device.
+# Guards: the service times in debugfs are those of the device, even if one CPU sends a
+#         request to the device and another CPU completes it.
 # Needs: null_blk, fio; a scheduler that counts service times
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: where many processes of the lowest class together hold every tag, each of them
-#         only a few, a reader of the highest class still finds one.
+# Guards: a reader of the highest class finds a free tag, even if many processes of the
+#         lowest class together ask for more tags than there are, and each for only a few.
 # Needs: modeldisk, fio; a scheduler that keeps tags free
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=103		# sleeps for 100 reads: one each, and a few at the two moments of counting
+MOST=103		# sleeps for 100 reads: one each, and 3 as the error of the two counts
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
@@ -55,8 +55,8 @@ wait $fio || fail "fio: $(cat "$TEST_TMP/reader")"
 wait $hoarders || fail "fio: $(cat "$TEST_TMP/hoarder")"
 
 # The reader sleeps once for each read, until the device answers, and once more if it waits for a
-# tag. Its latency would not tell: hoarders that wait for tags also take the CPU from the reader,
-# which is no sleep.
+# tag. Its latency would not show that: hoarders that wait for tags also take the CPU from the
+# reader, and that is no sleep.
 switches=$(echo "$before $after" | awk '{ print int(($3 - $1) * 100 / ($4 - $2)) }')
 echo "measured: beside $PROCESSES processes the reader sleeps $switches times for 100 reads," \
 	"$(awk -F ';' '{ print int($40) }' "$TEST_TMP/reader") us each on average"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: if the budget is below the cost of one bulk request, bulk goes at the pace that the
-#         budget sets, also if urgent requests are so rare that the device mostly has bulk.
+#         budget sets. This holds even if urgent requests are so rare that the device mostly
+#         has bulk.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -18,7 +19,7 @@ cost=$(cost_of_read $KIB)
 budget=$((cost * 4 / 10000))	# us
 pace=$((budget * 1000000000000 / (cost * cost)))
 echo $budget > "$(tunable budget_fixed)"
-# Neither age nor a guaranteed share may let bulk go.
+# Let bulk go only by the budget: without aging, and without a guaranteed share.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 0 > "$(tunable share_normal)"
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \

@@ -1,28 +1,32 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: an urgent request lets bulk of every hardware queue go behind it: bulk has the same
-#         throughput in a hardware queue of its own as in that of the urgent requests.
+# Guards: behind an urgent request, bulk of every hardware queue may go. Bulk has the same
+#         throughput in a hardware queue of its own as in the queue of the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-# Per cent of bulk's throughput in the reader's hardware queue: 101 measured, 87 without the wake.
+# Per cent of bulk's throughput in the reader's hardware queue. 101 were measured, and 87 when the
+# urgent request did not wake the other hardware queue.
 LEAST=93
-# Bulk's requests a second. The reader has 10 thousand, and some bulk may go behind each.
+# The fewest requests a second of bulk. The reader has 10 thousand, and some bulk may go behind
+# each of them.
 FEWEST=$((1000 / FLASH_SLOWER))
 
 # rate QUEUES: set $rate to bulk's requests a second beside a reader on another CPU.
 rate() {
 	use_flash hw_queues="$1"
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	# The budget is just less than one request costs: bulk needs a grant for each.
+	# The budget is just below the cost of one request. So each bulk request needs a grant:
+	# it may go only behind an urgent request.
 	echo $(($(cost_of_read 64) * 9 / 10000)) > "$(tunable budget_fixed)"
-	# Neither age nor a guaranteed share may let bulk go.
+	# Let bulk go only by the budget: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
-	# Bulk begins later: by then the scheduler knows what the reader takes alone, and so for how
-	# long bulk waits for a grant. If the reader's requests had one size, reader and bulk would
-	# fall into one of two rhythms, by chance. Bulk gets a third more in one of them.
+	# Bulk begins later. By then the scheduler knows the time of the reader's requests alone, on
+	# which it depends how long bulk waits for a grant. If the reader's requests had one size,
+	# reader and bulk would fall into one of two rhythms by chance, and bulk gets a third more
+	# in one of them.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((500 * SLOW))ms --ramp_time=200ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=psync --cpus_allowed=0 \

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on busy flash a process of depth 16 gets its part beside one of depth 200; both if they
-#         begin together, and if the deep one has been alone for long.
-# Needs: modeldisk, fio; a scheduler with room for several
+# Guards: on busy flash, a process of depth 16 gets at least 30 % beside a process of depth 200.
+#         This holds if they begin together, and if the deep one ran alone for long before.
+# Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
@@ -12,8 +12,8 @@ LEAST=30	# per cent of the device's requests
 use_modeldisk memory_backed=0 hw_queues=1 dies=128 slots=1 read_ns=100000
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no room for several"
 
-# rates ALONE_S: print the requests a second of the deep process, and those of the other one. The
-# other one joins after ALONE_S seconds, and its first second does not count.
+# rates ALONE_S: print the requests a second of the deep process and of the other one. The other
+# one starts after ALONE_S seconds, and its first second does not count.
 rates() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

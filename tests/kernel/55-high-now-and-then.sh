@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on flash a process without a priority that reads one block at a time stays protected
-#         from bulk, also where a process of the highest class asks now and then.
+#         from bulk, even if a process of the highest class reads now and then.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=75	# per cent of the reads that it has if the highest class asks for nothing
+LEAST=75	# per cent of the reads that it has without a process of the highest class
 
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"

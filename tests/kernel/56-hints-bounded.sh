@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: processes whose writes go ahead, because fsync waits for them, take little more from
-#         the highest class than the guaranteed share of their own class.
+# Guards: writes that go ahead because fsync waits for them take little more from the highest
+#         class than the guaranteed share of their own class.
 # Needs: null_blk, modeldisk, fio; a scheduler with guaranteed shares and a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent of what the highest class has alone; the share is 10
+LEAST=85	# per cent of the highest class's reads alone; the guaranteed share is 10 per cent
 
 # reads WRITERS: print the reads a second of the highest class beside this number of writers.
 reads() {
@@ -66,7 +66,7 @@ rmmod null_blk || fail "$DEV is in use"
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 SECONDS_EACH=24
-# Deeper than the disk's queue (32), so that some reads wait in the scheduler: the writes can
-# go ahead of only those.
+# Deeper than the disk's queue (32), so that some reads wait in the scheduler. The writes can
+# go ahead only of these reads.
 DEPTH=64
 bounded "a disk"

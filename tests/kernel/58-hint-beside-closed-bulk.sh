@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a write that fsync() waits for does not wait while bulk has the turn but may not go;
-#         here, processes that ask for little have had their turn, and HIGH asks on another
+# Guards: a write that fsync() waits for does not wait while it is the turn of bulk that may not
+#         go. Here, processes that ask for little have had their turn, and HIGH uses another
 #         hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
 # Machine: sim 4, since 6.12
@@ -42,7 +42,7 @@ for n in 1 2 3; do
 	echo "read $((200000 + n * 1000)) 65536 none 0" | from 8 little$n &
 done
 sleep 0.03
-# Make room for a little. The processes that ask for little take it, and then bulk has the turn.
+# Make a little room. The processes that ask for little take it, and then it is bulk's turn.
 echo 620 > "$(tunable budget_fixed)"
 sleep 0.02
 told=$(ms_up)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: bulk of each hardware queue has an equal part of flash, beside nothing and beside
-#         urgent requests that come by one of the queues; also if their requests differ in size.
+# Guards: bulk of each hardware queue has an equal part of flash. This holds for bulk alone, beside
+#         urgent requests through one of the queues, and if the requests differ in size.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -10,21 +10,22 @@ LEAST=60	# per cent of what the bulk of the other hardware queue has
 
 less=
 
-# cost KIB: print what a read costs, in ns.
+# cost KIB: print the scheduler's cost of a read, in ns.
 cost() {
 	awk -v kib="$1" '$1 == "read" { print $2 + kib * $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
-# shares WHAT FIRST SECOND DEPTH BUDGET: one process reads FIRST KiB at a time by CPU 0's hardware
-# queue, another SECOND by CPU 3's. DEPTH: of a reader of the highest class on CPU 0; 0: there is
-# none. BUDGET: per cent of the cost of 64 KiB; 0: the scheduler finds it.
+# shares WHAT FIRST SECOND DEPTH BUDGET: add to $less an unequal share of two processes. One reads
+# FIRST KiB at a time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is
+# that of a reader of the highest class on CPU 0; with 0 there is no such reader. BUDGET is in per
+# cent of the cost of 64 KiB; with 0 the scheduler finds it.
 shares() {
 	use_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 	if [ "$5" != 0 ]; then
 		echo $(($(cost_of_read 64) * $5 / 100000)) > "$(tunable budget_fixed)"
-		# Nothing else lets bulk go.
+		# Let bulk go only by the budget: without aging, and without a guaranteed share.
 		echo 60000 > "$(tunable aging_expire_normal)"
 		echo 0 > "$(tunable share_normal)"
 	fi

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: each of several writes that fsync() waits for goes ahead of bulk that may not go, also
-#         where they alone use their hardware queue, and the highest class asks by another.
+# Guards: each of several writes that fsync() waits for goes ahead of bulk that may not go. This
+#         holds even if only these writes use their hardware queue, and the highest class uses
+#         another one.
 # Needs: gatedisk; a scheduler with a budget and guaranteed shares
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -12,13 +13,13 @@ MOST_MS=50	# after 100 ms the scheduler lets bulk in though there is no room for
 use_gatedisk depth=512 hw_queues=4
 [ -e "$(tunable budget_fixed)" ] && [ -e "$(tunable share_normal)" ] ||
 	skip "$SCHEDULER has no budget, or guarantees no shares"
-# Nothing else lets bulk go.
+# Let bulk go only by the budget, not by its age.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 400 > "$(tunable budget_fixed)"
-# The kernel's own limit on writes of the page cache, which may be off.
+# Turn off the kernel's own limit on writes of the page cache. The kernel may lack it.
 echo 0 > /sys/block/$DEV/queue/wbt_lat_usec 2> /dev/null || :
 
-# from CPUS NAME: put the script's requests from these CPUs (a mask, as taskset's).
+# from CPUS NAME < SCRIPT: submit requests by a process on these CPUs (a mask).
 from() {
 	taskset "$1" "$SUBMIT" /dev/$DEV > "$TEST_TMP/$2" 2>&1
 }

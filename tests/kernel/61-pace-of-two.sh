@@ -1,22 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: if the budget is a pace and urgent requests are rare, bulk gets as much through two
-#         hardware queues together as through one, and each queue gets an equal part.
+# Guards: with a budget below the cost of one bulk request, bulk gets as much through two hardware
+#         queues together as through one. Each queue gets an equal part. Urgent requests are rare.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
 LEAST=85	# per cent of the requests a second through one hardware queue
-PART=60		# per cent of the other queue's
+PART=60		# per cent of the requests a second through the other hardware queue
 
 # rates CPU: set first and second to the requests a second of two processes. The first runs on
 # CPU 0, the second on the CPU of this number.
 rates() {
 	use_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	# The gap is cost * cost / budget: 10 costs, in which a request comes back.
+	# The gap between bulk requests is cost * cost / budget: 10 costs, so that one is done before
+	# the next goes.
 	echo $(($(cost_of_read 64) / 10000)) > "$(tunable budget_fixed)"
-	# Let bulk go only at its pace: without aging, and without a guaranteed share.
+	# Let bulk go only by the budget: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a hardware queue that has no bulk now is not waited for: a process that asks for one
-#         request now and then takes nothing from bulk of another hardware queue.
+# Guards: the scheduler does not wait for a hardware queue that has no bulk now. A process that
+#         submits one bulk request now and then takes nothing from bulk of another hardware queue.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -12,12 +12,13 @@ LEAST=90	# per cent of what bulk has if both use one hardware queue
 rate() {
 	use_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	# Room for two requests and a bit: bulk needs a grant for each.
+	# The budget is just below the cost of two bulk requests.
 	echo $(($(cost_of_read 64) * 19 / 10000)) > "$(tunable budget_fixed)"
-	# Nothing else lets bulk go.
+	# Let bulk go only by the budget: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
-	# Bulk begins when the scheduler knows what the reader takes alone, as in check 50.
+	# Bulk begins when the scheduler knows the time of the reader's requests alone, as in
+	# 50-grant.sh.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((800 * SLOW))ms --ramp_time=300ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=io_uring --iodepth=4 \

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bugs in seeded/: patches of our schedulers, each with the check that must catch it.
+"""Read, apply and build the bugs in seeded/: patches of our schedulers.
 
-Some bugs show only in some interleavings. A check in real time would catch them by luck, so
-storms must catch them: the same seed finds the same bug on every computer.
+Checks must catch most bugs. Some bugs show only in some interleavings, so a check in real time
+would catch them by luck. Storms must catch these: a seed finds the same bug on every computer.
 
-Run as a program, this file writes the table of bugs in seeded/README.md anew.
+Run as a program, this file updates the table of bugs in seeded/README.md.
 """
 
 import re
@@ -21,7 +21,7 @@ from triagelab.check import verify
 from triagelab.provision import kernels, modules
 from triagelab.run import machines
 
-#: A kind of bug. build() returns the kind that it is given.
+#: A class of bugs: build() returns bugs of the class that it is given.
 Kind = TypeVar("Kind", bound="Bug")
 
 SEEDED = Path(__file__).parent / "seeded"
@@ -44,7 +44,7 @@ class Bug:
 
 @dataclass(frozen=True)
 class Checked(Bug):
-    """A bug that a check must catch, on a kernel of this series, in this place (sim or vm)."""
+    """A bug that a check must catch, on a kernel of this series and this machine (sim or vm)."""
 
     check: str
     series: str
@@ -59,7 +59,7 @@ class Stormed(Bug):
 
 
 def seeded() -> Iterable[Bug]:
-    """Read every bug."""
+    """Yield every bug, as the headers of the patches describe it."""
     for patch in sorted(SEEDED.glob("*.patch")):
         text = patch.read_text()
         says = re.search(r"^Says: (.+)$", text, re.M)
@@ -80,7 +80,7 @@ def seeded() -> Iterable[Bug]:
 
 
 def said(name: str) -> dict[str, str]:
-    """Return the line `name:` of each patch's header that has one, by the patch's name."""
+    """Return patch's name -> text after `name:` in its header, for patches with such a line."""
     pattern = re.compile(rf"^{name}: (.+)$", re.M)
     found = ((patch, pattern.search(patch.read_text())) for patch in SEEDED.glob("*.patch"))
     return {patch.stem: match[1] for patch, match in sorted(found) if match}
@@ -108,8 +108,8 @@ def build(
 ) -> dict[Kind, Path]:
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
-    There is one folder for each core. In a folder one bug is built after another, so that make
-    compiles only the file that differs.
+    Each core builds in a folder of its own. In a folder one bug is built after another, because
+    make then compiles only the file that differs.
     """
     ordered = sorted(wanted, key=lambda bug: bug.file)
     lanes = min(machines.cores(), len(ordered))
@@ -147,7 +147,7 @@ def _build_in_turn(
 
 
 def main() -> None:
-    """Replace the table in seeded/README.md by the present one."""
+    """Update the table in seeded/README.md from the patches' headers."""
     before = TABLE.read_text().partition("| patch |")[0]
     TABLE.write_text(before + table())
 

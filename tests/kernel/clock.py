@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The time of each check by the host's clock, for pytest's list of durations.
+"""Measure the time of each check by the host's clock, for pytest's list of durations.
 
 One fixture runs all guests of a session, so pytest would list their whole time as the setup of
 the first test.
@@ -17,21 +17,21 @@ from triagelab.check import verify
 _POLL_S = 0.5
 _TOLD = re.compile(r"^check (\S+)\.sh (begins|ended)", re.M)
 
-#: `_ran` is the seconds in which guests ran during a setup. `_took` is the seconds of each test's
-#: check, by the test's node id.
+#: `_ran`: the seconds in which guests ran during a setup. `_took`: a test's node id -> the seconds
+#: of its check.
 _ran = pytest.StashKey[float]()
 _took = pytest.StashKey[dict[str, float]]()
 
 
 class Clock:
-    """Notes when checks begin and end, by the lines that their guests write to their consoles."""
+    """A recorder of the times at which checks begin and end, by lines on the guests' consoles."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._seen: dict[tuple[Path, str, str], float] = {}
 
     def look(self) -> None:
-        """Note which checks have begun or ended by now."""
+        """Record the present time for each check that has newly begun or ended."""
         now = time.monotonic()
         for folder in self._folders:
             for console in folder.glob("*/console.log"):
@@ -39,9 +39,9 @@ class Clock:
                     self._seen.setdefault((folder, name, what), now)
 
     def seconds(self, folder: Path, check: str, ended: float) -> float:
-        """Return how long a check took; 0 if it never began.
+        """Return the seconds that a check took; 0 if it never began.
 
-        If its guest died in the check, the check ended at `ended`, the console's last word.
+        If the guest died in the check, it ended at `ended`, the time of the console's last line.
         """
         begin = self._seen.get((folder, check, "begins"))
         if begin is None:
@@ -50,7 +50,7 @@ class Clock:
 
 
 def run(request: pytest.FixtureRequest, guests: dict[str, tuple[verify.Guest, str]]) -> None:
-    """Run guests, and note how many seconds each test's check took.
+    """Run guests, and record how many seconds each test's check took.
 
     `guests` has, for each test's node id, the guest and the name of the test's check.
     """
@@ -79,7 +79,7 @@ def run(request: pytest.FixtureRequest, guests: dict[str, tuple[verify.Guest, st
 
 
 def attribute(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Add to a test's duration that of its check; take the guests' from the setup that ran them."""
+    """Add a check's time to its test's duration; subtract the guests' time from the setup's."""
     stash = item.config.stash
     if report.when == "setup":
         report.duration -= stash.get(_ran, 0.0)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build debug kernels, which is slow, beside the first tests: most tests leave a core idle."""
+"""Build debug kernels in the background while the first tests run.
+
+A build is slow, and most tests leave a core idle.
+"""
 
 import os
 import subprocess
@@ -11,9 +14,10 @@ from triagelab.provision import kernels
 
 from tests.kernel import clock
 
-#: The builder's program. Its priority is low, also where the kernel schedules the processes of a
-#: session as one (autogroup). It is not the lowest: the last tests wait for the build, whose end
-#: keeps only one core busy. On a signal the builder ends all processes that it has started.
+#: The program that builds a debug kernel. It lowers its own priority and that of its session, by
+#: which a kernel with autogroups schedules. The priority is not the lowest, because the last tests
+#: wait for the build, and its end keeps only one core busy. On SIGTERM the program ends all
+#: processes that it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab.provision import kernels
@@ -34,7 +38,8 @@ builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Start to build the debug kernels that the selected tests' parameters name as `series`.
 
-    A test that needs one waits for it. If the build failed, the test builds again and says why.
+    A test waits for the kernel that it needs. If that build failed, the test builds the kernel
+    again and reports the error.
     """
     # Under pytest-xdist, only the first worker builds, for all of them.
     worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
@@ -64,7 +69,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Have the list of durations show each check's own time, not one setup that runs them all."""
+    """Let pytest's list of durations show each check's time, not that of the setup for all."""
     report = yield
     clock.attribute(item, report)
     return report

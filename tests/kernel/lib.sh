@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Functions for the in-guest tests. Each test sources this file first. The shell is busybox's sh.
-# The variable SCHEDULER of the environment names the scheduler that is tested. See README.md.
+# The environment variable SCHEDULER names the scheduler under test. See README.md.
 
 set -eu
 
@@ -170,7 +170,8 @@ choose_scheduler() {
 	esac
 }
 
-# change_media: turn $DEV from flash into a disk, or back. The scheduler chosen next sees that.
+# change_media: report $DEV as a rotating disk if it is flash, else as flash. A scheduler looks at
+# that when it is chosen.
 change_media() {
 	_file=/sys/block/$DEV/queue/rotational
 	echo $((1 - $(cat "$_file"))) > "$_file" || fail "$DEV stays what it is"
@@ -191,8 +192,8 @@ use_gatedisk() {
 # number stays that of the device.
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0
-	# Write it twice, because late 6.12 kernels tell the scheduler the previous
-	# number: bfq would take one write at a time.
+	# Write it twice: later kernels of 6.12 tell the scheduler the number from before
+	# the write. With that number bfq would take one write at a time.
 	echo $(($1 - 1)) > /sys/block/$DEV/queue/nr_requests
 	echo "$1" > /sys/block/$DEV/queue/nr_requests
 	expect "requests $SCHEDULER has room for" "$1" \
@@ -200,8 +201,8 @@ allow_backlog() {
 }
 
 # use_memory_disk [SERVICE_NS]: make a null_blk device that stores written data, and choose the
-# scheduler. A request takes SERVICE_NS (100 us), each hardware queue has room for 8, and each
-# CPU has a hardware queue of its own.
+# scheduler. A request takes SERVICE_NS (default: 100 us), each hardware queue has room for 8, and
+# each CPU has a hardware queue of its own.
 use_memory_disk() {
 	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
 	[ -d /sys/kernel/config/nullb ] ||
@@ -253,10 +254,10 @@ use_flash() {
 	SLOWER=$FLASH_SLOWER use_modeldisk memory_backed=0 hw_queues=1 "$@"
 }
 
-# cost_of_read KIB: print what a read costs, in ns, as the scheduler has learnt it. Run a load first
-# that teaches it, because a scheduler begins with the costs of another device. Two seconds: triage
-# learns only from windows of 50 ms in which the device was always busy, and ends a quarter of its
-# error in each. fio does not keep the device busy in every window.
+# cost_of_read KIB: print the cost of a read, in ns, that the scheduler has learnt. First run a
+# load to learn from, because a scheduler begins with the costs of another device. The load takes
+# two seconds: triage learns only from windows of 50 ms in which the device was always busy, and
+# corrects a quarter of its error in each. fio does not keep the device busy in every window.
 cost_of_read() {
 	fio --minimal --output="$TEST_TMP/learnt" --filename=/dev/$DEV --direct=1 --rw=randread \
 		--norandommap --time_based --runtime=2 --name=bulk --bs="$1k" --ioengine=io_uring \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Triage works on another architecture: built for Debian's arm64 kernel, and checked in a guest."""
+"""Tests of triage on another architecture: a guest with Debian's arm64 kernel runs checks."""
 
 import lzma
 import re
@@ -56,8 +56,10 @@ poweroff -f
 
 
 def fetched() -> Path:
-    """Return a folder with the newest arm64 kernel of the default series, a busybox, and the
-    kernel's headers, whose build programs run on this computer."""
+    """Return a folder with the newest arm64 kernel of the default series, its headers, and busybox.
+
+    The headers' build programs run on this computer.
+    """
 
     def fetch(folder: Path) -> None:
         tools.tell("fetching the distribution's arm64 kernel")
@@ -120,7 +122,7 @@ def needed(program: Path, folder: Path) -> dict[str, Path]:
 
 
 def built(kernel: Path, folder: Path) -> list[Path]:
-    """Build modules for the kernel, with all warnings as errors."""
+    """Build modules for the arm64 kernel, with all warnings as errors; return their files."""
     (headers,) = kernel.glob("usr/src/linux-headers-*-arm64")
     command = ["make", "-C", str(sources.MODULES), f"KDIR={headers}", f"O={folder}"]
     command += [f"MODULES={' '.join(MODULES)}", f"STRIP={tools.path(STRIP)}"]

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of clock.py, which reads from the guests' consoles when each check begins and ends.
-
-So pytest's list of durations shows the time of each check.
-"""
+"""Tests of clock.py, which reads from the guests' consoles when each check begins and ends."""
 
 import time
 from pathlib import Path
@@ -30,13 +27,13 @@ def test_a_check_takes_from_its_begin_to_its_end(
     now = 200.0
     watch.look()
     assert watch.seconds(tmp_path, "01-a", 150.0) == 7.0
-    # The guest died in this check, so the check ended at the console's last word, at 150.
+    # The guest died in this check, so the check ended with the console's last line, at 150 s.
     assert watch.seconds(tmp_path, "02-b", 150.0) == 43.0
     assert watch.seconds(tmp_path, "03-c", 150.0) == 0.0
 
 
 class Item:
-    """The parts of a test that attribute() uses."""
+    """A replacement of pytest.Item, with the attributes that clock.attribute() reads."""
 
     def __init__(self, config: "Item | None" = None) -> None:
         self.config = config or self
@@ -55,6 +52,6 @@ def test_each_test_has_its_seconds_and_the_setup_has_the_rest() -> None:
     item.stash[clock._took] = {"a test": 7.0}
     for when, before, after in (("setup", 65.0, 5.0), ("call", 0.5, 7.5), ("setup", 1.0, 1.0)):
         report = Report(when, before)
-        # Item and Report have the parts that attribute() uses.
+        # Item and Report have all attributes that clock.attribute() uses.
         clock.attribute(item, report)  # type: ignore[arg-type]
         assert report.duration == after

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""compat/generate.py finds members' offsets and functions' types, and refuses unknown types."""
+"""Tests that compat/generate.py finds members' offsets, and refuses unknown functions' types."""
 
 import importlib.util
 import sys
@@ -67,9 +67,10 @@ def test_each_member_that_offsetof_takes_has_an_offset(generate: ModuleType) -> 
 
 
 def operations(generate: ModuleType, **changed: str) -> str:
-    """Return a kernel's struct of a scheduler's operations, of the newest types but for `changed`.
+    """Return a struct elevator_mq_ops as pahole prints it.
 
-    An operation changed to an empty type is missing.
+    Each operation has the first type in generate.OPERATIONS, or that in `changed`. If the type in
+    `changed` is empty, the struct lacks the operation.
     """
     lines = ["struct elevator_mq_ops {"]
     for name, shapes in generate.OPERATIONS.items():

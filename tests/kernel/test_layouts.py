@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The module builds with headers in the layouts of other distributions, made of Debian's files.
+"""Tests that a module builds with kernel headers in the layouts of other distributions.
+
+The tests make these layouts from Debian's headers:
 
 Fedora  one folder with everything, /usr/src/kernels/RELEASE
 Ubuntu  a folder with this kernel's own files, and links to the others in a second folder
@@ -15,19 +17,19 @@ import pytest
 from triagelab.base import sources, tools
 from triagelab.provision import kernels
 
-#: Files of Debian's folder of a kernel that the other layouts do not have, or have elsewhere.
+#: Files in Debian's folder of a kernel's headers that the other layouts lack, or have elsewhere.
 DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
 
 
 def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
-    """Return the folders of the files that a version's kernels share, this kernel's, programs'."""
+    """Return three folders: the headers that a version's kernels share, this kernel's, programs."""
     assert kernel.headers is not None
     (common,) = kernel.headers.parent.glob("linux-headers-*-common")
     return common, kernel.headers, (kernel.headers / "scripts").resolve().parent
 
 
 def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Make Fedora's layout: one folder with everything."""
+    """Make Fedora's layout: one folder with everything; return it."""
     common, own, programs = parts(kernel)
     made = folder / "kernels" / kernel.release
     for source, without in ((common, ("scripts", "tools")), (own, DEBIANS), (programs, ())):
@@ -45,7 +47,7 @@ def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Make Ubuntu's layout: a folder of links, with its own configuration and programs."""
+    """Make Ubuntu's layout: links, but own configuration and programs; return its folder."""
     common, own, programs = parts(kernel)
     made = folder / f"linux-headers-{kernel.release}"
     _linked(own, common, made, DEBIANS)
@@ -56,7 +58,10 @@ def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def _linked(own: Path, shared: Path, made: Path, without: Sequence[str] = ()) -> None:
-    """Fill `made` with copies of the files of `own`, and links to the others in `shared`."""
+    """Make the folder `made`: copies of the files in `own`, except `without`; links to the others.
+
+    The others are files that only `shared` has.
+    """
     made.mkdir()
     mine = {path.name for path in own.iterdir()} - set(without)
     for name in mine | {path.name for path in shared.iterdir()}:

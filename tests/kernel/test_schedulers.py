@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The checks in this folder (NN-name.sh), each run in a guest with each scheduler.
+"""Run the checks in this folder (NN-name.sh) in guests, with each scheduler.
 
-All selected checks run first, in guests side by side, for each scheduler and place. Then each test
-reads the result of its own.
+All selected checks run first, in guests side by side. Then each test reads the result of its own
+check.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from tests.kernel import clock
 
 @dataclass(frozen=True)
 class Case:
-    """One check, for one scheduler, in one place."""
+    """One check of one scheduler, on one machine and one series of kernels."""
 
     check: verify.Check
     scheduler: str
@@ -31,30 +31,30 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: From this number on, checks are of faults and changes under load: the kernel's own schedulers
-#: run only those before. `./triage verify` runs every check everywhere; these tests run a
-#: selection that takes minutes.
+#: The first check of faults and of changes under load. The kernel's own schedulers run only the
+#: checks before this. `./triage verify` runs every check everywhere; these tests run a selection
+#: that takes minutes.
 FAULTS = "15"
 #: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
-#: Checks that also run on other series, where our schedulers use other interfaces: a request's way
-#: into the scheduler, and back from the device.
+#: Checks that also run on other kernel series, on sim. They cover interfaces that differ between
+#: series: how a request enters a scheduler, and how it comes back from the device.
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
 #: Checks that also run on other series, in real time.
 OTHER_SERIES_IN_REAL_TIME = ("47",)
-#: Checks on the debug kernel, and the schedulers that run them: in real time, and then on sim,
-#: where the state of a booted guest is saved.
+#: Checks on the debug kernel, and the schedulers that run them. The first pair is for real time.
+#: The pair _ON_SIM is for sim, where guests continue from the saved state of a booted one.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
 UNDER_DEBUG_ON_SIM = ("04",)
 DEBUGGED_ON_SIM = ("triage",)
-#: The kernel's own schedulers that run here, to show that the checks are general. `./triage verify`
-#: takes every one.
+#: The kernel's own schedulers that run checks here, which shows that the checks are general.
+#: `./triage verify` takes any scheduler.
 OTHERS = ("none", "mq-deadline")
 #: The longest checks, of accounts and budgets that only triage has: no other scheduler runs them.
 BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
 #: The most checks that one guest runs on sim. If one guest ran all of a scheduler's checks, the
-#: longest guest would run on one core alone in the end.
+#: longest guest would run alone at the end, and leave the other cores idle.
 CHECKS_PER_GUEST = 6
 #: Checks that do not run on sim here.
 NOT_ON_SIM = ("16", "17", "19", "21", "22")
@@ -113,7 +113,7 @@ def results(
                 folder = tmp_path_factory.mktemp("guest")
                 guest = verify.Guest(kernel, scheduler, files, place, checks, folder)
                 guests.append((part, guest))
-        # Start the longest guests first, so that none runs on one core alone in the end.
+        # Start the longest guests first, so that no guest runs alone at the end.
         guests.sort(key=lambda each: -sum(case.check.name[:2] in BY_TRIAGE for case in each[0]))
         tests = {nodes[case]: (guest, case.check.name) for part, guest in guests for case in part}
         clock.run(request, tests)

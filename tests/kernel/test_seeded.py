@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each check can fail: it catches its bugs in seeded/, put into copies of our schedulers.
+"""Tests that checks can fail: they catch the bugs in seeded/, in copies of our schedulers.
 
-All selected bugs are built and run first, in guests side by side. Then each test reads the
-result of its own. tests/product/test_storm.py tests the bugs that storms find.
+All selected bugs are built and checked first, in guests side by side. Then each test reads the
+result for its own bug. tests/product/test_storm.py tests the bugs that storms find.
 """
 
 import re
@@ -20,7 +20,7 @@ from tests.kernel import bugs, clock
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[bugs.Checked, verify.Result]:
-    """Run every selected bug; return the result of the check that must catch it."""
+    """Build every selected bug, and run the check that must catch it; return the results."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     selected = {
         cast(bugs.Checked, item.callspec.params["bug"]): item.nodeid

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Open pages in headless Chromium, and report what it drew and what failed."""
+"""Open HTML pages in headless Chromium, and report the drawn charts and the errors."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# A script for the head of a page: it records errors and drawings.
+# A script for the head of a page. It reports errors and charts to the parent page.
 PROBE = """<script>
 const wrong = [];
 window.addEventListener("error", event => wrong.push("error: " + event.message), true);
@@ -42,8 +42,8 @@ window.addEventListener("load", () => later(500, () => {
   });
 }));
 </script>"""
-# A page with the pages in frames: a Chromium window cannot be as narrow as a phone. The frames
-# overlap, because Chromium draws content that is out of sight late.
+# The page that shows the tested pages in frames: a Chromium window cannot be as narrow as a phone.
+# The frames overlap, because Chromium delays the drawing of frames that are out of sight.
 FRAMES = """<pre id="seen"></pre>
 <script>
 const found = {};
@@ -64,7 +64,7 @@ Seen = dict[str, dict[str, Any]]
 
 
 def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
-    """Return PROBE's record of each page; a page is given as its text and the window's width."""
+    """Return PROBE's record of each page. `pages`: name -> HTML and the frame's width in pixels."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no chromium: apt install chromium")
@@ -88,7 +88,7 @@ def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
 
 
 def assert_readable(seen: Mapping[str, Any]) -> None:
-    """Assert that nothing failed, was fetched or sticks out, and that every chart is drawn."""
+    """Assert that a page had no errors, fetched nothing, fits its width and drew every chart."""
     assert seen["wrong"] == []
     assert seen["fetched"] == []
     assert seen["overflow"] <= 0

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A program that replaces QEMU in tests of how the lab handles runs: it needs no guest.
+"""Replace QEMU, without any guest, in tests of how the lab handles runs.
 
-It takes QEMU's options, writes a machine's state on request, reads the job from the archive, and
-leaves a guest's output: figures that depend only on the scheduler and the repeat. befall() chooses
-what goes wrong: `panic SCHEDULER`, `no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`, which sends a
-signal to its parent, once.
+The program takes QEMU's options. On request it makes an empty file as the machine's saved state. To
+run a job, it reads the job from the archive and writes results like a guest's. The figures depend
+only on the scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
+`no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`. The last sends one signal to the parent process,
+the lab.
 """
 
 import json
@@ -27,7 +28,7 @@ installed = Path()
 
 
 def install(folder: Path) -> None:
-    """Put the program into a new `folder` under QEMU's name; befall() acts on the last one."""
+    """Put the program into a new `folder` under QEMU's name. befall() acts on the newest folder."""
     global installed
     installed = folder
     folder.mkdir()
@@ -43,7 +44,7 @@ def install(folder: Path) -> None:
 
 
 def befall(what: str) -> None:
-    """Let something go wrong in runs from now on; nothing if `what` is empty."""
+    """Let `what` go wrong in later runs (see the top of this file); if empty, nothing does."""
     (installed / "befalls").write_text(what)
     (installed / "once").unlink(missing_ok=True)
 
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> None:
         if not once.exists():
             once.touch()
             os.kill(os.getppid(), signal.Signals[wrong[0]])
-            signal.pause()  # the parent ends us too
+            signal.pause()  # wait until the lab kills this process
     random = np.random.default_rng([int(repeat), *scheduler.encode()])
     slower = 1.0 + len(scheduler) / 10
     jobs = {name: Load(500 / slower, 1000 * slower, 0.1) for name in sections}
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> None:
 
 
 def obey() -> None:
-    """Obey the monitor's commands until the state has been written, or the run goes on."""
+    """Answer QMP commands until the state has been saved, or a restored machine continues."""
 
     def say(**message: object) -> None:
         print(json.dumps(message), flush=True)

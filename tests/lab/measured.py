@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Make up an experiment's results, and read from them everything that charts are made from."""
+"""Make up an experiment's results, and read from them the data that charts need."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ class Case:
 
     @property
     def view(self) -> View:
-        """Return the only view."""
+        """Return the view of the only point; fail if there are several points."""
         (view,) = self.views
         return view
 
@@ -41,11 +41,11 @@ def case(folder: Path, bench: rundirs.Bench) -> Case:
 
 
 def drawn(chart: Chart) -> dict[str, Any]:
-    """Return a chart's input to plotly."""
+    """Return the data and layout that a chart passes to plotly, parsed from JSON."""
     loaded: dict[str, Any] = json.loads(chart.drawing)
     return loaded
 
 
 def plain(text: str) -> str:
-    """Replace all kinds of spaces by one."""
+    """Replace thin and normal no-break spaces by plain spaces."""
     return text.replace("\u202f", " ").replace("\u00a0", " ")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run directories for tests: a guest's results, made without a guest.
+"""Make run directories for tests: results like a guest's, made without a guest.
 
-Latencies are random. They are written as fio writes them: with the same histogram buckets, JSON and
-logs. test_samples.py compares them with the output of a real fio in `tests/lab/data`.
+Latencies are random. The files have fio's formats: its histogram buckets, JSON and logs.
+test_samples.py compares the buckets with those of a real fio in `tests/lab/data`.
 """
 
 import json
@@ -24,7 +24,7 @@ class Load:
 
     iops: float
     median_us: float
-    spread: float = 0.3  # sigma of the logarithm
+    spread: float = 0.3  # standard deviation of the latency's natural logarithm
     bs: int = 4096
     slat_us: float = 2.0
     ddir: str = "read"
@@ -50,7 +50,7 @@ class Bench:
     judged_by: tuple[str, ...] = ()
     capacity_iops: float | None = 10000.0
     failed: tuple[tuple[str, int], ...] = ()
-    starved: tuple[tuple[str, int], ...] = ()  # repeats without any request of the protected job
+    starved: tuple[tuple[str, int], ...] = ()  # runs in which the protected job completes nothing
     noise: float = 0.02
     points: tuple[Record, ...] = ({},)
     notes: tuple[str, ...] = field(default=("The guest shares no file with the host.",))
@@ -96,7 +96,10 @@ FLASH: Record = {
 
 
 def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """Return a load of STUDY at a t_apps: bfq and prio-basic keep the database's latency low."""
+    """Return a load of STUDY beside `t_apps` applications.
+
+    The database's latency grows in proportion to t_apps, but less under bfq and prio-basic.
+    """
     apps = point.get("t_apps", 1)
     if job == "backup_sim":
         return replace(load, iops=load.iops * min(0.4 + 0.1 * apps, 1))
@@ -186,7 +189,7 @@ def _run(
 def leave(
     out: Path, jobs: dict[str, Load], random: np.random.Generator, noise: float, seconds: float
 ) -> int:
-    """Write a guest's results of its jobs; return the number of requests."""
+    """Write the results that a guest would leave for these jobs; return the number of requests."""
     parts = []
     for index, (name, load) in enumerate(jobs.items()):
         factor = float(np.exp(random.normal(0, noise)))
@@ -201,7 +204,7 @@ def leave(
 
 
 def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Record:
-    """Return one element of fio's `jobs`, from the total latency of each request."""
+    """Return one element of `jobs` in fio's JSON, made from each request's total latency."""
     idle: Record = {"io_bytes": 0, "total_ios": 0, "runtime": 0}
     idle |= {"lat_ns": _latency([]), "clat_ns": _latency([])}
     busy = {
@@ -221,7 +224,7 @@ def fio_job(name: str, latencies_ns: Array, load: Load, seconds: float) -> Recor
 
 
 def bucket(nanoseconds: int) -> int:
-    """Return fio's histogram bucket by its middle (stat.c, plat_val_to_idx and back)."""
+    """Return the middle of a latency's bucket in fio's histogram (stat.c, plat_val_to_idx)."""
     shift = max(nanoseconds.bit_length() - 7, 0)
     return ((nanoseconds >> shift) << shift) + ((1 << shift) >> 1)
 

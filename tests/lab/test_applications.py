@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications: the lab finds, calls and plans them, and puts their figures into the table."""
+"""Tests of applications: the lab finds them, plans their runs and tabulates their figures."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_one_that_does_not_exist() -> None:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make the folder of an application called `made`, a copy of another one."""
+    """Return the folder of an application called `made`, which is a copy of `source-tree`."""
     shutil.copytree(applications.FOLDER / "source-tree", tmp_path / "made")
     monkeypatch.setattr(applications, "FOLDER", tmp_path)
     return tmp_path / "made"
@@ -123,7 +123,7 @@ def test_what_its_file_system_was_made_of_is_in_every_name(setup: plan.Setup) ->
 
 
 def collected(out: Path, operations: str) -> pl.DataFrame:
-    """Write the results of an application's run with a job beside it."""
+    """Write the results of an application and a job beside it; return the table of samples."""
     bench = Bench({"none": {"bulk": Load(500, 100)}}, repeats=1, protected="app", background=())
     rundirs.make(out, bench)
     for path, changes in (
@@ -131,7 +131,7 @@ def collected(out: Path, operations: str) -> pl.DataFrame:
         (out / "runs/none-0/run.json", {"sections": ["app", "bulk"]}),
     ):
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    shutil.rmtree(out / "runs/none-0/out/logs")  # they belong to the job only
+    shutil.rmtree(out / "runs/none-0/out/logs")  # the job's log 0 would count as the application's
     (out / "runs/none-0/out/operations.csv").write_text(operations)
     return samples.collect(out)
 
@@ -151,7 +151,7 @@ def test_operations_are_a_jobs_figures(tmp_path: Path) -> None:
         "max_us": max(latencies),
     }
     over_time = table.filter(pl.col("job") == "app", pl.col("metric") == "lat_us")
-    assert over_time.height == 201  # windows of 50 ms; the last holds operations that ended at 10 s
+    assert over_time.height == 201  # windows of 50 ms; the last has the operation that ends at 10 s
     assert over_time["time_s"].is_sorted()
     assert "bulk" in table["job"].to_list()
 

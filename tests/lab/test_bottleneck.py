@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report's sentences about the bottleneck of a run."""
+"""Tests of the report's sentences about the bottleneck: the device or the CPU."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_bottleneck(device: float | None, cpu: float | None, named: str) -> None
 
 
 def utilised(**used: dict[str, float]) -> View:
-    """Return a view of a device with dies and a bus, and their utilisation by scheduler."""
+    """Return a view of a device with dies and a bus. `used`: scheduler -> part -> utilisation."""
     rows: list[dict[str, Any]] = [
         {"scheduler": name, "point": {}, "job": None, "metric": f"{what}_utilisation",
          "unit": "1", "mean": mean, "ci95": None, "n": 5, "starved": 0}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cache: entries are whole and made once; unused ones go, unless they were downloaded."""
+"""Tests of the cache: entries are complete, and made once.
+
+Entries that nobody uses are removed, except downloaded ones.
+"""
 
 import asyncio
 import os
@@ -86,7 +89,7 @@ def test_one_who_is_stopped_meanwhile_leaves_it_to_the_next() -> None:
     assert [path.name for path in made.iterdir()] == ["whole"]
 
 
-# ---- what nobody uses -------------------------------------------------------------
+# ---- unused entries ---------------------------------------------------------------
 
 
 def fill(folder: Path) -> None:

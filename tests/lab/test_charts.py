@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: charts of a point show what was measured."""
+"""Tests that charts of one point show the measured figures."""
 
 import dataclasses
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
-    """The dots are means of paired ratios, which may differ from a ratio of means."""
+    """The title has a ratio of means. A dot is the mean of ratios by repeat, which may differ."""
     places = [
         dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
         for place in charts.places(study.view, study.values)

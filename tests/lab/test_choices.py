@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How schedulers are compared to choose from."""
+"""Tests of choices.level(): the protected job's latency, relative to alone or in µs."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from triagelab.judge import choices, lookup
 
 
 def row(scheduler: str, point: dict[str, Any], mean: float) -> dict[str, Any]:
-    """Return a summary's row of the protected job's tail latency."""
+    """Return the row of a summary with the protected job's mean tail latency, in µs."""
     return {
         "scheduler": scheduler,
         "point": point,
@@ -24,7 +24,7 @@ def row(scheduler: str, point: dict[str, Any], mean: float) -> dict[str, Any]:
 
 
 def views(alone: dict[str, float]) -> list[lookup.View]:
-    """Return a view of each point; `alone` maps a point's size to the latency alone, in µs."""
+    """Return a view of each point. `alone`: block size -> latency of the job alone, in µs."""
     rows = [
         row(lookup.BASELINE, {"bs": "4k"}, 300),
         row(lookup.BASELINE, {"bs": "64k"}, 2000),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernel headers for clang: both files of the configuration change, and nothing else."""
+"""Tests of kernel headers for clang: only the two files of the configuration change."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_the_rest_is_linked_and_the_kernels_own_stays_as_it_was(tmp_path: Path) 
     (tmp_path / "src/linux-headers-common").mkdir()
 
     made = clangheaders.configured(headers, tmp_path / "made")
-    made = clangheaders.configured(headers, tmp_path / "made")  # a second time, over the first
+    made = clangheaders.configured(headers, tmp_path / "made")  # again, in the same folder
     assert (made / "include/generated/utsrelease.h").read_text() == "release"
     assert "CLANG" in (made / "include/config/auto.conf").read_text()
     assert "CLANG" in (made / "include/generated/autoconf.h").read_text()

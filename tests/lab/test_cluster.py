@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab ships files to a cluster's workers; test_study_runs.py runs whole studies on one."""
+"""Tests of how the lab sends files to a cluster's workers.
+
+test_study_runs.py runs whole studies on a cluster.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +18,7 @@ from triagelab.run import cluster
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cluster's memory holds neither shipment after both have ended."""
+    """A worker that joins late gets both shipments. After their end the cluster holds neither."""
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

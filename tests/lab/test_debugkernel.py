@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debug kernels: an option without effect is named, and a killed build leaves no process."""
+"""Tests of debug kernels: an option without effect is named; a killed build leaves no process."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from triagelab.provision import debugkernel
 
-#: A make starts another make, which starts the workers, as a kernel's build does.
+#: Like a kernel's build: make starts a second make, which starts the compiler, here `sleep`.
 MAKEFILE = "all:\n\t$(MAKE) compiler\ncompiler:\n\techo $$$$ > pid; exec sleep 600\n"
 
 

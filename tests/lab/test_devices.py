@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Devices: their capacity and settings; settings without sense are refused."""
+"""Tests of devices: their capacity and settings, and the refusal of invalid settings."""
 
 import pytest
 from triagelab.ask import devices

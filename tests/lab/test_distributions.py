@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: distributions match the requests, and grids have each figure in its cell."""
+"""Tests that distributions match the requests, and that grids have each figure in its cell."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ from tests.lab import rundirs
 from tests.lab.measured import case, drawn
 
 MS = 1_000_000
-#: Latencies of 1000 requests under each: under bfq, one in twenty takes 100 ms, all others 1 ms.
+#: Latencies of 1000 requests under each scheduler: 1 ms, but under bfq 100 ms for one in twenty.
 FOUND = {"none": Counter({MS: 1000}), "bfq": Counter({MS: 950, 100 * MS: 50})}
 LOOKS = drawing.styles(list(FOUND))
 
@@ -28,7 +28,7 @@ def test_a_cdf_says_how_many_requests_are_done_by_when() -> None:
     traces = {trace["name"]: trace for trace in drawn(chart)["data"]}
     none, bfq = traces["none"], traces["bfq"]
     assert none["x"] == [1.0, 1.0]
-    assert none["y"] == pytest.approx([0, 3], abs=1e-6)  # one step, from 0 to 99.9 %
+    assert none["y"] == pytest.approx([0, 3], abs=1e-6)  # one step, 0 to 99.9 %: -log10(1 - share)
     assert bfq["x"] == [1.0, 1.0, 100.0]
     assert bfq["y"][1] == pytest.approx(-np.log10(0.05))
     assert chart.title == (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: the documents' figures are those of their result files; every link leads somewhere."""
+"""Tests that documents show the figures of their result files, and that commands and links work."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ README = """\
 
 @pytest.fixture
 def made(tmp_path: Path) -> figures.Figures:
-    """Return a repository with a template, a measured and a copied result file, all shown."""
+    """Return a repository whose README shows a measured and a copied result file."""
     folder = tmp_path / "docs/figures"
     folder.mkdir(parents=True)
     (folder / "demo.json").write_text(json.dumps(DEMO))
@@ -63,7 +63,7 @@ def made(tmp_path: Path) -> figures.Figures:
 
 
 def changed(there: figures.Figures, name: str, was: str, becomes: str) -> list[str]:
-    """Change a file of the repository and return the problems."""
+    """Replace a text in a file of the repository; return the problems found then."""
     path = there.folder.parents[1] / name
     assert was in path.read_text()
     path.write_text(path.read_text().replace(was, becomes))
@@ -73,7 +73,10 @@ def changed(there: figures.Figures, name: str, was: str, becomes: str) -> list[s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["triage-knee-frontier", "triage-knee-controller"])
 def test_the_figures_of_the_knee_are_those_of_todays_code(name: str) -> None:
-    """The test takes seconds. After a change of the controller: lab/figures.py measure NAME."""
+    """Each result file has the rows that its command, `make -C kernel knee …`, prints today.
+
+    The test takes seconds. After a change of the controller, run `lab/figures.py measure NAME`.
+    """
     result = figures.Figures().result(name)
     (command,) = result.commands
     assert figures.printed(command.split(), sources.ROOT) == result.table[1:]
@@ -174,7 +177,7 @@ def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> N
 
 
 def example(kind: str, of: str) -> str:
-    """Return the code block of a section of docs/extend.md."""
+    """Return the code block of a section of docs/extend.md; assert that the block is short."""
     text = (sources.ROOT / "docs/extend.md").read_text()
     section = text.split(f"\n## {of}\n")[1]
     found = re.search(rf"^```{kind}\n(.*?)^```", section, re.M | re.S)
@@ -207,12 +210,12 @@ def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> 
 
 # ---- commands ---------------------------------------------------------------------
 
-#: Words in commands that a reader replaces.
+#: Placeholders in the documents' commands, which a reader replaces.
 PLACEHOLDERS = {"NAME", "MY.fio", "none,prio-basic,mine"}
 
 
 def commands(text: str) -> set[str]:
-    """Return the calls of ./triage in a document, in its sentences and its blocks."""
+    """Return the ./triage commands in a document's sentences and code blocks."""
     blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S))
     return {
         *re.findall(r"`(\./triage [^`\n]+)`", text),
@@ -221,10 +224,10 @@ def commands(text: str) -> set[str]:
 
 
 def refused(command: str) -> str:
-    """Return why the lab would refuse a command, empty if it would not."""
+    """Return the reason for which the lab would refuse a command; empty if it would not."""
     words = shlex.split(command, comments=True)[1:]
     if len(words) == 1 or words[-1] == "--help":
-        return ""  # it only names a command
+        return ""  # the document only mentions the command
     try:
         given = cli._parser().parse_args(words)
         if words[0] == "run" and not PLACEHOLDERS & set(words):
@@ -240,8 +243,8 @@ def refused(command: str) -> str:
 
 
 def test_the_lab_takes_every_command_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands under figures count: without its command, a figure cannot be measured again."""
-    monkeypatch.setattr(fiofile, "check", lambda files: None)  # test_experiments.py asks fio
+    """Commands under figures are checked too: users need them to measure a figure again."""
+    monkeypatch.setattr(fiofile, "check", lambda files: None)  # test_experiments.py runs this check
     told = [
         f"{document.name}: {why}"
         for document in figures.Figures().documents()
@@ -273,7 +276,7 @@ def test_a_command_that_the_lab_refuses_is_found(
 
 
 def built(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site of a folder as `make docs` does."""
+    """Build the documentation site of a folder, like `make docs`."""
     words = ["make", "-s", "-f", f"{sources.ROOT}/Makefile", "docs", f"CURDIR={sources.ROOT}"]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True)
 

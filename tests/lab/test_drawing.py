@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: charts can be told apart without colour, and labels do not overlap."""
+"""Tests that schedulers differ in charts without colour, and that labels do not overlap."""
 
 import itertools
 

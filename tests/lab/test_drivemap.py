@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The map of drives: a cell shows a drive's worst point, and the worst drive comes first."""
+"""Tests of the map of drives: a cell shows a drive's worst point; the worst drive comes first."""
 
 import dataclasses
 import math
@@ -23,7 +23,10 @@ POINTS = tuple(
 
 
 def at(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """On the bad drive beside writes, let bfq take 100 × the latency and half of all throughput."""
+    """Return the load; it is worse under bfq on the bad drive beside writes.
+
+    There the database's latency is 100 × as high, and each job's throughput is halved.
+    """
     if point["device"] == "bad" and scheduler == "bfq" and point["beside"] == "writes":
         factor = 100 if job == "database_sim" else 1
         return dataclasses.replace(load, median_us=load.median_us * factor, iops=load.iops / 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Drives by name: their files, and the devices made of them."""
+"""Tests of the named drives: their files, and the devices made from these files."""
 
 from pathlib import Path
 

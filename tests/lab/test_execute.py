@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Records of a run: whole, or named as damaged. An error after a request to stop is a stop."""
+"""Tests: a damaged run record is named; an error after a request to stop counts as a stop."""
 
 import asyncio
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments: ours are complete, a user's file becomes one, a matrix has the stated points."""
+"""Tests of experiments: ours load, a user's file becomes one, a matrix has the stated points."""
 
 import re
 from pathlib import Path
@@ -41,7 +41,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_every_experiment_loads_and_can_be_set_up(name: str) -> None:
-    experiment = experiments.find(name)  # fio has accepted the job file at every point
+    experiment = experiments.find(name)  # find() lets fio check the job file of every point
     assert experiment.question.endswith("?")
     assert experiment.repeats >= 5
     for point in experiment.points:
@@ -68,7 +68,7 @@ def test_a_case_that_does_not_set_a_name_leaves_its_option_out(made: Path) -> No
 
 
 def on_devices(folder: Path) -> None:
-    """Vary the experiment over two devices; the slower one gets more time."""
+    """Vary the experiment over two devices, with more time on hdd; give it a quick variant."""
     text = TOML.replace("device.depth = [4, 8]\n", "").replace("[0, 1, 8]", "[8]")
     text += "[vary.device]\nflash = {}\nhdd = { seconds = 20 }\n[set]\nseconds = 3\n"
     text += '[quick]\nrepeats = 2\nschedulers = ["bfq"]\nvary = { prio = ["set"] }\n'

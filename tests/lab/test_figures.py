@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The format of figures for people."""
+"""Tests of how figures are written for people: digits, units and intervals."""
 
 import pytest
 from triagelab.judge.figures import digits, quantity

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: sentences match the figures, and claim no difference without a verdict."""
+"""Tests that sentences match the figures, and claim no difference without a verdict."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
 
 
 def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
-    """bfq has the lowest latency, but leaves the backup a sixth: it is not the answer."""
+    """prio-basic is chosen: bfq has a lower latency, but leaves the backup only a sixth."""
     answer = findings.answer(view(tmp_path))
     headline = plain(answer.headline)
     assert headline.startswith("Choose prio-basic: database_sim's P99 latency is ")
@@ -54,7 +54,7 @@ def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
 
 
 def choice(tmp_path: Path, **loads: tuple[float, float]) -> Choice | None:
-    """Return the choice between schedulers, given their latencies and background throughputs."""
+    """Return the choice. `loads`: scheduler -> latency in µs, and IOPS of the background."""
     made = {
         name: {"database_sim": Load(300, latency), "backup_sim": Load(kept, 3000, bs=131072)}
         for name, (latency, kept) in loads.items()
@@ -85,7 +85,10 @@ def test_equals_are_chosen_together(tmp_path: Path) -> None:
 
 
 def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
-    """A scheduler that fails at one point does not beat one that fails at none."""
+    """A scheduler must be good at all points to be chosen, or to beat another one.
+
+    prio-basic is slow at the second point, and there bfq is slower than `late`.
+    """
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         if job == "database_sim" and point["n"] == 2:
@@ -137,7 +140,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """bfq starves the job in 2 repeats. Its P99 is lowest in the others, but no verdict says so."""
+    """bfq starves the job in 2 repeats. In the others P99 is lowest, but no verdict says so."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
@@ -172,7 +175,7 @@ def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None
 
 
 def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
-    """The price names a background job that starved in some repeats."""
+    """The headline has the share that the background keeps, and the repeats in which it starved."""
     loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
     bench = dataclasses.replace(
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
@@ -330,7 +333,7 @@ def test_one_point_has_no_overall_answer(tmp_path: Path) -> None:
     assert findings.overall([]) is None
 
 
-# ---- sentences as a whole -----------------------------------------------------------
+# ---- complete sentences -------------------------------------------------------------
 
 MS, US = r"[\d.]+ ms", r"[\d.]+ µs"
 INTERVAL = r"\[[\d.]+, [\d.]+\]"
@@ -473,7 +476,7 @@ def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
 
 
 def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
-    """bfq completes the fewest requests here, so it has the most instructions for each."""
+    """bfq completes the fewest requests here, so it needs the most instructions per request."""
     told = judged(tmp_path, "instructions_per_io")
     headline = plain(told.headline)
     assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
@@ -486,7 +489,7 @@ def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> No
 
 
 def greedy(**mbps: float) -> dict[str, dict[str, Load]]:
-    """Return loads of one job with these bandwidths."""
+    """Return the load of one job under each scheduler, with this bandwidth in MiB/s."""
     return {name: {"job": Load(rate * 8, 100, bs=131072)} for name, rate in mbps.items()}
 
 
@@ -531,7 +534,7 @@ def test_a_scheduler_with_more_throughput_is_the_one_to_choose(tmp_path: Path) -
     assert kyber.endswith("; not worth choosing beside bfq.")
 
 
-#: Loads of an urgent job that fills the device, and of a job in a class below it.
+#: Loads of an urgent job that fills the device, and of a job in a lower priority class.
 STARVING = {
     "none": {"urgent": Load(3000, 900), "low": Load(3000, 900)},
     "mq-deadline": {"urgent": Load(6000, 400), "low": Load(10, 90000)},
@@ -541,7 +544,7 @@ STARVING = {
 
 
 def test_starvation_is_answered_by_what_each_scheduler_gains_and_costs(tmp_path: Path) -> None:
-    """bfq gives the low class its share at a hundredth of the bandwidth: it is not the answer."""
+    """triage is chosen: bfq gives the low class a share, but costs 99 % of the bandwidth."""
     loads = {name: STARVING[name] for name in ("mq-deadline", "triage", "bfq")}
     loads["none"] = STARVING["mq-deadline"]
     told = judged(
@@ -586,7 +589,7 @@ def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
 
 
 def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
-    """Return the answer for two points; kyber is `slower` times as slow at the second."""
+    """Return the answer for two points; `slower` divides kyber's throughput at the second."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"

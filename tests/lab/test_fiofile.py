@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Job files: fio accepts them; the lab reads, keeps, refuses and adds options."""
+"""Tests of job files: options that the lab reads, keeps, replaces, adds or refuses."""
 
 import re
 import subprocess
@@ -117,7 +117,7 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     ],
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
-    """The lab must read numbers as fio does: a job's priority decides whether it is protected."""
+    """The lab must read each number exactly like fio: priorities decide which job is protected."""
     with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
@@ -141,7 +141,7 @@ FROM_THE_WILD = [
 
 @pytest.mark.parametrize("text", FROM_THE_WILD)
 def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
-    """The lab reads each section, option, value and number as fio's debug output tells it."""
+    """The lab reads sections, options, values and numbers like fio, by fio's debug output."""
     workload = read(tmp_path, text)
     path = tmp_path / "job.fio"
     said = subprocess.run(
@@ -175,7 +175,7 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
 
 
 def of_fio(folder: Path, option: str, value: str) -> int:
-    """Return the number that fio understands from an option's value."""
+    """Return the number that fio reads from an option's value, by its debug output."""
     path = folder / "job.fio"
     path.write_text(f"[a]\nrw=read\n{option}={value}\n")
     said = subprocess.run(
@@ -216,7 +216,7 @@ def test_no_option_has_another_name_that_the_lab_does_not_know() -> None:
     known = {*fiofile._REPLACED, *fiofile._REFUSED, *fiofile._REFUSED_ON_HOST, "readwrite"}
     read_ = known | {*NUMBERS, *fiofile._ALIASES, "rw", "ioengine"}
     read_ |= {"runtime", "replay_time_scale", "replay_no_stall"}
-    for option in read_ - {"include"}:  # which is no option to fio
+    for option in read_ - {"include"}:  # fio has no option `include`
         told = subprocess.run(["fio", f"--cmdhelp={option}"], capture_output=True, text=True).stdout
         for name in re.findall(r"^\s*alias: (\w+)$", told, re.M):
             assert name in read_, f"another name of {option}"
@@ -229,7 +229,7 @@ def test_a_section_that_fio_would_call_otherwise_is_refused(tmp_path: Path, line
 
 
 def test_a_job_is_called_by_its_section(tmp_path: Path) -> None:
-    """The option `name` is refused: the lab seeks fio's results by the section's name."""
+    """The option `name` is refused: the lab finds fio's results by the section's name."""
     with pytest.raises(RequestError, match="remove name"):
         read(tmp_path, "[a]\nname=b\nrw=read\n")
 
@@ -252,7 +252,7 @@ def test_an_option_that_stands_for_nothing_is_not_set(tmp_path: Path) -> None:
     path = tmp_path / "job.fio"
     path.write_text("[a]\nrw=read\nprio=${LEVEL}\n")
     assert "prio" not in fiofile.read(path, {"LEVEL": ""}).jobs[0].options
-    with pytest.raises(RequestError, match="prio="):  # a name without a value is a mistake
+    with pytest.raises(RequestError, match="prio="):  # a variable without a value is a mistake
         fiofile.read(path).check()
 
 
@@ -278,7 +278,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
-    """fio's log has the same offsets for the same seed, and others for another seed."""
+    """fio reads at the same offsets with the same seed, and at other offsets with another seed."""
     target = tmp_path / "target"
     target.write_bytes(bytes(1 << 20))
     text = f"[a]\nrw=randread\nbs=4k\nsize=1m\nnumber_ios=9\nwrite_iolog={tmp_path}/places\n"
@@ -288,7 +288,7 @@ def test_a_seed_decides_where_a_random_job_goes(tmp_path: Path) -> None:
         job = tmp_path / "prepared.fio"
         job.write_text(workload.prepared((f"..{target}",), seed, ("a",)))
         (tmp_path / "out/logs").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "places").unlink(missing_ok=True)  # fio appends
+        (tmp_path / "places").unlink(missing_ok=True)  # fio appends to its log
         subprocess.run(["fio", job], cwd=tmp_path, check=True, capture_output=True)
         lines = (tmp_path / "places").read_text().splitlines()
         return " ".join(line.split()[-2] for line in lines if " read " in line)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage fit`: fio's results become points, some held out; known parameters are found again."""
+"""Tests of `./triage fit`: fio's results become points, and some are held out for judging.
+
+A fit to the figures of a model finds the model's parameters again.
+"""
 
 import dataclasses
 import json
@@ -175,7 +178,7 @@ def test_a_modelled_drive_is_found_again(
     blank = dataclasses.replace(
         drives.find("hdd-f1"), profile=profile, parameters=parameters, host_ns=1000
     )
-    guess = 100.0 if profile == "hdd" else 20_000.0  # it only decides how long to simulate
+    guess = 100.0 if profile == "hdd" else 20_000.0  # in IOPS; it sets only the simulated time
     measured = []
     for depth in (1, 2, 4, 8, 16, 32):
         load = dataclasses.replace(point(depth), measured={"iops": guess})

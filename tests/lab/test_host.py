@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs on a disk of this computer: a disk in use is refused, and changes are undone.
+"""Tests of runs on a disk of this computer: a disk in use is refused, and changes are undone.
 
-The tests use loop devices, because root can make one anywhere.
+The tests use loop devices, because root can make these without a spare disk.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def losetup(*words: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-#: A program like ./triage, but its first argument is the folder for records of disks.
+#: A program like ./triage, but its first argument is the folder for records of changed disks.
 LAUNCHER = """
 import pathlib, sys
 from triagelab import cli
@@ -55,7 +55,7 @@ sys.exit(cli.main())
 
 @pytest.fixture(autouse=True)
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let records of disks go to a folder of the test; return it."""
+    """Redirect the records of changed disks to a folder of the test; return this folder."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(putback, "RECORDS", tmp_path / "records")
     return tmp_path / "records"
@@ -76,7 +76,7 @@ def nobody_else_measures() -> Iterator[None]:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file for a loop device; assert in the end that none is left."""
+    """Yield a file for a loop device; assert in the end that no loop device uses the file."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a loop device")
     if not Path("/dev/loop-control").exists():
@@ -118,7 +118,7 @@ def content(path: Path) -> str:
 
 
 def state(disk: disks.Disk) -> dict[str, str]:
-    """Return everything that can be read of a disk's queue."""
+    """Return the readable settings of a disk's queue and scheduler: name in sysfs -> value."""
     found = {}
     for path in [*disk.queue.glob("*"), *disk.queue.glob("iosched/*")]:
         if path.is_file() and (value := disk.about(str(path.relative_to(disk.folder)))):
@@ -127,7 +127,7 @@ def state(disk: disks.Disk) -> dict[str, str]:
 
 
 def refused(disk: disks.Disk, may_write: bool = False) -> str:
-    """Return the message that refuses the disk; assert that the disk has not changed."""
+    """Return the message with which the lab refuses a disk; assert that its state is unchanged."""
     before = state(disk)
     with pytest.raises(RequestError) as error, host.held(disk, may_write):
         pass
@@ -136,7 +136,7 @@ def refused(disk: disks.Disk, may_write: bool = False) -> str:
     return str(error.value)
 
 
-# ---- which disk is meant, and who uses it -----------------------------------------
+# ---- finding a disk, and refusing a disk in use -----------------------------------
 
 
 def test_what_is_no_disk() -> None:
@@ -160,7 +160,7 @@ def test_a_disk_that_somebody_has_for_himself(disk: disks.Disk) -> None:
 
 
 def test_a_disk_that_a_program_writes_to(disk: disks.Disk) -> None:
-    """The disk is refused, though the program, like a virtual machine, has no exclusive access."""
+    """The disk is refused even if the program, like QEMU, has not opened it exclusively."""
     with subprocess.Popen(["sleep", "60"], stdin=disk.path.open("r+b")) as program:
         said = refused(disk)
         program.kill()
@@ -213,7 +213,7 @@ def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> N
 
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
-    """If the lab let a job that writes pass, fio would refuse it too."""
+    """fio refuses a job that writes, even if the lab has not refused it."""
     job = Job(
         {
             "run": f"sampler {disk.name} out fio job.fio > out/fio.log 2>&1\n",
@@ -283,9 +283,9 @@ def test_what_the_kernel_no_longer_has_is_not_the_end_of_a_run(
 
 
 def programs_on(disk: disks.Disk) -> list[str]:
-    """Return the programs that have the disk open, other than this one."""
+    """Return the names of the programs, other than this test, that have the disk open."""
     found = []
-    for name in glob.glob("/proc/[0-9]*/fd/*"):  # noqa: PTH207 - Path.glob minds what vanishes
+    for name in glob.glob("/proc/[0-9]*/fd/*"):  # noqa: PTH207 - Path.glob fails if a file vanishes
         link = Path(name)
         with contextlib.suppress(OSError):
             if link.readlink() == disk.path and link.parts[2] != str(os.getpid()):
@@ -316,7 +316,7 @@ def triage(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def other_than(disk: disks.Disk, *others: str) -> str:
-    """Return a scheduler that the disk can have, other than those given."""
+    """Return a scheduler that the disk can have, other than `none` and those given."""
     for name in disk.schedulers:
         if name not in ("none", *others):
             return name
@@ -430,7 +430,7 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
-    # Signals have their default action, as on a terminal: the tests' parent may ignore some.
+    # The tests' parent may ignore some signals; give them their default action, as on a terminal.
     with subprocess.Popen(
         ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
@@ -446,7 +446,7 @@ def test_a_run_that_is_ended(
         until(lambda: not programs_on(disk))
         assert state(disk) != before
         (record,) = records.glob("*.json")
-        # Any next run restores the disk: with another cache folder, and even if it is refused.
+        # The next run restores the disk, even with another cache folder, and even if it is refused.
         monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
         assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
@@ -484,7 +484,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    # SIGINT raises KeyboardInterrupt, as on a terminal: the tests' parent may ignore it.
+    # The tests' parent may ignore SIGINT; let it raise KeyboardInterrupt, as on a terminal.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):
@@ -498,7 +498,10 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
 
 @pytest.fixture
 def module(disk: disks.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a loaded module, yet to be made; a script for rmmod removes it."""
+    """Return the path of a folder that stands for a loaded module, as in /sys/module.
+
+    The test makes the folder when it "loads" the module; a script in place of rmmod removes it.
+    """
     modules = tmp_path / "modules"
     monkeypatch.setattr(putback, "_MODULES", modules)
     rmmod = tmp_path / "bin/rmmod"
@@ -526,7 +529,7 @@ def test_no_terminal_ends_what_unloads_a_module(
 def test_what_could_not_be_put_back_is_tried_again(
     disk: disks.Disk, module: Path, tmp_path: Path, records: Path
 ) -> None:
-    """Each next run tries to restore the disk, and none takes its state for a user's choice."""
+    """Every later run tries to restore the disk, and never records its state as the user's."""
     (tmp_path / "busy").touch()
     left = f"the module {module.name} stays loaded: it is in use"
     with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:

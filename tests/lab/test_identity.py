@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run's name: everything that determines a run changes it, and nothing else does.
+"""Tests of run names: a name changes with all that determines a run, and with nothing else.
 
-A small program replaces QEMU. It has a library, an accelerator and firmware of its own, so that the
-tests can alter each.
+A small program replaces QEMU. It has a library, an accelerator and firmware of its own, and the
+tests alter each of them.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ def names(folder: Path, change: Callable[[machines.Qemu], machines.Qemu] | None 
 
 
 def choose(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Have the lab use the files in `folder`."""
+    """Let the lab use the files in `folder`."""
     patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     patch.setenv("TRIAGE_CACHE", str(folder / "cache"))
     patch.setattr(guest, "FILES", folder / "guest")
@@ -170,7 +170,7 @@ def test_each_word_of_the_command_and_what_qemu_is_told_after_it_is_in_every_nam
 def test_the_command_in_the_name_is_the_one_that_is_run(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands are equal, but the name has hashes for files, and RUN for the run's folder."""
+    """The commands are equal, but the name has hashes instead of files, and RUN for the folder."""
     started: list[list[str]] = []
 
     async def run(command: list[str], *_: object) -> tuple[None, str]:
@@ -210,7 +210,7 @@ def test_the_command_in_the_name_is_the_one_that_is_run(
 
 
 def test_what_is_no_input_changes_no_name(world: Path, before: set[str], tmp_path: Path) -> None:
-    """Umask, locale, time zone, user, home and cache folder change no name."""
+    """Umask, environment (locale, time zone, user, home) and cache folder change no name."""
     program = (
         "import json, sys, pytest; from pathlib import Path;"
         "from tests.lab import test_identity as t;"
@@ -235,13 +235,13 @@ def test_what_is_no_input_changes_no_name(world: Path, before: set[str], tmp_pat
     assert set(json.loads(done.stdout)) == before
 
 
-# ---- what is cached ---------------------------------------------------------------
+# ---- cached files -----------------------------------------------------------------
 
 
 def test_a_state_is_made_again_when_the_machine_is_another(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state is made again for another size of memory, and for another lockstep.c."""
+    """A saved state is made again if the memory's size or lockstep.c changes."""
     saves = []
 
     async def save(machine: machines.Qemu, job: Job, folder: Path, state: Path) -> None:

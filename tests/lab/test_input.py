@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab uses a user's input, or refuses it and names the remedy; it ignores nothing."""
+"""Tests that the lab ignores no input: it uses an input, or refuses it and names the remedy."""
 
 import re
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_an_option_that_would_be_passed_over(
 ) -> None:
     try:
         status = cli.main([*RUN, *words, "--out", str(tmp_path / "out")])
-    except SystemExit as error:  # of argparse
+    except SystemExit as error:  # raised by argparse
         status = int(str(error.code))
     said = " ".join(capsys.readouterr().err.split())
     assert (status, message in said) == (2, True), said
@@ -138,7 +138,7 @@ def test_a_metric_of_a_job_is_none_of_a_whole_run(made: Path) -> None:
 
 
 def test_a_job_file_runs_on_what_is_the_default_of_all(tmp_path: Path) -> None:
-    """A job file runs on `flash`, as docs/experiment-files.md promises."""
+    """A job file runs on `flash` by default, as docs/experiment-files.md promises."""
     path = tmp_path / "mine.fio"
     path.write_text("[a]\nrw=read\n")
     assert experiments.find(str(path)).device == experiments.Experiment.device == "flash"

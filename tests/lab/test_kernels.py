@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels: the newest package, the release in a bzImage, and refused files."""
+"""Tests of kernels: the newest package, the release in a bzImage, and refused files."""
 
 import gzip
 import lzma
@@ -91,7 +91,7 @@ def test_packages_of_any_age_are_laid_out_alike(tmp_path: Path, newer: bool) -> 
 
 
 def test_headers_of_any_age_are_used_where_they_are_unpacked(tmp_path: Path) -> None:
-    """The headers' short Makefile finds the common one, which finds the headers."""
+    """The headers' Makefiles find each other where they are unpacked, not in /usr/src."""
     headers = tmp_path / "usr/src/linux-headers-1.2.3"
     common = tmp_path / "usr/src/linux-headers-common"
     headers.mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_release_is_read_from_the_boot_header() -> None:
 
 
 def unpacked(data: bytes, folder: Path) -> bytes:
-    """Return the kernel that UNPACK finds in an image; LabError has its message if it fails."""
+    """Return the kernel that UNPACK extracts from an image; raise LabError if UNPACK fails."""
     (folder / "vmlinuz").write_bytes(data)
     tools.call([sys.executable, str(kernels.UNPACK), str(folder / "vmlinuz"), str(folder / "elf")])
     return (folder / "elf").read_bytes()
@@ -139,7 +139,7 @@ def unpacked(data: bytes, folder: Path) -> bytes:
 def test_a_packed_kernel_comes_out_whole(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    # The kernel's build appends the size after the payload.
+    # The kernel's build appends the unpacked size to the payload.
     packed = compress(ELF) + struct.pack("<I", len(ELF))
     assert unpacked(image(packed), tmp_path) == ELF
 

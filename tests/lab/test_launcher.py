@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./triage starts under any locale, and Ctrl-C gives no traceback."""
+"""Tests that ./triage starts Python in UTF-8 mode, and that Ctrl-C gives no traceback."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Replaces cli.py: Ctrl-C comes in main(), and with `early` also while this is imported.
+#: A file in place of cli.py. It gets SIGINT in main(), and with `early` also while it is imported.
 CLI = """\
 import os, signal, sys
 if "early" in sys.argv:
@@ -44,7 +44,7 @@ def test_python_is_in_utf_8_mode(tmp_path: Path) -> None:
     [
         (["early"], "--default-signal=INT", -signal.SIGINT),
         ([], "--default-signal=INT", 130),
-        (["early"], "--ignore-signal=INT", 0),  # as for a script's background processes
+        (["early"], "--ignore-signal=INT", 0),  # like a shell script's background processes
     ],
 )
 def test_ctrl_c_ends_it_without_a_traceback(

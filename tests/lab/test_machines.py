@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines: a kernel that dies while it boots, and the trial whether KVM works."""
+"""Tests of machines: a kernel that dies while it boots, and the probe whether KVM works."""
 
 import asyncio
 import dataclasses
@@ -15,7 +15,7 @@ from triagelab.run import machines
 
 
 class Boots:
-    """Replaces a machine's boot: each call ends as the next of `ends` says."""
+    """A stand-in for a machine's boot: each call raises the next of `ends`, or succeeds if None."""
 
     def __init__(self, *ends: GuestError | None) -> None:
         self.ends = list(ends)
@@ -80,12 +80,12 @@ def test_nothing_else_is_tried_twice(
     assert len(boots.ends) == 1
 
 
-# ---- whether KVM works ------------------------------------------------------------
+# ---- the probe whether KVM works --------------------------------------------------
 
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
-    """Return a base to boot, on a computer with a /dev/kvm and an empty cache."""
+    """Return a guest to boot; let the lab see an empty cache, and a /dev/kvm it may open."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     image = tmp_path / "vmlinuz"
@@ -133,7 +133,7 @@ def test_a_verdict_that_could_not_be_written_is_sought_again(
 def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
     base: guest.Base, kvm: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On `vm`, runs go on from one boot's saved state only if that is asked for, never with KVM."""
+    """On `vm`, runs start from one boot's saved state if that is asked for and KVM is not used."""
     befall(Boots(None if kvm else BootError("dead")), monkeypatch)
     monkeypatch.setattr(guest, "base", lambda _: base)
     machine = machines.make("vm", base.kernel, 2, boots_once=asked)
@@ -145,7 +145,7 @@ def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
 def test_a_machine_may_have_a_limit_of_the_processors_time(
     cpu_s: int | None, limited: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a limit in real time only, KVM would seem dead on a computer that is merely busy."""
+    """The KVM probe limits CPU time, because a limit in real time may end it on a busy computer."""
     seen: list[str] = []
 
     async def run(command: list[str], *_: object) -> tuple[float | None, str]:

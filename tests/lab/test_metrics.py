@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: METRICS computes each metric, and has all that the lab must know of it."""
+"""Tests that METRICS computes each metric, and has all that the lab must know about it."""
 
 from collections import Counter
 

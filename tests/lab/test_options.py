@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options that several commands have: --resume finds the folder to continue."""
+"""Tests of options that several commands share: --resume finds the folder to continue."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ RESUME = argparse.Namespace(out=None, resume=True)
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder in which results are without --out."""
+    """Return the folder in which commands without --out put their results."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "results"
 
@@ -27,13 +27,13 @@ def begun(folder: Path) -> None:
 def test_the_newest_of_this_experiment_is_gone_on_with(results: Path) -> None:
     for name in ("mixed-20260102-030405", "mixed-20260103-000000", "mixed-hdd-20260104-000000"):
         begun(results / name)
-    (results / "mixed-20260105-000000").mkdir()  # no plan there yet
+    (results / "mixed-20260105-000000").mkdir()  # without environment.json, it cannot be continued
     found = options.folder(RESUME, "mixed", "environment.json")
     assert found == Path("results/mixed-20260103-000000")
 
 
 def test_what_a_new_folder_is_called_is_what_is_looked_for(results: Path) -> None:
-    name = "mine[1]"  # a job file may have any name
+    name = "mine[1]"  # like the name of a job file; [1] is also a pattern of glob
     new = rundir.new_folder(None, name)
     begun(new)
     assert options.folder(RESUME, name, "environment.json") == new

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packages: a download's messages, and the error if a program fails. Scripts replace programs."""
+"""Tests of packages: the messages of a download, and the error if a program fails.
+
+Scripts replace apt-get, apt-cache and dpkg-deb.
+"""
 
 import os
 from collections.abc import Callable
@@ -40,8 +43,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-#: An apt-get that knows a mirror, on which `stable-backports` is another name of new-backports.
-#: The script logs each apt-get update with its sources.
+#: A script in place of apt-get. It names a mirror on which `stable-backports` has the code name
+#: new-backports. For each `apt-get update`, it appends the list of sources to the file $NOTES.
 MIRROR = """#!/bin/sh
 for word; do
 	case $word in -oDir::Etc::sourcelist=*) sources=${word#*=} ;; esac
@@ -56,7 +59,7 @@ esac
 
 @pytest.fixture
 def notes(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put MIRROR in place of apt-get; return the file to which it adds its sources."""
+    """Put MIRROR in place of apt-get; return the file in which it logs the sources of updates."""
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     monkeypatch.setattr(packages, "_KEYS", tmp_path / "no keys")
     (programs / "apt-get").write_text(MIRROR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plans: the runs, their order, and the inputs of a run's name."""
+"""Tests of plans: the runs, their order, and the inputs that determine a run's name."""
 
 import json
 import re
@@ -22,7 +22,7 @@ BASE = Base(Kernel("6.12", Path("vmlinuz"), Path("/"), None), Path("base"))
 
 
 class Machine(Qemu):
-    """A machine without files; test_identity.py covers a real one."""
+    """A machine whose `determines` reads no files; test_identity.py tests the real property."""
 
     @property
     def determines(self) -> dict[str, Any]:
@@ -96,7 +96,10 @@ def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
 def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
     setup: plan.Setup,
 ) -> None:
-    """No user controls the jobs' phase, so repeats vary it and confidence intervals include it."""
+    """Each repeat delays its jobs by another time below 0.1 s, equal under all schedulers.
+
+    No user controls when jobs start, so confidence intervals must include this variation.
+    """
     starts: dict[int, set[float]] = {}
     for run in plan.runs(replace(setup, repeats=20)):
         (start,) = re.findall(r"^START_LATER_S=([\d.]+)$", str(run.job.files["settings"]), re.M)
@@ -130,7 +133,7 @@ def test_only_the_scheduler_that_needs_it_gets_a_module(setup: plan.Setup) -> No
 def matrix(
     setup: plan.Setup, vary: dict[str, dict[settings.Value, experiments.Case]]
 ) -> plan.Setup:
-    """Return the setup with a matrix of points and one repeat."""
+    """Return the setup with one repeat, and a point for each combination of values in `vary`."""
     text = (
         "[database_sim]\nrw=read\nbs=${own}\n[backup_sim]\nrw=read\nnumjobs=${apps}\nbs=${size}\n"
     )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's C programs: a path from which the loader would silently preload nothing is refused."""
+"""Tests of the lab's C programs: each is compiled once.
+
+A cache folder with a space or a colon in its path is refused: the loader would ignore a library
+there in LD_PRELOAD, without an error.
+"""
 
 from pathlib import Path
 

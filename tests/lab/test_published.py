@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: verdicts on published findings follow a rule; our list of findings names real things."""
+"""Tests of published findings: verdicts follow a rule, and our findings name real things."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the comparison of these ratios in a report that has no other."""
+    """Return the comparison with these ratios, one per repeat, in a report without others."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])
@@ -40,7 +40,7 @@ FEW = seen(0.5, 0.5)
 
 
 class Seen:
-    """A view that has only one comparison."""
+    """A view in which each comparison is `found`."""
 
     schedulers = ("a", "b")
 
@@ -84,8 +84,8 @@ def verdict(relation: str, found: Comparison | None) -> str:
     ("relation", "low", "high", "same"),
     [
         ("<", AGREE, DISAGREE, DISAGREE),
-        (">", DISAGREE, AGREE, AGREE),  # SAME is 5 % higher in each repeat: that is seen
-        ("<=", AGREE, DISAGREE, AGREE),  # such a difference counts as about the same
+        (">", DISAGREE, AGREE, AGREE),  # SAME is 5 % higher in each repeat: a visible difference
+        ("<=", AGREE, DISAGREE, AGREE),  # a difference of 5 % counts as about equal
         (">=", DISAGREE, AGREE, AGREE),
         ("=", DISAGREE, DISAGREE, AGREE),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: the report is complete, self-contained and drawn; the table fits a terminal."""
+"""Tests that the report is complete, self-contained and drawn, and its table fits a terminal."""
 
 import dataclasses
 import html
@@ -144,7 +144,7 @@ def test_a_full_disk_is_told_with_what_could_not_be_written(tmp_path: Path, name
 
 def test_what_is_written_is_in_utf_8_whatever_the_locale_and_a_files_name(tmp_path: Path) -> None:
     out = rundirs.make(tmp_path / "out", USERS)
-    name = "mine\udcff"  # a file name that is not text, as Python represents it
+    name = "mine\udcff"  # a file name that is not UTF-8, as Python represents it
     environment = records.read_environment(out) | {"experiment": name}
     (out / "environment.json").write_text(json.dumps(environment))
     code = (
@@ -260,7 +260,7 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
 def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
     text = terminal(made["no baseline"])
     assert "/ none" not in text
-    assert "no difference seen" not in text  # the legend
+    assert "no difference seen" not in text  # from the legend of verdicts
 
 
 def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_pa
 
 
 def test_a_percentile_of_too_few_requests_is_the_maximum_everywhere(tmp_path: Path) -> None:
-    """Terminal and page show the maximum, unless each repeat has the 100 requests of a P99."""
+    """Terminal and page show the maximum instead of P99 if a repeat has fewer than 100 requests."""
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, seconds=0.5))
     report.write(measured.read(out))
     protected, _, background = terminal(out).partition("backup_sim")
@@ -349,7 +349,7 @@ def test_browser_has_nothing_to_complain_of(seen: Seen, look: str) -> None:
 
 @pytest.mark.slow
 def test_probe_sees_what_goes_wrong(seen: Seen) -> None:
-    """The probe works: it reports faults that are put into a page."""
+    """The browser's probe reports the error and the missing image that LOOKS puts into a page."""
     wrong = seen["broken"]["wrong"]
     assert "error: told" in wrong
     assert any("example.invalid" in said for said in wrong)

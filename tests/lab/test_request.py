@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a user asks of `./triage run`: values to vary, and modules to measure."""
+"""Tests of a user's request to `./triage run`: values to vary, and modules to measure."""
 
 import argparse
 from pathlib import Path
@@ -28,7 +28,7 @@ def module(path: Path, release: str = RELEASE, content: str = "") -> Path:
 
 @pytest.fixture(autouse=True)
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Let no kernel be sought and no module compiled; return a list of the builds so far."""
+    """Replace the search for a kernel and the build of modules; return the list of builds."""
     folder, asked = tmp_path / "build", []
 
     def build(_: kernels.Kernel) -> Path:
@@ -48,7 +48,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def prepared(*given: Path, schedulers: str) -> plan.Setup:
-    """Prepare a run on the kernel's own device, which needs no module of ours."""
+    """Return the setup of a run with these modules on null_blk, which needs no module of ours."""
     asked = argparse.Namespace(
         repeats=1, module=list(given), schedulers=schedulers, set=[], vary=[], cpus=None,
         device="null", kernel=None,
@@ -58,7 +58,7 @@ def prepared(*given: Path, schedulers: str) -> plan.Setup:
 
 
 def test_values_that_no_number_of_64_bits_can_be_stay_texts() -> None:
-    """Python refuses to convert a number of 5000 digits."""
+    """A number of 5000 digits stays a text, because Python refuses to convert it."""
     assert request.values_to_vary([f"bs=4k,0,7,{'9' * 5000}"]) == {"bs": ("4k", 0, 7, "9" * 5000)}
 
 

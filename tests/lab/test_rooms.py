@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's folders have an order, in which a run passes through all but the last three.
+"""Tests that no module of the lab imports from a later folder, and that no imports form a circle.
 
-No module imports one of a later folder, and no imports form a circle.
+The table in docs/lab.md has the folders in their order.
 """
 
 import ast
@@ -20,7 +20,7 @@ ORDER = re.findall(r"^\| `(\w+)/` \|", (sources.ROOT / "docs/lab.md").read_text(
 
 
 def imported(path: Path, lab: Path) -> Iterator[Path]:
-    """Yield the lab's modules and folders that a module imports, inside of functions too."""
+    """Yield the files of the lab's modules and packages that a module imports, in functions too."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -35,7 +35,7 @@ def imported(path: Path, lab: Path) -> Iterator[Path]:
 
 
 def found(wanted: Path, lab: Path) -> Path:
-    """Return the file or folder of a module; the last word may be a name in it."""
+    """Return the file of a module or package. The path may end with a name defined in that file."""
     for place in (wanted, *wanted.parents):
         for path in (place.with_suffix(".py"), place / "__init__.py"):
             if path.is_file() and place != lab:
@@ -46,7 +46,7 @@ def found(wanted: Path, lab: Path) -> Path:
 
 
 def pointing_back(lab: Path) -> list[str]:
-    """Return the imports that point to a later folder, or to the top."""
+    """Return the imports of modules in a later folder, or at the top of the lab."""
     told = []
     for path in sorted(lab.glob("*/**/*.py")):
         own = ORDER.index(path.relative_to(lab).parts[0])
@@ -76,7 +76,10 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_a_program_in_a_text_imports_what_is_there() -> None:
-    """Check programs that tests and the Makefile pass to Python as a text: no type checker does."""
+    """Python code in strings of tests and in the Makefile imports only names that exist.
+
+    No type checker reads this code.
+    """
     imports = re.compile(r"from (triagelab[\w.]*) import ([\w, ]+)")
     for path in (sources.ROOT / "Makefile", *(sources.ROOT / "tests").rglob("*.py")):
         for module, names in imports.findall(path.read_text()):
@@ -152,7 +155,7 @@ def names_compared(path: Path) -> list[str]:
 
 
 def test_a_machine_is_known_by_its_properties() -> None:
-    """A new machine needs only an entry in KINDS: no module compares a value with a name."""
+    """No module compares a value with a machine's name: a new one needs only an entry in KINDS."""
     assert [told for path in LAB.rglob("*.py") for told in names_compared(path)] == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Locks and results: only one ./triage gets a lock, and results belong to the user."""
+"""Tests of locks and results: only one ./triage gets a lock, and results belong to the user."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Yield a folder that is open to all, as /tmp is; the umask lets no other user read."""
+    """Yield a folder in which all users may write, like /tmp; new files in it are private."""
     umask = os.umask(0o077)
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o1777)
@@ -43,7 +43,10 @@ def somebody_else() -> Iterator[None]:
 
 
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
-    """Any user can, even if fs.protected_regular=2 lets O_CREAT fail on another user's file."""
+    """Any user can take a lock, even if O_CREAT fails on another user's file.
+
+    It fails if fs.protected_regular is 2.
+    """
     lock = folder / "lock"
     with somebody_else(), files.exclusive(lock, "taken"):
         pass
@@ -68,7 +71,7 @@ def test_one_has_it(folder: Path) -> None:
 
 
 def test_a_fifo_or_a_link_in_its_place_is_told_and_not_waited_for(folder: Path) -> None:
-    """Any user can write to /tmp: another user may have put any file there."""
+    """A FIFO, link or folder in place of a lock is an error: in /tmp, any user may put it there."""
     lock, other = folder / "lock", folder / "other"
     os.mkfifo(lock)
     with pytest.raises(LabError, match="is no file"), files.exclusive(lock, "taken"):
@@ -94,7 +97,7 @@ def test_what_is_left_of_who_was_killed_in_writing_goes(tmp_path: Path) -> None:
 
 
 def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file to which a link in the results leads keeps its owner."""
+    """Results get the user who called sudo as owner. The target of a link keeps its own owner."""
     if os.geteuid() != 0:
         pytest.skip("only root can give anything away")
     monkeypatch.setenv("SUDO_UID", str(NOBODY))

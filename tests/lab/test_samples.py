@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: the files of fio and of the guest become the right figures, or a clear error."""
+"""Tests that the files of fio and of the guest become the right figures, or a clear error."""
 
 import dataclasses
 import gzip
@@ -47,7 +47,7 @@ def edit(path: Path, change: Any) -> None:
 
 
 def with_real_fio(out: Path) -> dict[str, Any]:
-    """Replace the first run's fio output by that of a real fio; return it."""
+    """Replace the first run's fio.json by that of a real fio; return its content."""
     path = out / "runs" / "none-0"
     real = gzip.decompress(FIO.read_bytes())
     (path / "out" / "fio.json").write_bytes(real)
@@ -69,7 +69,10 @@ def first_run(table: pl.DataFrame, job: str | None) -> dict[str, float]:
 
 
 def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
-    """The reference is fio's own merge of reads and writes (unified_rw_reporting=both)."""
+    """A job's figures are those that fio prints under "mixed", its own merge of reads and writes.
+
+    fio made the file with unified_rw_reporting=both.
+    """
     fio = with_real_fio(out)
     (backup,) = (job for job in fio["jobs"] if job["jobname"] == "backup_sim")
     printed = backup["mixed"]["lat_ns"]
@@ -88,7 +91,7 @@ def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
 
 
 def bins_of(job: dict[str, Any]) -> Counter[int]:
-    """Return all latencies of a job, by fio's bins."""
+    """Return the number of a job's requests in each bin of fio's latency histogram."""
     bins: Counter[int] = Counter()
     for way in ("read", "write", "trim"):
         bins.update({int(ns): n for ns, n in job[way]["lat_ns"].get("bins", {}).items()})
@@ -196,7 +199,7 @@ def test_job_that_completed_nothing_has_no_latency(out: Path) -> None:
     assert found["iops"] == 0
 
 
-# ---- of all jobs together -------------------------------------------------------
+# ---- metrics of all jobs together -----------------------------------------------
 
 
 def judged(out: Path) -> dict[str, float]:
@@ -217,7 +220,7 @@ def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
 
 
 def test_a_level_is_worth_its_weight(out: Path) -> None:
-    """Level 6 has half the weight of level 4, the default: half of its bytes is a fair share."""
+    """Level 6 has half the weight of level 4, the default: half as many bytes are a fair share."""
 
     def half(fio: dict[str, Any]) -> None:
         for job, options in zip(fio["jobs"], ({"prio": "0x6"}, {}), strict=True):
@@ -284,7 +287,7 @@ def test_start_up_is_not_counted(out: Path) -> None:
     """The CPU of the made-up guest is fully busy for 0.5 s before the I/O, and 60 % during it."""
     found = first_run(samples.collect(out), None)
     rows = (out / "runs/none-0/out/samples.csv").read_text().splitlines()[1:]
-    last = [int(cell) for cell in rows[-2].split(",")]  # the last with requests in flight
+    last = [int(cell) for cell in rows[-2].split(",")]  # the last sample with requests in flight
     assert found["instructions_per_io"] == pytest.approx(0.6 * 0.9e9 / last[3])
     assert found["cpu_utilisation"] == pytest.approx(0.6)
     assert found["device_utilisation"] == pytest.approx(last[3] / 0.9 / 10000)
@@ -458,7 +461,7 @@ def test_damaged_device_counters_are_named(flash: Path, content: str | None) -> 
         samples.collect(flash)
 
 
-# ---- what cannot be read --------------------------------------------------------
+# ---- unreadable results ---------------------------------------------------------
 
 
 def test_notes_before_the_json_are_skipped(out: Path) -> None:
@@ -525,7 +528,7 @@ def test_a_request_is_late_that_took_longer_than_its_jobs_deadline(out: Path) ->
 
 
 def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out: Path) -> None:
-    """Job b completes nothing, so it is late with everything; job c, which is not run, is not."""
+    """Job b completes nothing: it counts as entirely late. Job c is not run: it does not count."""
     never_us = 10**9
     assert late_share(out, a=never_us, b=never_us, c=1) == 0
 
@@ -539,7 +542,7 @@ def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out
 
 
 def test_threads_of_one_job_are_late_together(out: Path) -> None:
-    """Two of eight requests are late, all in one thread."""
+    """Of a job's eight requests, the two of one thread are late: its late share is a quarter."""
 
     def two(fio: dict[str, Any]) -> None:
         for job, bins in zip(fio["jobs"], ({"1000": 6}, {"9000": 2}), strict=True):
@@ -562,7 +565,7 @@ def test_a_process_that_never_started_is_no_starved_one(out: Path) -> None:
         samples.collect(out)
 
 
-# ---- messages as a whole, and edges -----------------------------------------------
+# ---- complete messages, and edge cases --------------------------------------------
 
 AGAIN = (
     "Delete the run's folder and use --resume to run it again; all other finished runs are kept."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine's state is saved and read, with a QEMU that may fail."""
+"""Tests of saving and restoring a machine's state. A script replaces QEMU, and can fail."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from triagelab.base import cache
 from triagelab.base.errors import LabError
 from triagelab.run import saved
 
-#: Replaces QEMU: it answers every command of the monitor, and fails as its environment says.
+#: The script in place of QEMU. It answers every QMP command; environment variables make it fail.
 QEMU = """\
 import json, os, sys, time
 print('{"QMP": {}}', flush=True)
@@ -41,7 +41,7 @@ def save(folder: Path, limit_s: float = 300.0, **befalls: str) -> str | None:
 
 
 def left(folder: Path) -> list[str]:
-    """Return the ids of the processes that still run this QEMU."""
+    """Return the ids of the processes that still run the script in place of QEMU."""
     marker = str(folder / "qemu.py").encode()
     return [p.parent.name for p in Path("/proc").glob("[0-9]*/cmdline") if marker in _bytes(p)]
 

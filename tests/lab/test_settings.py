@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Settings: the target of each name, and invalid values."""
+"""Tests of settings: the part of a run that each name sets, and the refusal of invalid values."""
 
 import pytest
 from triagelab.base import settings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer names the schedulers that give one job a wanted multiple of another's bandwidth."""
+"""Tests that an answer names the schedulers which share bandwidth between two jobs as wanted."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ DUE = "heavy has its due, 2.00 × the bandwidth of light, "
 
 
 def answer(folder: Path, at: dict[str, tuple[float, ...]]) -> Answer | None:
-    """Return the answer if heavy has `at` times light's bandwidth, by scheduler and point."""
+    """Return the answer. `at`: scheduler -> heavy's bandwidth in multiples of light's, by point."""
 
     def load(point: Record, scheduler: str, job: str, given: Load) -> Load:
         return replace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: intervals and verdicts keep what docs/lab.md promises, simulated with the lab's code."""
+"""Tests that intervals and verdicts keep the promises of docs/lab.md, mostly by simulation."""
 
 import itertools
 import os
@@ -54,7 +54,7 @@ def alone(ratio: Ratio | None) -> Comparison:
 
 
 def false_verdicts(draw: Draw, n: int, reports: int) -> float:
-    """Return the share of reports with a verdict, though no scheduler differs from another."""
+    """Return the share of reports that claim a difference, although all schedulers are alike."""
     random = np.random.default_rng(1)
     wrong = 0
     for _ in range(reports):
@@ -74,7 +74,7 @@ def told(what: str, figure: str) -> None:
     print(f"simulated: {what}: {figure}")
 
 
-# ---- what is promised -----------------------------------------------------------
+# ---- the promises of docs/lab.md ------------------------------------------------
 
 
 def test_the_promises_are_about_the_defaults() -> None:
@@ -93,7 +93,7 @@ def test_a_95_percent_interval_covers_the_mean_in_93_to_97_of_100_cases(noise: s
 
 @pytest.mark.parametrize("noise", NOISE)
 def test_the_interval_of_a_ratio_covers_it_too(noise: str) -> None:
-    """Intervals of a ratio whose true value is 2 cover it in 93 to 97 of 100 cases."""
+    """Intervals of a ratio whose true value is 2 contain 2 in 93 to 97 of 100 cases."""
     draw, _ = NOISE[noise]
     random = np.random.default_rng(3)
     covered = 0
@@ -121,7 +121,11 @@ def test_five_reports_of_100_have_a_false_verdict_at_most(noise: str) -> None:
     ("fails", "n", "most"), [(0.2, REPEATS_FOR_VERDICT, 0.08), (0.5, 8, 0.12), (0.5, 5, 1.0)]
 )
 def test_two_clusters_need_five_repeats_or_eight(fails: float, n: int, most: float) -> None:
-    """If a heuristic fails in some repeats only, verdicts from few repeats are chance."""
+    """A heuristic that fails in some repeats doubles their values; few repeats then mislead.
+
+    If it fails in a fifth of the repeats, 5 suffice. If it fails in half of them, 5 give false
+    verdicts in more than 20 % of reports, and 8 in at most 12 %.
+    """
 
     def clusters(random: np.random.Generator, size: tuple[int, ...]) -> Array:
         middle = np.where(random.random(size) < fails, 2.0, 1.0)
@@ -156,7 +160,7 @@ def test_the_mean_is_within_its_interval() -> None:
     assert found.n == 5
     assert found.ci95
     assert found.ci95[0] < 3.7 < found.ci95[1]
-    # Student's t at 4 degrees of freedom, on logarithms.
+    # 2.7764 is Student's t at 4 degrees of freedom. The interval is computed on logarithms.
     spread = np.log([3.0, 1.0, 4.0, 1.5, 9.0]).std(ddof=1) / 5**0.5
     assert found.ci95[1] / 3.7 == pytest.approx(np.exp(2.7764 * spread), rel=1e-4)
 
@@ -206,11 +210,11 @@ def test_what_can_be_nothing_is_never_below_it() -> None:
     assert estimate([0.0] * 5, 1 / 64).ci95 is None
 
 
-# ---- exact ----------------------------------------------------------------------
+# ---- exact chances and intervals ------------------------------------------------
 
 
 def chance(t: float) -> float:
-    """Return the chance that Student's t of 2 degrees of freedom is as far from 0 (closed form)."""
+    """Return the two-sided p-value of Student's t at 2 degrees of freedom, by its closed form."""
     return float(1 - t / (t * t + 2) ** 0.5)
 
 
@@ -225,7 +229,8 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
     assert np.log(found.ci95) - logs.mean() == pytest.approx(
         [-4.3027 * error, 4.3027 * error], rel=1e-4
     )
-    # A step makes the tested difference smaller and the interval wider, both as squares.
+    # A resolution makes the tested difference smaller and the interval wider. Its square is
+    # subtracted from the difference's square, and added to that of half the interval's width.
     coarse = compare(repeats(1, 1, 1), repeats(*np.exp(logs)), 0.1)
     assert coarse and coarse.ci95
     assert coarse.lower
@@ -236,14 +241,17 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
 
 
 def test_two_repeats_have_a_chance() -> None:
-    """The chance is that of Student's t of 1 degree of freedom, Cauchy's distribution."""
+    """The chance is that of Student's t at 1 degree of freedom, which is Cauchy's distribution."""
     found = compare(repeats(*np.exp([0.1, 0.3])), repeats(1, 1))
     assert found
     assert found.chance == pytest.approx(1 - 2 / np.pi * np.arctan(0.2 / 0.1))
 
 
 def test_a_step_is_all_that_is_known_of_the_spread_where_nothing_varies() -> None:
-    """If nothing varies, the error is that of a difference of two values, each in a step."""
+    """If no value varies, the resolution (a step of 0.1) gives the standard error.
+
+    It is the error of a difference of two values, each of them anywhere within a step.
+    """
     found = compare(repeats(*[2.0] * 3), repeats(*[1.0] * 3), 0.1)
     assert found
     beyond = (np.log(2) ** 2 - 0.1**2) ** 0.5
@@ -353,7 +361,7 @@ def test_what_values_cannot_tell_is_not_claimed() -> None:
     assert alone(compare(base, far, 1 / 64)).verdict == LOWER
     found = compare(close, base, 1 / 64)
     assert found and found.ci95 and found.ci95[0] < 1 < found.ci95[1]
-    # The spread that a step implies suffices for a verdict in a whole report.
+    # The spread that the resolution implies is small enough for 300 verdicts in one report.
     wide = compare(far, base, 1 / 64)
     assert wide
     assert {found.verdict for found in judged([wide] * 300)} == {HIGHER}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./triage storm`: plans made from seeds, the text of --replay, a guest's results, shrinking."""
+"""Tests of `./triage storm`: plans from seeds, the text of --replay, results, and shrinking."""
 
 import asyncio
 import re
@@ -76,7 +76,7 @@ CONSOLE = (
 
 
 class Machine:
-    """A guest that leaves given results, or dies."""
+    """A machine without a guest: its run leaves the given files, or raises the given error."""
 
     def __init__(self, files: dict[str, str], status: int = 0, error: Exception | None = None):
         self.files, self.status, self.error = files, status, error
@@ -93,7 +93,7 @@ class Machine:
 
 
 def carried_out(machine: Machine, folder: Path) -> storm.Result:
-    # This Machine has only what a storm needs of one.
+    # Machine has only run(), which is the only method of a machine that a storm calls.
     runner = storm.Runner(machine, "kyber", (), False, folder)  # type: ignore[arg-type]
     return asyncio.run(runner.run(storm.whole(storm.make(17))))
 
@@ -180,7 +180,7 @@ def test_until_a_failure_no_seed_begins_after_it(monkeypatch: pytest.MonkeyPatch
 
     async def run(wanted: storm.Storm) -> storm.Result:
         ran.append(wanted)
-        # Storms of odd seeds take longer: one that runs beside the failure still ends.
+        # Storms of odd seeds take longer: when seed 4 fails, another storm is still running.
         for _ in range(9 if wanted.plan.seed % 2 else 3):
             await asyncio.sleep(0)
         return result_of(wanted, "FAIL: wrong data" if wanted.plan.seed == 4 else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study's file: ours names existing things, and a malformed one gives a clear error."""
+"""Tests of study.toml: ours names existing things, and a malformed one gives a clear error."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, Experiment]]:
-    """Return each measure's experiment; test_experiments.py has asked fio about all of them."""
+    """Yield each measure's experiment; test_experiments.py lets fio check their job files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fiofile, "check", lambda files: None)
         yield {measure.name: measure.found() for measure in WHOLE.measures}
@@ -115,7 +115,7 @@ def test_quick_answers_every_question() -> None:
 
 @pytest.mark.parametrize("measure", study.load(quick=True).measures, ids=lambda m: m.name)
 def test_quick_is_part_of_the_whole(measure: study.Measure, found: dict[str, Experiment]) -> None:
-    """Each point of the quick study is one of the whole, so that a chart means the same in both."""
+    """Each point of the quick study is in the whole study, so a chart means the same in both."""
     points = found[measure.name].points
     assert all(point in points for point in measure.found().points)
 
@@ -202,14 +202,17 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
 def test_it_has_no_more_runs_than_there_is_time_for(
     quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
 ) -> None:
-    """The time is 25 minutes, or 4 1/2 hours, of two cores; a run takes 17 s, or 23 s, of one."""
+    """The quick study has 25 minutes on two cores, and a run of it takes 17 s of one core.
+
+    The whole study has 4 1/2 hours, and a run of it takes 23 s.
+    """
     assert sum(map(len, planned(quick).values())) <= most
 
 
 def test_every_run_of_the_quick_study_is_one_of_the_whole(
     planned: Callable[[bool], dict[str, list[plan.Run]]],
 ) -> None:
-    """The whole study can take over the measurements of the quick one."""
+    """The whole study has each run of the quick one, and can take over its measurements."""
     whole = planned(False)
     for name, runs in planned(True).items():
         assert {run.content for run in runs} <= {run.content for run in whole[name]}, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: finished runs survive any stop of a study, and a resumed study has the same rows.
+"""Tests that finished runs survive any stop of a study, and a resumed study has the same rows.
 
 A program replaces QEMU, because these tests are not about guests.
 """
@@ -88,7 +88,7 @@ expects = ["kyber > none"]
 """
 WORDS = ["study", "--device", "null"]
 REPEATS = 2
-RUNS = REPEATS * (2 * 2 + 1 + 2)  # crowd: points × schedulers, and urgent alone; total
+RUNS = REPEATS * (2 * 2 + 1 + 2)  # crowd: points × schedulers + urgent alone; total: schedulers
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
@@ -209,7 +209,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # For each of 2 schedulers: a line, a distribution, a bar, and for heat a map and a P99.
+        # Traces by chart. Each of 2 schedulers has a line, a distribution, a bar, and two for heat.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 
@@ -227,12 +227,12 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
 
 
 def measurements(out: Path) -> set[int]:
-    """Return an inode of each finished run: a run that was repeated has another."""
+    """Return an inode number of each finished run. A run that is measured again gets another."""
     return {(path / "out/exit-status").stat().st_ino for path in finished(out)}
 
 
 def told_of_runs(out: Path) -> dict[str, Any]:
-    """Return each run's record by its folder, without the boot time."""
+    """Return each run's record by the path of its file, with the boot time erased."""
     found = {path: json.loads(path.read_text()) for path in out.glob("*/runs/*/run.json")}
     return {str(path.relative_to(out)): said | {"boot_s": None} for path, said in found.items()}
 
@@ -260,7 +260,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """Otherwise, the test above would not cover a run that gets another name."""
+    """The run of the protected job alone is renamed in the whole study; the test above needs it."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: summary.json keeps its contract and its order."""
+"""Tests that summary.json has its documented rows and verdicts, in a fixed order."""
 
 import dataclasses
 import json
@@ -101,13 +101,16 @@ def test_verdicts_are_of_every_pair(found: dict[str, Any]) -> None:
 
 
 def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
-    """One bin is no difference, even in every repeat; for a mean, a difference as small is one."""
+    """A P99 that is one histogram bin higher in every repeat is no difference.
+
+    A mean that is higher by as much is a difference.
+    """
     loads = {name: STUDY.loads[name] for name in ("none", "kyber")}
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, loads=loads))
     environment = records.read_environment(out)
     table = samples.collect(out)
     a_bin = {"none": 127.0, "kyber": 128.0}
-    wobble = 1 + pl.col("repeat") / 10000  # a constant tells nothing about its spread
+    wobble = 1 + pl.col("repeat") / 10000  # constant values would leave the spread unknown
     told = table.with_columns(value=pl.col("scheduler").replace_strict(a_bin) * wobble)
     told = told.with_columns(
         value=pl.when(pl.col("metric") == "mean_us", pl.col("scheduler") == "none")
@@ -124,7 +127,7 @@ def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
 
 
 def test_one_request_more_is_no_difference(tmp_path: Path) -> None:
-    """300 and 301 requests do not differ, even in every repeat; 300 and 330 do."""
+    """301 requests in every repeat do not differ from 300; 330 requests do."""
     quiet = dataclasses.replace(STUDY, noise=0.0, alone=None, seconds=1.0)
     for more, seen in ((301, NO_DIFFERENCE), (330, HIGHER)):
         loads = {
@@ -156,7 +159,7 @@ def test_a_row_says_how_many_requests_it_rests_on(found: dict[str, Any]) -> None
 
 
 def test_a_percentile_that_one_repeat_has_too_few_requests_for_is_left_out(tmp_path: Path) -> None:
-    """Otherwise the mean would be that of the other repeats alone."""
+    """P99 then has no row: its mean would leave out the repeats with fewer than 100 requests."""
 
     def few(point: dict[str, Any], scheduler: str, job: str, load: Load) -> Load:
         return dataclasses.replace(load, iops=99.0) if job == "database_sim" else load
@@ -209,7 +212,10 @@ def test_a_job_that_always_starved_says_so_in_the_same_place(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_path: Path) -> None:
-    """All values of a whole summary.json, some from few requests, have the same random noise."""
+    """At most 5 % of simulated reports claim a difference, if all schedulers' values are alike.
+
+    The values of a whole summary.json, some of them from few requests, get equal random noise.
+    """
     loads = dict.fromkeys(("none", "a", "b", "c", "d"), STUDY.loads["none"])
     bench = dataclasses.replace(STUDY, loads=loads, alone=None, seconds=0.2)
     out = rundirs.make(tmp_path / "out", bench)
@@ -252,7 +258,7 @@ def test_only_repeats_both_finished_are_compared(tmp_path: Path) -> None:
 
 
 def test_points_are_kept_apart(tmp_path: Path) -> None:
-    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # text would put 16 before 8
+    points = ({"t_apps": 1}, {"t_apps": 8}, {"t_apps": 16})  # sorted as text, 16 is before 8
     bench = dataclasses.replace(STUDY, points=points, seconds=0.2)
     found = summarised(rundirs.make(tmp_path / "out", bench))
     verdicts = [v for v in found["verdicts"] if v["job"] is not None]

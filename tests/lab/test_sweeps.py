@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guards: a sweep's lines and title match the measurements at each step."""
+"""Tests that a sweep's lines and title match the measurements at each step."""
 
 import dataclasses
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_labels_stand_beside_the_lines(swept: Case) -> None:
     assert [label["text"].split(" ")[-1] for label in labels] == list(traces)
     for label in labels:
         end = traces[label["text"].split(" ")[-1]]["y"][-1]
-        assert 10 ** label["y"] == pytest.approx(end)  # of a log axis
+        assert 10 ** label["y"] == pytest.approx(end)  # on a log axis
 
 
 def test_without_the_job_alone_latency_is_in_its_own_unit(tmp_path: Path) -> None:
@@ -161,7 +161,10 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
-    """Such a scheduler has no line: the mean of its other repeats would be the best of all."""
+    """A scheduler that starves the job has no line of latency, but one of throughput.
+
+    The mean latency over its other repeats would be the best of all.
+    """
     loads = {"none": SWEPT.loads["none"], "bfq": SWEPT.loads["bfq"]}
     found = case(tmp_path, dataclasses.replace(SWEPT, loads=loads, starved=(("bfq", 1),)))
     (_, (chart, moved)), _ = charts(found)

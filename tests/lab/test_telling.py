@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Output that a user copies or a program reads: no path or command is broken or changed."""
+"""Tests of printed output: paths and commands stay whole, and tables keep to the width."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from rich.text import Text
 from triagelab.base import sources
 from triagelab.commands import listing, telling
 
-#: A path longer than a terminal's line, with a space to wrap at and with what is markup to rich.
+#: A path longer than a terminal's line. rich could wrap it at its space, and take parts for markup.
 LONG = f"/tmp/{'a-long-folder-/' * 20}with a space/[bold]/:x:/report.html"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of another Debian release run with that release's loader, also from a moved cache."""
+"""Tests that programs of another Debian release use that release's loader, in a moved cache too."""
 
 import shutil
 import subprocess
@@ -10,7 +10,10 @@ from triagelab.provision import toolchain
 
 
 def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
-    """This computer's own libraries stand for those of the other release."""
+    """A program uses the loader and libraries that were fetched with it, even in a moved folder.
+
+    Copies of this computer's libraries replace those of another release.
+    """
     libraries = tmp_path / "cache/release/usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
     program = tmp_path / "cache/release/usr/bin/program"

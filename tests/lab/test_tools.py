@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tools: one message names everything that is missing, with the packages."""
+"""Tests of tools.require(): one message names all missing programs, with their packages."""
 
 import os
 import subprocess

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Traces: all formats give the same requests, which processes share and which fit the device."""
+"""Tests of traces: all formats give the same requests.
+
+A job's processes share the requests, and each request fits on the device.
+"""
 
 import re
 import subprocess
@@ -47,7 +50,7 @@ def written(folder: Path, text: str) -> Path:
 def replayed(
     folder: Path, text: str, processes: int = 1, runtime: str = "10", speed: int = 100
 ) -> list[list[str]]:
-    """Return the lines of each process's trace file, without the three that open it."""
+    """Return the lines of each process's trace file, without the three before the requests."""
     written(folder, text)
     job = folder / "job.fio"
     job.write_text(JOB.format(processes=processes, runtime=runtime, speed=speed))
@@ -144,7 +147,10 @@ def test_a_missing_trace_is_told(tmp_path: Path) -> None:
 
 
 def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
-    """fio reads times of version 3 in µs: the second request comes after 300 ms, not 300 s."""
+    """Each of two processes takes 300 ms for its two requests, which are 300 ms apart.
+
+    fio reads the times in an iolog of version 3 as µs.
+    """
     text = "".join(f"3,R,{4096 * place},4096,{place * 150000}\n" for place in range(4))
     written(tmp_path, text)
     (tmp_path / "job.fio").write_text(JOB.format(processes=2, runtime=10, speed=100))
@@ -164,4 +170,4 @@ def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
     assert len(lines) == 2
     for fields in lines:
         assert fields[5] == "8"  # KiB read: two requests
-        assert 300 <= int(fields[8]) < 3000  # ms
+        assert 300 <= int(fields[8]) < 3000  # runtime in ms

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer names the values of a setting that are worth choosing under one scheduler."""
+"""Tests that an answer names the values of a setting worth choosing under one scheduler."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,8 @@ def answer(
 ) -> Answer | None:
     """Return the answer for values of `slice` under bfq.
 
-    given  the factors of db's latency and of the backup's throughput, by value
+    given    value -> factors by which it changes db's latency and the backup's throughput
+    starved  the values under which db completes nothing
     """
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks: the head of a check's script, the guests that run it, and the results from a guest."""
+"""Tests of checks: the head of a check's script, the guests that run it, and their results."""
 
 import asyncio
 import contextlib
@@ -132,7 +132,7 @@ def test_a_guest_that_leaves_no_status_has_failed_its_first_check(
     out.mkdir()
     if left is not None:
         (out / "01-a.sh.status").write_text(left)
-    # Without a result, the guest would be booted again for ever.
+    # Without a result, the lab would boot guests for this check without end.
     (found,) = verify.results_of(SIM, wanted, out)
     assert (found.check.name, found.state) == ("01-a", "fail")
     assert "left no word" in found.reason

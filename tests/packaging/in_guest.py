@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A user's way with the Debian package, in a stock Debian that boots: systemd, udev, DKMS, tuned.
+"""Try the Debian package in a stock Debian that boots with systemd, udev, DKMS and tuned.
 
     python -m tests.packaging.in_guest FOLDER        (make packages-in-guest)
 
-FOLDER gets a Debian of this computer's release (debootstrap) as a disk, which QEMU boots four times
-beside two SCSI disks and an NVMe disk. All work is done in the guest, with no network:
+This program makes a disk in FOLDER with a Debian of this computer's release (debootstrap). QEMU
+boots it four times, beside two SCSI disks and an NVMe disk. All work is done in the guest, without
+a network:
 
 1. The package is installed, udev's rule chooses triage, and a second kernel is installed, for
    which DKMS builds the module by itself.
 2. The second kernel has triage. `triagectl status` is asked about each prepared case. The package
    is upgraded.
 3. The newer version is there. The package is removed.
-4. All is as before.
+4. Everything is as before the installation.
 
-Root only. Exit status 1, and what differs, where a boot reports anything else. It fetches a system
-and takes long: no part of `make test`.
+Only root can run this program. If a boot reports anything else, it prints the difference and exits
+with status 1. It downloads a system and takes long, so `make test` does not run it.
 """
 
 import re
@@ -31,17 +32,18 @@ from triagelab.provision.packages import Apt
 
 from tests.packaging.system import PACKAGING, make, of_next_version
 
-#: The packages of a user's system, beside Triage's.
+#: The packages to install in the stock system.
 PACKAGES = (
     "systemd-sysv,libpam-systemd,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
     "dkms,pahole,python3-minimal,python3,make,apparmor,tuned"
 )
 _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
-#: The longest time of one boot on a busy computer. Without KVM the guest compiles ten times slower.
+#: The longest time of one boot, in s, on a busy computer. The guest has no KVM, so it compiles ten
+#: times slower.
 LIMIT_S = 3600
 
-#: Without no_timer_check the kernel, on a busy computer, doubts the emulated timer and panics. With
-#: panic=-1 a panic ends QEMU.
+#: no_timer_check: on a busy computer the kernel would distrust the emulated timer, and panic.
+#: panic=-1: a panic ends QEMU.
 OPTIONS = "quiet no_timer_check panic=-1"
 
 #: Two differences from a stock system. A service runs the boot's script, which reports to a serial
@@ -111,7 +113,7 @@ state kernel
 log installed
 """
 
-#: Each case is set up by the programs that it is about, as tuned, which write their own files.
+#: The programs in question, for example tuned, run in each case and write their own files.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /root/status
@@ -243,7 +245,7 @@ def another_kernel(folder: Path) -> str:
 
 
 class Guest:
-    """A guest with the system's disk. `good` is false once a boot has reported something else."""
+    """A guest with the system's disk. `good` becomes false if a boot's report is unexpected."""
 
     def __init__(self, folder: Path, root: Path, image: Path) -> None:
         """Make the disk from the system, the packages and the rules."""
@@ -262,7 +264,7 @@ class Guest:
             call("mke2fs", "-q", "-t", "ext4", "-d", stage, image, "5G")
 
     def _of_boot(self, name: str) -> Path:
-        """Copy the newest file of a kind from the disk's /boot, as a boot loader does."""
+        """Copy the newest file NAME-VERSION from the disk's /boot, and return the copy's path."""
         listed = call("debugfs", "-R", "ls -p /boot", self._image)
         found = re.findall(rf"/({re.escape(name)}-[^/]+)/", listed)
         newest = max(found, key=kernels.version)

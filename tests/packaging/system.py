@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A copy of this computer's system, in which a package can be installed, with disks of the
-test's own. It is an overlay in a mount namespace, so it leaves nothing behind.
+"""Make a copy of this computer's system, in which tests install packages, with simulated disks.
+
+The copy is an overlay in a mount namespace, so a test leaves nothing behind.
 """
 
 import re
@@ -74,11 +75,11 @@ class System:
     def give(self, script: str, binds: Iterable[Path] = ()) -> str:
         """Run a script in the system; return its output, of both streams."""
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", _ENTER, "sh"]
-        # A test beside this one may install a program: it would appear in the copy.
+        # If another test installs a program meanwhile, it would appear in the copy.
         with tools.install_lock():
             done = subprocess.run(
                 [*command, str(self.folder), *map(str, binds)],
-                # udev would doubt a /sys that is no sysfs.
+                # By default udev refuses a /sys that is not a sysfs file system.
                 env={
                     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                     "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",
@@ -96,7 +97,7 @@ class System:
 
 
 def make(target: str, out: Path, *arguments: str, source: Path = ROOT) -> str:
-    """Make a target of packaging/ with its products in `out`; return what make said."""
+    """Make a target of packaging/ with its products in `out`; return make's output."""
     done = subprocess.run(
         ["make", "-C", str(source / "packaging"), target, f"OUT={out}", *arguments],
         stdin=subprocess.DEVNULL,
@@ -111,12 +112,12 @@ def make(target: str, out: Path, *arguments: str, source: Path = ROOT) -> str:
 #: The unit that records schedulers at each boot, and the link that starts it.
 UNIT = "/usr/lib/systemd/system/triagectl-record.service"
 WANTED = "/usr/lib/systemd/system/multi-user.target.wants/triagectl-record.service"
-#: A version that is newer than any.
+#: A version that is newer than any real one.
 NEXT = "99.0.0"
 
 
 def copied(folder: Path) -> Path:
-    """Return a copy of all that packages are made from."""
+    """Copy everything that packages are made from into a folder; return the folder."""
     for name in ("kernel", "packaging", "docs", "triagectl"):
         if (ROOT / name).exists():
             shutil.copytree(ROOT / name, folder / name)

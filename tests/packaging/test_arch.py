@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The PKGBUILD, as far as a computer without makepkg can tell: bash reads it, its checksum is
-that of the archive, and its package() fills a folder.
+"""Test the PKGBUILD without makepkg: bash reads it, its checksum fits the archive, and its
+package() fills a folder.
 """
 
 import hashlib

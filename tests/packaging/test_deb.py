@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The Debian package: its content, and its installation, upgrade and removal.
+"""Test the Debian package: its content, and its installation, upgrade and removal.
 
 dpkg and DKMS work in a copy of this computer's system. The same source makes the same bytes.
 """
@@ -30,7 +30,7 @@ from triagectl import PYTHON
 DKMS = tools.Tool("dkms", "dkms")
 UDEVADM = tools.Tool("udevadm", "udev")
 OPENSSL = tools.Tool("openssl", "openssl")
-#: The key that DKMS is told to sign with, as docs/operate.md says.
+#: The name of the key with which DKMS signs the module. The test sets it up as in docs/operate.md.
 SIGNER = "Key of mine"
 SHELLCHECK = tools.Tool("shellcheck", "shellcheck")
 
@@ -96,7 +96,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     system = System.make(tmp_path / "system")
     system.add_disk("sda", "none mq-deadline kyber [triage]")
-    # A rule chooses sdb; udev remembers its former scheduler.
+    # For sdb, udev's database has a record of the former scheduler.
     system.add_disk("sdb", "none mq-deadline kyber [triage]")
     (newer,) = of_next_version("deb", tmp_path).glob("*.deb")
     modules = f"/lib/modules/{kernel.release}"
@@ -139,7 +139,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     assert f"triage/{NEXT}, {kernel.release}, x86_64: installed" in told["upgraded"]
     sources = f"/usr/src/triage-{NEXT}"
     assert told["upgraded"].splitlines()[1:] == [NEXT, f"triagectl {NEXT}", sources]
-    # An upgrade leaves the disks alone; the removal puts them back.
+    # An upgrade does not change the disks' schedulers. The removal restores the former ones.
     assert (system.folder / "schedulers").read_text().count("[triage]") == 4
     assert system.scheduler("sda") == "mq-deadline"
     assert system.scheduler("sdb") == "kyber"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The manual page and the completion of triagectl say what its parser says."""
+"""Test that the manual page and the completion of triagectl match its parser."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.packaging.system import PACKAGING, ROOT, make
 
 GROFF = tools.Tool("groff", "groff-base")
 
-#: A parser of each kind of argument that describe.py knows.
+#: A command.py whose parser has each kind of argument that describe.py handles.
 COMMAND = """\
 import argparse
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The patch for a kernel's tree passes the kernel's checker, and has nothing of the layer over
-different kernels (kernel/compat) in it. `make release` builds a kernel with the patch.
+"""Test the patch for a kernel's tree: it passes checkpatch, and has nothing of kernel/compat, the
+layer that hides differences between kernels. `make release` builds a kernel with the patch.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""put-back gives each disk its former scheduler, or the kernel's choice for a new one."""
+"""Test that put-back gives each disk its former scheduler, or the kernel's default."""
 
 import asyncio
 import os
@@ -79,9 +79,10 @@ def test_a_disk_that_takes_no_other_is_told_of(tmp_path: Path) -> None:
 
 
 def test_a_kernel_gives_back_what_it_gave(tmp_path: Path) -> None:
-    """Without a record, put-back gives disks with one and two hardware queues what they had.
+    """Without udev's record, put-back restores the schedulers that the kernel chose for two disks.
 
-    Then no module is loaded. The test runs in a guest.
+    One disk has one hardware queue, the other has two. Afterwards the module is not loaded. The
+    test runs in a guest.
     """
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     module = modules.build(kernel) / "triage-iosched.ko"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All parts have the same version, and the changelog fits it."""
+"""Test that all parts have the same version, and that the changelog fits it."""
 
 import re
 import subprocess

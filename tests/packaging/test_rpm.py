@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The packages for Fedora, built and installed with Debian's rpm in a copy of this system."""
+"""Test the packages for Fedora: Debian's rpm builds them, and installs one in a copy of the system.
+
+They hold the same files as the Debian package, and the same source makes the same bytes.
+"""
 
 import os
 import subprocess

@@ -35,7 +35,7 @@ def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> st
 
 
 def chosen(system: System, disk: str) -> bool:
-    """Return whether udev chose triage; the disk's file is plain, so longer old text may follow."""
+    """Return whether udev chose triage. The end of the file's longer old text may follow."""
     return system.scheduler(disk).startswith("triage")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Helpers that use the product as its users do: the launcher, and the documents' commands."""
+"""Help tests to use the product like its users: call ./triage, and run documents' commands."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from triagelab.run import machines
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 OPERATE = (ROOT / "docs/operate.md").read_text()
-#: The disk in a guest is a null_blk.
+#: The disk in a guest: a null_blk.
 DISK = "nullb0"
 
 #: A workload of one second of the guest's time.

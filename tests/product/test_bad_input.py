@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bad input gets a message that says what to do, and an exit status, and leaves nothing behind."""
+"""Tests of bad input: ./triage exits with a message that says what to do, and leaves nothing."""
 
 import contextlib
 import fcntl
@@ -101,7 +101,7 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, job: Path) -> 
 def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
     tmp_path: Path, job: Path
 ) -> None:
-    # A boot header and modules, and a kernel that resets the computer at once.
+    # Make an image with a boot header and code that resets the computer at once, and its modules.
     image = bytearray(1 << 16)
     image[0x1F1] = 1
     image[0x1FE:0x200] = b"\x55\xaa"
@@ -161,7 +161,7 @@ def test_too_little_space_is_told_before_anything_is_run(tmp_path: Path, job: Pa
 
 
 def test_a_disk_that_fills_up_is_told_and_nothing_runs_on(tmp_path: Path, job: Path) -> None:
-    # The disk has the space that the start requires, until the runs begin: then dd fills it.
+    # The disk has the space that ./triage requires at the start. When the runs begin, dd fills it.
     folder = tmp_path / "disk"
     folder.mkdir()
     with small_disk(folder, "560m"):

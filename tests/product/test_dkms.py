@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The commands in operate.md have DKMS build the scheduler for a kernel, in the test's folders."""
+"""Tests of the commands in operate.md that let DKMS build the scheduler and remove it.
+
+DKMS uses folders of the test instead of the system's.
+"""
 
 import os
 import subprocess
@@ -46,7 +49,7 @@ def test_what_dkms_builds_is_chosen_and_removed(
     kernel = kernels.find(series)
     assert kernel.headers is not None
     if not (kernel.headers / "vmlinux").exists():
-        # A computer that runs this kernel has the image in /boot.
+        # The build then needs the kernel's image. A computer with this kernel has it in /boot.
         monkeypatch.setenv("VMLINUX", str(kernel.image))
     give(SETUP, kernel, tmp_path)
     (module,) = (tmp_path / "lib").rglob("triage-iosched.ko")

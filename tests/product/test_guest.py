@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest returns what its job leaves, ends at its limit, and boots in the same way each time."""
+"""Tests of a guest: it returns its job's files, ends at its time limit, and always boots alike."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_guest_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
-    """If the device keeps a request, the sampler gives up after 60 s of the guest's time."""
+    """If the device keeps a request, the sampler ends with status 75 after 60 s of guest time."""
     outcome = boot(
         """
         modprobe gatedisk
@@ -54,9 +54,9 @@ def test_a_request_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
 def test_boots_side_by_side_on_a_busy_computer_are_the_same_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six guests, each of which goes on from its own saved state, have the same time in each timer.
+    """Six guests, each restored from its own saved state, print the same kernel log and figures.
 
-    They agree to the nanosecond, and in all other figures that the job reads.
+    Even the times of the kernel's timers are equal to the nanosecond.
     """
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     machine = machines.make("sim", kernel)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results of an older version stay readable: keys keep their names, and figures their values.
+"""Tests that results of an older version stay readable: keys and measured values do not change.
 
-`data/results-0.1.tar.xz` is a folder of version 0.1, with the summary that 0.1 made of it. Its runs
-were made up by the tests of the last commit before 0.2 (79409e5^, tests/lab/rundirs.py: two
-schedulers and the baseline, three repeats); its environment.json has the keys that 0.1 wrote.
+`data/results-0.1.tar.xz` is a results folder of version 0.1, with the summary that 0.1 made. The
+tests of the last commit before 0.2 made up its runs (79409e5^, tests/lab/rundirs.py): two
+schedulers and the baseline, three repeats. Its environment.json has the keys that 0.1 wrote.
 """
 
 import json
@@ -17,7 +17,7 @@ import pytest
 from tests.product.product import ROOT, triage
 
 ARCHIVE = Path(__file__).parent / "data/results-0.1.tar.xz"
-#: Keys of measured values. A later version may judge these otherwise, but may not change them.
+#: Keys of measured values. A later version may judge the values differently, but not change them.
 MEASURED = ("unit", "mean", "n", "requests", "starved", "ratio", "a", "b")
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documents' commands work: the README's in a fresh copy, and those for a real machine in a
-guest."""
+"""Tests that the documents' commands work.
+
+The README's run in a fresh copy of the repository, and those for a real machine in a guest.
+"""
 
 import json
 import re
@@ -62,9 +64,9 @@ def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
 
 
 def test_the_documents_figures_of_the_demo_are_what_it_measures(copy: Path) -> None:
-    """The demo measures the figures that the documents have.
+    """The demo measures the figures that the documents show.
 
-    `lab/figures.py measure demo` writes them anew.
+    If it measures others, `lab/figures.py measure demo` updates the documents.
     """
     (path,) = (copy / "results").glob("mixed-priority-*/summary.json")
     rows = json.loads(path.read_text())["rows"]
@@ -72,19 +74,22 @@ def test_the_documents_figures_of_the_demo_are_what_it_measures(copy: Path) -> N
 
 
 def built() -> tuple[kernels.Kernel, Path]:
-    """Return the lab's kernel, and the scheduler built for it."""
+    """Return the lab's kernel, and the module of triage that is built for it."""
     kernel = kernels.find(kernels.DEFAULT_SERIES)
     return kernel, modules.build(kernel) / "triage-iosched.ko"
 
 
 @pytest.fixture(scope="module")
 def real_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the commands for a real machine in a guest: the README's, then operate.md's."""
+    """Run the commands for a real machine in a guest: the README's, then operate.md's.
+
+    Return the folder with their output.
+    """
     *use, undo = blocks("sh real-machine", OPERATE)
     chosen = "cat /sys/block/sdX/queue/scheduler"
     debugfs = "/sys/kernel/debug/block/sdX/sched"
     script = [
-        # The kernel gives a disk this scheduler, but a null_blk none.
+        # Begin with mq-deadline, as on a real disk: a null_blk may begin with none.
         "echo mq-deadline > /sys/block/sdX/queue/scheduler",
         "mkdir /backup /data && echo precious > /data/file",
         *(f"{block}{chosen} >> out/chosen" for block in blocks("sh real-machine", README)),
@@ -133,7 +138,7 @@ def test_the_operators_scheduler_on_a_real_machine(real_machine: Path) -> None:
 def test_the_operators_tables_on_a_real_machine(
     heading: str, file: str, real_machine: Path
 ) -> None:
-    """The document explains every file in debugfs, and every file that it explains exists."""
+    """The document explains exactly the files in debugfs, the rows of `depth`, and the reasons."""
     assert sorted(table(OPERATE, heading)) == sorted((real_machine / file).read_text().split())
 
 

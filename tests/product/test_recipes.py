@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every command of every recipe works, with the programs that the recipe is about, and systemd."""
+"""Tests that each command of each recipe works, with systemd and the recipe's own programs."""
 
 import os
 import re
@@ -22,13 +22,13 @@ OTHERS = (
     *("mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup"),
     *("etcd-server", "etcd-client", "skopeo", "umoci", "restic"),
 )
-#: Parts of commands, and what the test runs in their place: this computer has no triage, and 2 min
-#: are too long.
+#: Parts of the recipes' commands -> the parts with which the test replaces them: the computer that
+#: runs the tests has no triage, and 2 min are too long.
 INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",
     "--for 2m": "--for 6s",
-    # In the kernel's events a process has another id than in the test's namespace.
+    # The test's system has a PID namespace of its own: etcd has another id in the kernel's events.
     "--count 2 --pid $(pidof etcd)": "--count 99999",
 }
 PATH = {"PATH": "/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -53,7 +53,8 @@ unit() {
 	printf '[Service]\\nType=notify\\n%s\\n' "$2" > /etc/systemd/system/$1.service
 }
 """
-#: For each page, commands that set up the system that it supposes. A disk is on /srv by then.
+#: Page -> commands that set up the system which the page expects. The disk is already mounted on
+#: /srv.
 BEFORE = {
     "postgresql": """
         mv /srv/postgres /srv/postgresql
@@ -103,7 +104,7 @@ BEFORE = {
         """,
     "sd-card": "",
 }
-#: For each page, patterns of what its commands print, in this order.
+#: Page -> patterns that must be in the output of its commands, in this order.
 SAID = {
     "postgresql": [
         r"\d+ postgres  I/O priority be/1",
@@ -154,7 +155,7 @@ def test_a_page_has_no_block_that_is_not_run(page: str) -> None:
 
 
 def run(page: str, system: Booted, name: str) -> str:
-    """Run a page's blocks, each in a shell of its own; return what they printed."""
+    """Set up a page's system and run its code blocks, each in a new shell; return their output."""
     system.give(f"mount /dev/{name} /srv\n{USERS}{BEFORE[page]}", PATH)
     said = ""
     for block in blocks("sh recipe", (RECIPES / f"{page}.md").read_text()):

@@ -61,7 +61,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_the_kernel_says_what_the_summary_says(measured: tuple[Path, str]) -> None:
-    """Fio and the block layer count the same requests, under the chosen scheduler."""
+    """fio and the block layer count the same requests, and the disk has the chosen scheduler."""
     out, _ = measured
     (folder,) = (path for path in (out / "runs").glob("kyber-*"))
     queue = dict(
@@ -74,7 +74,7 @@ def test_the_kernel_says_what_the_summary_says(measured: tuple[Path, str]) -> No
     fio = json.loads((folder / "out/fio.json").read_text())
     by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
     last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
-    # fio reads a little from the device before it starts.
+    # Before its jobs start, fio reads a little from the device.
     assert by_fio <= int(last[3]) <= by_fio + 20
 
 
@@ -90,7 +90,7 @@ def test_drives_are_asked_in_turn_and_counted_together(tmp_path: Path, job: Path
     assert abs(reads["nullb0"] - reads["nullb1"]) < 40
     by_fio = sum(entry["read"]["total_ios"] for entry in fio["jobs"])
     last = (folder / "out/samples.csv").read_text().splitlines()[-1].split(",")
-    # fio reads a little from each device before it starts.
+    # Before its jobs start, fio reads a little from each device.
     assert by_fio <= int(last[3]) <= by_fio + 40
 
 
@@ -179,7 +179,7 @@ def test_killed_it_leaves_no_qemu_behind(tmp_path: Path, job: Path) -> None:
 
 
 def test_a_guest_that_panics_costs_its_own_run_alone(tmp_path: Path) -> None:
-    # Under kyber alone the job crashes the kernel at once.
+    # The job crashes the kernel at once, but only if the disk's scheduler is kyber.
     crash = (
         "exec_prerun=grep -q '[[]kyber' /sys/block/nullb0/queue/scheduler "
         "&& echo c > /proc/sysrq-trigger || true"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Under Secure Boot the stock kernel loads triage only if it is signed with the firmware's key.
+"""Tests of triage under Secure Boot: the kernel loads it only if signed with the firmware's key.
 
-The firmware is OVMF. Its only key is Debian's test key ("snakeoil"): the package ovmf also has the
-private half.
+The kernel is Debian's, and the firmware is OVMF. Its only key is Debian's test key ("snakeoil"),
+because the package ovmf has the private key too.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ CTL = carried.COMMAND.replace(
     '-c \'import sys; sys.path.insert(0, "/job"); from triagectl import command; '
     "sys.exit(command.main(sys.argv[1:]))'",
 )
-#: Before each try the script writes the try's name to the kernel's log, so that the lines after
-#: the name are the kernel's messages about that try.
+#: The guest's script tries to load modules, and to choose triage for the disk. Before each try it
+#: writes the try's name to the kernel's log. The kernel's messages about the try follow the name.
 SCRIPT = f"""\
 #!/bin/sh -x
 mount -t securityfs security /sys/kernel/security
@@ -69,7 +69,7 @@ dmesg > out/log
 
 
 class Signed(kernels.Kernel):
-    """A kernel that boots from its image, because the signature is a part of the image."""
+    """A kernel that QEMU boots from its image, because the image has the signature."""
 
     @property
     def elf_or_image(self) -> Path:
@@ -79,9 +79,9 @@ class Signed(kernels.Kernel):
 def with_job(
     base: guest.Base, files: Mapping[str, Path | str], built: Path, folder: Path
 ) -> guest.Base:
-    """Return the base with a job inside.
+    """Return a copy of the guest's base with the job inside.
 
-    The host usually passes the job through an I/O port, which no program may use in lockdown.
+    Usually a program in the guest reads the job from an I/O port, but lockdown forbids this.
     """
     stage, made = folder / "stage", folder / "base"
     made.mkdir()
@@ -154,7 +154,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(started: Path, way: str) -> str:
-    """Return the kernel's log of one try, up to the next one."""
+    """Return the kernel's messages from one try of SCRIPT to the next."""
     log = (started / "log").read_text()
     return log.split(f"try {way}", 1)[1].split("try ", 1)[0]
 
@@ -183,7 +183,7 @@ def test_the_disk_keeps_its_scheduler_then(started: Path) -> None:
     assert (started / "kept").read_text().count("[mq-deadline]") == 1
     refused = (started / "refused").read_text()
     assert "Invalid argument" in refused
-    # busybox's insmod says this.
+    # busybox's insmod prints this for each of the two modules.
     assert refused.count("insmod: can't insert") == 2
 
 
@@ -196,7 +196,7 @@ def test_with_the_firmwares_key_it_is_chosen_and_removed(started: Path) -> None:
 
 def test_the_operators_command_works(started: Path) -> None:
     assert sum(map(int, (started / "dispatched").read_text().split())) > 0
-    # In so slow a guest `top` records only few moments, but its rates are from the kernel's counts.
+    # The guest is so slow that `top` takes few samples. But its rates are from the kernel's counts.
     assert re.search(rf"^{DISK} \[triage\]  [1-9]\S* IOPS", (started / "top").read_text(), re.M)
     assert re.search(r": [1-9]\d* requests seen", (started / "explain").read_text())
     assert "[triage]" in (started / "status").read_text()

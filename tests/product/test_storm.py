@@ -16,7 +16,7 @@ from triagelab.provision import kernels
 from tests.kernel import bugs
 from tests.product.product import ROOT, qemus, triage
 
-#: For each of these bugs in tests/kernel/seeded/, a seed that finds it, and the message's pattern.
+#: Bug in tests/kernel/seeded/ -> a seed whose storm finds the bug, and a pattern of the message.
 FOUND = {
     "lost-on-requeue": (33, "do not end|a request waits"),
 }
@@ -40,7 +40,8 @@ def test_triage_withstands_fifty_seeds(tmp_path: Path) -> None:
 def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) -> None:
     """Replays of a seed have the same fingerprint, and another seed has another one.
 
-    It covers every step and its time. A step is a yield point in triage, a kprobe in kyber.
+    A fingerprint covers every step and its time. A step is a yield point in triage, and a kprobe
+    in kyber.
     """
     prints = []
     for n in range(3):
@@ -73,7 +74,8 @@ def test_a_bug_is_found_and_its_replay_shrunk(name: str, tmp_path: Path) -> None
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
-#: A hang that a check finds too; 1 storm in 3 finds it. Its name, seeds to try, message's pattern.
+#: A bug that a check finds too: its name, the number of seeds to try, and the message's pattern.
+#: One storm in three finds this bug.
 ALSO_CHECKED = ("triage-foreign-class", 10, "a request waits|do not end|lockup|NULL pointer")
 BY_STORM = [
     (bug.patch.stem, bug.seeds, bug.says) for bug in bugs.seeded() if isinstance(bug, bugs.Stormed)

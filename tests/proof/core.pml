@@ -4,8 +4,11 @@
  * while no CPU will run its queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
- * checks that the function has that code. Each FLAW_ takes one barrier, order, look or
- * rerun away; the scenario that test_proof.py names for it must then fail.
+ * checks that the function has that code. Each FLAW_ takes one barrier, order, look, guard
+ * or rerun away. Then the scenario that test_proof.py names for the flaw must fail.
+ *
+ * An urgent request may always go to the device. While the device has a request of bulk, no
+ * other bulk may go, unless a GRANTER, LEARNER or ENDER has let it.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters with one request each, of that kind
@@ -13,25 +16,26 @@
  *	GRANTERS	CPUs that dispatch an urgent request of another shard, after which
  *			bulk of any shard may go even if the device has some
  *	LEARNERS	CPUs that learn from a completed request that bulk may go
- *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy
+ *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy and
+ *			bulk may go
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  *	LEAVERS		exits of the scheduler, once all requests have completed
- * and three that are 0 or 1:
+ * and three settings that are 0 or 1:
  *	MISTAKEN	urgent submitters take their requests for bulk
  *	BUSY		the device has a request of bulk from the beginning
  *	LIMITS		the administrator's limit holds all bulk until the watchdog has fired
  *
- * Bulk has a budget of one request in the device. The watchdog fires only for limits: any
- * other hold must end without it, though in core.c it ends every hold after 10 ms.
+ * A hold is the state in which no queued request may go. The watchdog fires only for limits:
+ * any other hold must end without it, though in core.c it ends every hold after 10 ms.
  *
  * Memory is weaker than that of any CPU that Linux runs on, except that no store overtakes
  * the loads before it. Each location has a history of values. A CPU has seen each
  * location up to some point of its history (its view), and a load may return that value or
  * any newer one. A value carries the view that its writer had at its last barrier; a read
- * barrier adds it to the reader's view. A full barrier joins the CPU's view with that of
+ * barrier adds this view to the reader's. A full barrier joins the CPU's view with that of
  * the last full barrier of any CPU. These are the views of the "promising semantics" (Kang
- * et al., POPL 2017) without promises. -DSTRONG has every load return the newest value.
+ * et al., POPL 2017) without promises. With -DSTRONG each load returns the newest value.
  */
 
 #define INBOX	0	/* urgent requests + 8 * requests of bulk */
@@ -58,7 +62,7 @@
 #define POINTS	16
 
 c_decl {
-	/* Return the later of two views, location by location. */
+	/* Return the newer part of two views for each location. */
 	static int join(int a, int b)
 	{
 		int both = 0;
@@ -76,7 +80,7 @@ byte newest[PLACES];
 byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
-int view[CPUS];		/* what a CPU has seen */
+int view[CPUS];		/* each CPU's view */
 int pending[CPUS];	/* the views that its loaded values carry, for a read barrier */
 int released[CPUS];	/* its view at its last barrier, which its stores carry */
 int fenced;		/* the view at the last full barrier of any CPU */
@@ -155,7 +159,7 @@ inline load(at, to)
 			to_join = point << (4 * at);
 			c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
 			to = value[at * POINTS + point];
-			assert(to == value[at * POINTS + point]);	/* not cut off */
+			assert(to == value[at * POINTS + point]);	/* @to has room for it */
 			cpu = 0; to_join = 0; point = 0
 		}
 	}
@@ -166,7 +170,7 @@ inline append(at, new)
 {
 	what = new;
 	assert(what == (new));
-	/* A protocol that goes on without an end fails here. */
+	/* This fails for a protocol that writes to a location without end. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;
 	cpu = me; where = at;
@@ -185,7 +189,7 @@ inline store(at, new)
 	d_step { append(at, new) }
 }
 
-/* An atomic operation without a barrier; the caller is atomic. */
+/* An atomic operation without a barrier. The caller must be in atomic or d_step. */
 inline modify(at, new)
 {
 	cpu = me; to_join = carried[at * POINTS + newest[at]];
@@ -194,13 +198,13 @@ inline modify(at, new)
 }
 
 /*
- * The scheduler may go once all requests have completed and, as it calls
- * tg_core_wait_for_inserters(), no inserter may look at it any more.
+ * The scheduler ends once all requests have completed and no inserter may look at it any
+ * more: tg_core_wait_for_inserters() waits for inserters.
  */
 byte completed, inserters;
 bool gone;
 
-/* Variables without a history. Those below @locked are the lock holder's. */
+/* Variables without a history: the lock, and what it guards. */
 bool locked;
 int lock_view;		/* the view of its last holder */
 byte urgent_queued, bulk_queued;
@@ -287,7 +291,10 @@ inline run_queue()
 	yes = false
 }
 
-/* Does bulk fit the budget? A dispatcher knows what it has sent, so it loads only BACK. */
+/*
+ * Set @says to whether bulk fits its budget or has been let go beyond it. A dispatcher knows
+ * what it has sent, so it loads only BACK.
+ */
 /* gauge.h tg_gauge_inside: const u64 back = atomic64_read(&gauge->back); */
 inline may_go(says)
 {
@@ -303,7 +310,10 @@ inline may_go(says)
 	seen = 0
 }
 
-/* The same for a CPU other than the dispatcher. It never sees more come back than go. */
+/*
+ * Do may_go() for a CPU other than the dispatcher. The CPU must never see that more requests
+ * came back than were sent.
+ */
 inline may_go_outside(says)
 {
 	load(BACK, back);
@@ -586,7 +596,7 @@ inline wake()
 	seen = 0
 }
 
-/* All are bytes: a bool would hold a count of two as 0. */
+/* All are bytes: a bool would store a count of two as 0. */
 #define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again, came
 
 /* core.c tg_insert_requests: bool ends = !test_bit(TG_HELD, &shard->state); */
@@ -786,7 +796,7 @@ active [LEAVERS] proctype leaver()
 }
 #endif
 
-/* Run the hardware queue: like __blk_mq_do_dispatch_sched(), dispatch until nothing comes. */
+/* Run the hardware queue like __blk_mq_do_dispatch_sched(): dispatch while requests come. */
 active [WORKERS] proctype worker()
 {
 	LOCALS;
@@ -825,11 +835,11 @@ end:	do
 	od
 }
 
-/* If no process can go on, no request may be queued that the device has room for. */
+/* Once no process can go on, no request that the device has room for may still be queued. */
 active proctype nobody_is_left_waiting()
 {
 	timeout ->
-	/* The request of a mistaken submitter may wait in the inbox until a CPU looks. */
+	/* The request of a mistaken submitter may stay in the inbox until a CPU looks there. */
 	assert(urgent_dispatched == URGENT || (MISTAKEN && NOW(INBOX)));
 	/*
 	 * Completers and openers let all bulk go. Without them, the device has one request of
@@ -837,6 +847,6 @@ active proctype nobody_is_left_waiting()
 	 */
 	assert(COMPLETERS || OPENERS -> bulk_dispatched == BULK :
 	       BUSY + bulk_dispatched == 1 || !BULK);
-	/* NR_HELD counts a hold as long as it lasts, and only once. */
+	/* NR_HELD counts a hold once, from its beginning to its end. */
 	assert(NOW(NR_HELD) == (NOW(STATE) & HELD))
 }

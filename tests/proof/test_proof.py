@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Check core.pml, a model of the protocol of triage's core, with Spin.
 
-Spin tries each order in which CPUs can go on, and each value that a weak memory can give them. It
-must find no error in any scenario. With a flaw in the protocol, it must find an error in the
-scenario that FLAWS names. core.pml describes the properties and the method.
+Spin tries each order of the CPUs' steps, and each value that a load from weakly ordered memory can
+return. It must find no error in any scenario. With a flaw in the protocol, it must find an error in
+the scenario that FLAWS names. core.pml describes the properties and the method.
 """
 
 import re
@@ -37,7 +37,8 @@ NAMES = "URGENT BULK COMPLETERS GRANTERS LEARNERS ENDERS MERGERS LEAVERS MISTAKE
 ABSENT = dict.fromkeys(NAMES.split(), 0) | {"WORKERS": 1}
 
 
-#: Matches code of a shared step: it orders memory, moves requests, handles a hold or runs a queue.
+#: Matches code of a shared step, which other CPUs can see. The step orders memory, moves requests,
+#: handles a hold (no queued request may go) or runs a hardware queue.
 SHARED = re.compile(
     r"smp_\w+\(|cmpxchg\(|_(?:acquire|relaxed)\(|llist_(?:add|del)|test_and_\w+_bit"
     r"|\b(?:set|clear)_bit|atomic(?:64)?_(?:inc|dec|add|sub|xchg|fetch)\w*\("
@@ -118,10 +119,10 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Flaw:
-    """A flaw: core.pml lacks a barrier, a look or a rerun, or has steps in the wrong order.
+    """A flaw of core.pml: it lacks a barrier, look, guard or rerun, or has steps in wrong order.
 
     scenario  the scenario in which Spin must find an error
-    rule      the rule of core.c that the flaw breaks; 0: no gauge is negative
+    rule      the rule of core.c that the flaw breaks; 0: the rule that no gauge is negative
     """
 
     scenario: str
@@ -156,13 +157,17 @@ FLAWS = {
 
 
 def explore(folder: Path, scenario: str, flaw: str | None = None) -> str:
-    """Return Spin's output for a scenario: it looks for failed assertions and endless cycles."""
+    """Return the output of Spin's search of a scenario, with a flaw if one is given.
+
+    Spin looks for failed assertions and, without a flaw, for endless cycles too.
+    """
     tools.require([SPIN, tools.GCC])
     settings = [f"-D{name}={number}" for name, number in (ABSENT | SCENARIOS[scenario]).items()]
     if flaw:
         settings.append(f"-DFLAW_{flaw}")
     subprocess.run([tools.path(SPIN), *settings, "-a", MODEL], cwd=folder, check=True)
-    # The model marks no progress, so each cycle is an error (-DNP, -l). A flaw fails an assertion.
+    # The model marks no state as progress, so -DNP and -l report each cycle. With a flaw, an
+    # assertion must fail.
     kind, look = ("-DSAFETY", []) if flaw else ("-DNP", ["-l"])
     compiler = ["gcc-12", "-O2", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]
     subprocess.run([*compiler, "-o", "pan", "pan.c"], cwd=folder, check=True)
@@ -190,7 +195,7 @@ def test_each_flaw_of_the_model_is_looked_for() -> None:
 
 
 def test_no_value_is_cut_off() -> None:
-    """Every variable that load() writes is one of LOCALS: bytes, which have room for a count."""
+    """Each variable that load() writes is one of LOCALS, which are bytes and can hold a count."""
     model = MODEL.read_text()
     (declared,) = re.findall(r"^#define LOCALS\s+byte ([^;\n]*)$", model, re.M)
     names = {name.split("=")[0].strip() for name in declared.split(",")}
@@ -199,7 +204,7 @@ def test_no_value_is_cut_off() -> None:
 
 
 def functions(source: str) -> dict[str, str]:
-    """Return the bodies of the functions in a source of the kernel's style, by name."""
+    """Return name -> body of the functions in C code of the kernel's style."""
     head = r"^[a-z][^;{}()\n]*?\b(\w+)\([^;{}]*?\)\n(?:\t__\w+\(.*\n)*"
     return dict(re.findall(head + r"\{\n([\s\S]*?)^\}", source, re.M))
 
@@ -213,7 +218,10 @@ def quotes() -> list[tuple[str, str, str]]:
 
 
 def test_each_step_stands_for_code_that_is_there() -> None:
-    """A function has the code that the model quotes, in the same order: no barrier may move."""
+    """Each function of triage has the code that core.pml quotes, in the same order.
+
+    So a barrier in the code cannot move without a change of the model.
+    """
     bodies = {
         (name, function): squeezed(body)
         for name in {name for name, _, _ in quotes()}
@@ -228,7 +236,7 @@ def test_each_step_stands_for_code_that_is_there() -> None:
 
 
 def test_the_model_has_each_shared_step() -> None:
-    """The model quotes each shared step as often as the code has it, unless OUTSIDE names it."""
+    """core.pml quotes each shared step as often as the code has it, except those in OUTSIDE."""
     steps: Counter[tuple[str, str, str]] = Counter()
     for file in sorted(KERNEL.glob("*.[ch]")):
         source = file.read_text()
@@ -238,7 +246,7 @@ def test_the_model_has_each_shared_step() -> None:
             for line in body.splitlines()
             if CODE.match(line) and SHARED.search(line)
         ]
-        # All shared steps are inside functions: functions() would miss others.
+        # Each shared step must be inside a function that functions() has found.
         lines = [line for line in source.splitlines() if CODE.match(line) and SHARED.search(line)]
         assert len(found) == len(lines), file
         steps.update(found)

@@ -18,7 +18,7 @@ import encodings.utf_8, encodings.ascii, encodings.unicode_escape, encodings.lat
 import contextlib, ctypes, subprocess, traceback, triagectl.command, runpy
 print(*(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)), sep="\\n")
 """
-#: The shell command by which a guest runs in_guest.py.
+#: The shell command with which a guest runs in_guest.py.
 COMMAND = (
     "LD_LIBRARY_PATH=/job/python/shared PYTHONHOME=/job/python "
     "/job/python/python -s -B /job/in_guest.py"
@@ -26,7 +26,7 @@ COMMAND = (
 
 
 def files(scratch: Path) -> dict[str, Path]:
-    """Return the files by their names in a job, compiled too: that would take a guest seconds."""
+    """Return the files by their names in a job. Compile modules here, which is slow in a guest."""
     python = Path(sys.executable).resolve()
     listed = subprocess.run(
         [python, "-I", "-c", _LIST, PACKAGE.parent], check=True, capture_output=True, text=True

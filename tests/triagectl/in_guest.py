@@ -55,7 +55,7 @@ CASES = {
     "aging": (
         "triage",
         "iosched/aging_expire_low=1 iosched/aging_expire_normal=1",
-        # The victim's requests wait long; none may come before `explain` looks.
+        # The victim's requests wait long, so its load starts after `explain` has begun to record.
         "--startdelay=400ms --bs=64k --iodepth=8 --prioclass=2 --prio=0",
         "--bs=64k --iodepth=128 --prioclass=3",
     ),
@@ -70,7 +70,7 @@ def fio(options: str, disk: str = DISK, output: str = "/dev/null") -> "subproces
 
 
 def end(load: "subprocess.Popen[bytes]") -> None:
-    """End fio by a signal, upon which it writes its results."""
+    """End fio by a signal. It still writes its results."""
     load.send_signal(2)
     load.wait()
 
@@ -154,7 +154,7 @@ def stall() -> None:
     end(load)
 
 
-# Makes the sampler's random pauses the same in every run, as is all else in this guest.
+# Make the sampler's random pauses the same in every run, like everything else in this guest.
 random.seed(1)
 figures()
 causes()

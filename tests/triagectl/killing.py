@@ -3,10 +3,10 @@
 
     python -m tests.triagectl.killing DISK FOLDER CASE
 
-The keeper is the process that restores the disk if the try dies. A step is an action that others
-can see: to open one of triagectl's or the disk's files for writing, to make, link, rename or remove
-one, to take a lock, to start the keeper, to measure, to end. A process dies just before its step,
-and so after the step before it. Each run prints a line of JSON.
+The keeper is the process that restores the disk if the try dies. A step is an action that other
+processes can see. The process opens one of triagectl's or the disk's files for writing, or it
+makes, links, renames or removes one. Other steps are to take a lock, start the keeper, measure or
+end. A process is killed just before the given step. Each run prints a line of JSON.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from triagectl.system import System
 _PR_SET_CHILD_SUBREAPER = 36
 _EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: The tries by name: the scheduler and the settings that each asks for.
+#: For the name of each try: the scheduler to try, and the settings.
 CASES: dict[str, tuple[str | None, dict[str, str]]] = {
     "scheduler": ("none", {"nr_requests": "77"}),
     "tunables": (None, {"fifo_batch": "99", "nr_requests": "77"}),
@@ -80,7 +80,7 @@ class Trials:
         self.before = wayback.current(self.disk)
 
     def _quick(self) -> None:
-        """Measure nothing, and make the keeper a fork: Python takes long to start."""
+        """Make a try quick: it measures nothing, and its keeper is a fork, not a new Python."""
 
         in_use = wayback._START_S
 
@@ -94,7 +94,7 @@ class Trials:
 
         def spawn(*_: object, **__: object) -> None:
             self.steps.step()
-            # The wait for a keeper that dies is in vain: it is short. Others have the usual time.
+            # Do not wait long for a keeper that is killed. Any other has the usual time to start.
             wait = in_use if self.keeper_dies is None else 0.3
             setattr(wayback, "_START_S", wait)  # noqa: B010
             self._child(lambda: wayback.keep(self.system, self.disk.name), self.keeper_dies)
@@ -143,9 +143,9 @@ class Trials:
     def run(
         self, dies: int | None, keeper_dies: int | None, undo_dies: int | None = None
     ) -> dict[str, Any]:
-        """Run a try, undo by `--undo` what it leaves, and return (and print) how the disk was.
+        """Run a try, then `--undo` if the try leaves a change. Return and print the disk's state.
 
-        The try, its keeper and `--undo` each die before the step given for them; None: not at all.
+        The try, its keeper and `--undo` are killed before the steps given for them; None: not.
         """
         self.keeper_dies = keeper_dies
         status, keeper_died = self._give(self.options, dies)
@@ -159,7 +159,7 @@ class Trials:
         }
         self.keeper_dies = None
         if told["pending"] and told["restored"]:
-            # The disk is as before: the state file that is left must not hinder the next try.
+            # The disk is as before, but a state file is left. It must not hinder the next try.
             told["next"] = self._give(self.options, None)[0]
         elif told["pending"]:
             undo = trial.Options(self.disk.name, None, {}, 60, undo=True)
@@ -191,7 +191,7 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # The steps of the try at which it can die so that its keeper still reaches `keeper_steps`.
+    # The steps at which the try can be killed while its keeper still reaches step `keeper_steps`.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

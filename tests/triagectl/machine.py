@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A computer made of files: triagectl reads them in place of /sys, /proc, /etc and so on."""
+"""Build a computer from files, which triagectl reads in place of /sys, /proc, /etc and so on."""
 
 import os
 import platform
@@ -70,7 +70,7 @@ class Machine:
         return Disk(name, self.root / folder)
 
     def stacked(self, name: str, uuid: str, *below: str, number: str = "253:0") -> Disk:
-        """Add a device-mapper device that lies on other devices."""
+        """Add a device-mapper device that is stacked on other devices."""
         folder = f"sys/block/{name}"
         self.file(f"{folder}/dev", number)
         self.file(f"{folder}/size", "2048")

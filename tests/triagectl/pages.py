@@ -38,7 +38,7 @@ def long_event(of: int, sector: int, length: int, delta: int) -> bytes:
 
 
 def extend(time: int) -> bytes:
-    """Return an extension of time, for more than an event's header can hold."""
+    """Return a time extension, for a time difference that does not fit into an event's header."""
     return struct.pack("=II", 30 | (time & (1 << 27) - 1) << 5, time >> 27)
 
 
@@ -48,12 +48,12 @@ def stamp(time: int) -> bytes:
 
 
 def discarded(length: int, delta: int) -> bytes:
-    """Return an event that a filter has thrown away."""
+    """Return an event that a filter has discarded."""
     return struct.pack("=II", 29 | delta << 5, length).ljust(length + 4, b"\0")
 
 
 def page(time: int, parts: Sequence[bytes], missed: bool = False) -> bytes:
-    """Return a page that begins at a time; `missed`: it says that events were lost."""
+    """Return a page that begins at a time. If `missed`, it says that events before it were lost."""
     data = b"".join(parts)
     head = struct.pack("=QQ", time, len(data) | missed << 31)
     return (head + data).ljust(4096, b"\0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`explain` finds why a request was slow: a prepared case for each cause."""
+"""Test that `explain` finds the cause of a slow request, with a prepared case for each cause."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,7 @@ def test_depth() -> None:
 
 
 def test_depth_where_nothing_was_ever_alone() -> None:
-    """If no request was alone in the device, a usual disk's time is the measure."""
+    """If no request was alone in the device, the victim is compared with a usual disk's time."""
     inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
     victim = request(VICTIM, 5, 5, 5, 12)
     for one in [victim, *inside]:
@@ -100,7 +100,7 @@ def test_a_limit() -> None:
 
 @pytest.mark.parametrize("part", ["device", "queue", "tag"])
 def test_a_stalled_device(part: str) -> None:
-    """The device stalls from 100 to 400 ms, with requests inside."""
+    """If the device stalls from 100 to 400 ms, the stall is the cause in each part of the time."""
     stuck = [request(OTHER, 99, 99, 99.5, 400 + n / 10) for n in range(10)]
     times = {
         "device": (100, 100, 100, 400),
@@ -115,7 +115,7 @@ def test_a_stalled_device(part: str) -> None:
 def test_a_device_that_never_answers() -> None:
     victim = request(VICTIM, 100, 100, 100, 0)
     assert cause(victim, alone()).name == "stall"
-    # `explain` says so too of a request that it no longer waits for.
+    # The cause is the same if `explain` has stopped following the request.
     victim.until = 1100 * MS
     assert cause(victim, []).name == "stall"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line, called as users call it."""
+"""Test the command line, called as users call it."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The file that `triagectl doctor` writes for a bug report: what it must and must not contain."""
+"""Test the file that `triagectl doctor` writes for a bug report: it has no private data."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every option for a time takes the same durations, and says what it takes when it refuses one."""
+"""Test durations: all options for a time take the same ones, and give an example in an error."""
 
 import argparse
 

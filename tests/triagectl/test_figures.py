@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Percentiles, comparisons, and the format of figures."""
+"""Test percentiles, comparisons, and the format of figures."""
 
 import random
 

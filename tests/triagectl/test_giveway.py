@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Commands that watch have a low CPU priority. test_guest.py measures how much it helps."""
+"""Test that a command lowers its CPU priority while it watches requests.
+
+test_guest.py measures how much that helps.
+"""
 
 import os
 import subprocess

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""triagectl in a guest, whose time is virtual: `top` agrees with fio, and `explain` finds the cause
-that the guest has made."""
+"""Test triagectl in a guest with virtual time: `top` agrees with fio, and `explain` finds the cause
+that in_guest.py has prepared.
+"""
 
 import asyncio
 import json
@@ -109,7 +110,7 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", SAMPLED)
 def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """`top` within its limit times about 500 requests, and its figures still are those of fio."""
+    """Within its CPU limit `top` times less than half of the requests. Its figures are fio's."""
     found = compared(guest, scheduler, f"{scheduler}-sampled")
     assert found["reader"]["p99"][0] is not None
     for job, figures in found.items():

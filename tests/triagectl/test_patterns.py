@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Patterns match as in udev: by its own rules, and as the C library's fnmatch(3) that it calls."""
+"""Test that patterns match as in udev, which calls the C library's fnmatch(3)."""
 
 import ctypes
 import random

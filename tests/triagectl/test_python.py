@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The oldest Python that triagectl supports: documents name it, and the code needs none newer.
+"""Test the oldest Python that triagectl supports: documents name it, and the code needs none newer.
 
 Python's own parser checks the grammar; mypy's tables of the standard library check names,
 arguments and types. Neither notices a module that behaves differently in an older Python. The last

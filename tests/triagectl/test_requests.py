@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The matcher makes requests out of events."""
+"""Test that the matcher puts requests together from events."""
 
 from tests.triagectl.test_ringbuffer import recorded
 from triagectl.requests import Matcher, Request, text

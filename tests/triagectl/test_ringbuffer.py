@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Events from pages: synthetic ones, and recorded ones compared with the kernel's own text."""
+"""Test that pages are decoded to events: synthetic pages, and recorded ones against their text."""
 
 import lzma
 import re
@@ -72,7 +72,7 @@ def test_fields_in_another_order_are_refused() -> None:
 
 
 def recorded() -> list[Event]:
-    """Return the events of `dd` reading and writing a loop device, mq-deadline, Linux 6.18."""
+    """Return recorded events: dd read and wrote a loop device, under mq-deadline on Linux 6.18."""
     formats = dict(re.findall(r"^==== (\S+)\n(.*?)(?=^====|\Z)", text("formats"), re.M | re.S))
     begins = ringbuffer.header(formats.pop("header_page"))
     layouts = {}

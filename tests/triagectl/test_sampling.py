@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sampling keeps to its limit of CPU time at any load, and does not prefer fast requests."""
+"""Test that sampling keeps to its CPU limit at any load, and does not prefer fast requests."""
 
 import random
 from typing import cast
@@ -11,7 +11,7 @@ from triagectl.ringbuffer import Event
 from triagectl.sampling import Sampler
 from triagectl.tracefs import Instance
 
-#: The CPU time of an event and of a window (one period of recording), in s, as measured.
+#: The measured CPU time of an event and of a window (one period of recording), in s.
 EVENT_S, WINDOW_S = 3e-6, 2e-3
 
 

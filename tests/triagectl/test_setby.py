@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The origin of a disk's scheduler; files of udev and tuned are read as udev and tuned do."""
+"""Test that the origin of a disk's scheduler is found, and that udev's and tuned's files are read
+like udev and tuned read them.
+"""
 
 import os
 from pathlib import Path
@@ -290,7 +292,7 @@ CHOOSES = TEXT[: TEXT.index('ATTR{queue/scheduler}="triage"')].count("\n") + 1
 def test_our_own_rules(
     schedulers: str, chosen: bool, by: str, text: str, queues: int, machine: Machine
 ) -> None:
-    """The verdict is right for one queue and for four, whose default debugfs must tell."""
+    """The verdict is right for a disk with one queue, and with four, where debugfs has flags."""
     machine.file(OURS, TEXT)
     machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")
     disk = machine.disk(schedulers=schedulers, queues=queues)

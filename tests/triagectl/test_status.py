@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl status` of disks, and of a process on its disks."""
+"""Test `triagectl status` for disks, and for a process on its disks."""
 
 import json
 import os

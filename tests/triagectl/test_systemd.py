@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Under systemd, each boot records the schedulers, and the keeper of a try is a service."""
+"""Test that, under systemd, each boot records the schedulers, and a try's keeper is a service."""
 
 import os
 import subprocess

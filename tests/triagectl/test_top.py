@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The figures of `top`, its screen, and its output as JSON and for Prometheus."""
+"""Test the figures of `top`, its screen, and its output as JSON and for Prometheus."""
 
 import json
 from collections import Counter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A try puts the disk back: tests on files, and on a loop device whose try is killed."""
+"""Test that a try restores the disk's settings, on files, and on a loop device if it is killed."""
 
 import json
 import os
@@ -297,7 +297,7 @@ def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
     system = System()
     other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
     before = wayback.current(loop)
-    # The keeper waits GRACE_S longer, in which the process may restore the disk itself: 3 s.
+    # The keeper restores the disk GRACE_S after the given time, that is after 3 s.
     with wayback.kept(system, loop, other, 3 - wayback.GRACE_S):
         wayback.choose(loop, other)
         wait_for("as before", lambda: wayback.current(loop) == before)

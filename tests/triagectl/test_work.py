@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The work of `top` for each event is bounded, and does not grow with the load.
+"""Test that the work of `top` for each event is bounded, and does not grow with the load.
 
 The tests count the work instead of timing it, so the result is the same on any machine, and nearly
 the same in each Python. They do not see how long a C function takes: `make work` prints CPU time.

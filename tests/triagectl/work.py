@@ -50,12 +50,12 @@ def packed(name: str, form: str, values: dict[str, Any]) -> bytes:
         elif value is not None:
             data[int(offset) : int(offset) + len(value)] = value
     data += bytes(-len(data) % 4)
-    # 1 us after the event before it.
+    # The event comes 1 us after the previous one.
     return struct.pack("=I", len(data) // 4 | 1000 << 5) + data
 
 
 def events(requests: int) -> Iterator[bytes]:
-    """Yield the events of reads of 4 KiB, of which DEPTH are in the disk at a time."""
+    """Yield the events of 4 KiB reads. The disk has DEPTH of them at a time."""
     forms = formats()
 
     def one(name: str, index: int) -> bytes:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The question: experiments, job files, traces, applications, devices, the study."""
+"""Read and check the input: experiments, job files, traces, applications, devices, the study."""

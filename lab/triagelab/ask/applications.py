@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Real applications to protect: distribution packages in a file system on the device.
+"""Read the descriptions of applications: real programs that an experiment measures and protects.
 
 applications/NAME/application.toml names the packages and files that an application needs.
-The same folder has two scripts. A guest runs them in a file system that contains these files:
+The same folder has two scripts, `make` and `run`. A guest calls them in a file system that
+contains these files:
 
-make      runs once; the file system is then kept as the application's image
-run up    runs in each run, before the measurement
+make      is called once; the lab then keeps the file system as the application's image
+run up    is called in each run, before the measurement
 run run   is the measurement: prints `end in s,latency in µs` for each operation
 """
 
@@ -21,7 +22,7 @@ FOLDER = sources.ROOT / "applications"
 
 @dataclass(frozen=True)
 class Application:
-    """An application with latency-sensitive operations, the protected job of an experiment.
+    """An application whose operations are sensitive to latency; an experiment can protect it.
 
     what       a description for people
     packages   distribution packages that contain it

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Devices to schedule for, and the shell code with which a guest sets one up.
+"""Describe the devices of experiments, and write the shell code that sets one up in a guest.
 
-A device is a folder in configfs, made by null_blk or modeldisk, and a setting is a file in the
-folder. A drive in drives/ is a modeldisk with the settings in the drive's file.
+Two kernel modules, null_blk and modeldisk, make a device for each folder in configfs. Each file in
+the folder is a setting of the device. A drive in drives/ is a modeldisk device with the settings in
+the drive's file.
 """
 
 import re
@@ -40,7 +41,8 @@ class Part:
     """A part of a device that can be busy, such as the dies of a flash drive.
 
     busy    names of counters; their sum is the part's busy time, in ns
-    places  name of the counter that has the number of such parts; None: there is one part
+    places  name of the counter that gives the number of operations at once, for example the number
+            of dies; None: the part does one operation at a time
     """
 
     busy: tuple[str, ...]
@@ -49,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Device:
-    """A device with its settings, or several devices with the same settings.
+    """A device with its settings, or several devices that have the same settings.
 
     blocks          the block devices' names in the guest
     module          the kernel module that makes the device; None: the device exists already, and
@@ -58,9 +60,9 @@ class Device:
     settings        file in the device's folder -> value, in the order of writing; without a
                     module: facts about the device, for the report
     slow            settings of the last of several devices; they replace those in `settings`
-    capacity_iops   the most requests a second that all devices complete; None: no such limit
+    capacity_iops   the most requests a second that all devices together complete; None: unknown
     parts           the device's parts and their counters, by the part's name
-    scheduler_tags  nr_requests for schedulers, None: Linux's own choice
+    scheduler_tags  nr_requests under every scheduler but `none`; None: Linux's own choice
     """
 
     name: str
@@ -76,9 +78,10 @@ class Device:
 
     @property
     def device_up(self) -> str:
-        """Return the shell function `device_up`.
+        """Return the text of the shell function `device_up`.
 
-        It sets up all devices, and writes the first one's settings to out/device.
+        The function sets up all devices, and writes the first device's settings to out/device. If
+        `module` is None, the function does nothing.
         """
         if self.module is None:
             return "device_up() { :; }"
@@ -108,8 +111,8 @@ _NULL_DEFAULTS = {
     "irqmode": "2",  # completions from a timer
     "completion_nsec": "400000",
     "memory_backed": "0",
-    # A request's time does not depend on its size, so merging would make requests free.
-    # max_sectors limits how much one request can join.
+    # null_blk takes the same time for a request of any size, so a merged request would cost
+    # nothing. max_sectors limits the size of a request, and so the number of merges.
     "max_sectors": "256",
 }
 _NULL_BOUNDS = {
@@ -121,15 +124,17 @@ _NULL_BOUNDS = {
     "memory_backed": Bounds(0, 1),
     "max_sectors": Bounds(8, 2048),
 }
-# The setting for the number of devices, each of which gets the scheduler under test.
+# The setting for the number of devices. Each device gets the scheduler under test.
 _COUNT = "device.count"
 _COUNT_BOUNDS = Bounds(1, 8)
 # The prefix of a model's parameter that is set for the last device only.
 _SLOW = "slow."
-# The setting for nr_requests with any scheduler but `none`: no file in the device's folder.
+# The setting for nr_requests under every scheduler but `none`. The device's folder in configfs has
+# no such file.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
-# Linux would choose twice the device's depth: with 8 requests, a scheduler has little to decide.
+# Linux would choose twice the device's depth, which is 8: a scheduler would have few requests to
+# choose from.
 _NULL_SCHEDULER_TAGS = 256
 
 _FLASH_PARTS = {
@@ -161,7 +166,7 @@ def describe(name: str) -> str:
 
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
-    """Return the device called `name`, with a user's changes: device.KEY, model.KEY or slow.KEY."""
+    """Return the device called `name` with a user's settings: device.KEY, model.KEY or slow.KEY."""
     if "/" in name:
         raise RequestError(f"{name}, a device of this computer, is for --machine host")
     if name not in names():
@@ -183,7 +188,10 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
 
 
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
-    """Check that each change is known and within its bounds; return all by their files' names."""
+    """Return the changes by their names without the prefix, which are the names of their files.
+
+    Raise RequestError for an unknown setting, or for a value out of its bounds.
+    """
     for key, text in changes.items():
         if key not in known:
             raise unknown(f"setting of device {name}", key, known)
@@ -226,14 +234,14 @@ def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -
         module="modeldisk",
         group="modeldisk",
         settings=settings,
-        # The guest keeps no separate counters for several devices.
+        # With several devices, the sampler in the guest records no counters of parts.
         parts={} if count > 1 else _HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
         slow=slow,
     )
 
 
 def _profile(name: str) -> tuple[str, dict[str, str]]:
-    """Return a device's profile in the driver, and the settings in which the device differs."""
+    """Return the name of the device's modeldisk profile, and the settings that differ from it."""
     if name in _DESCRIPTIONS:
         return name, {}
     drive = drives.find(name)
@@ -242,7 +250,10 @@ def _profile(name: str) -> tuple[str, dict[str, str]]:
 
 
 def modeldisk_bounds(name: str) -> dict[str, Bounds]:
-    """Return the bounds of a modeldisk's settings and parameters, from the driver's headers."""
+    """Return the bounds of a modeldisk device's settings and parameters, from modeldisk's headers.
+
+    The names begin with `device.` or `model.`.
+    """
     kind = "PARAM_HDD" if _profile(name)[0] == "hdd" else "PARAM_FLASH"
     return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
 
@@ -259,7 +270,7 @@ def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
 
 
 def _number(text: str) -> int:
-    """Read a number in the driver's headers: U32_MAX, N or N << N."""
+    """Return a number that modeldisk's headers give as U32_MAX, N or N << N."""
     if text == "U32_MAX":
         return 0xFFFFFFFF
     factor, _, shift = text.partition("<<")
@@ -269,8 +280,8 @@ def _number(text: str) -> int:
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
     """Return a run's device settings, as the driver reported them in the output folder `out`.
 
-    modeldisk reports the settings of all its profiles: return only those of the device's profile.
-    A device without a module reports none: return its `settings`.
+    modeldisk also reports the parameters of models that the device does not use: leave them out.
+    For a device without a module, return its `settings`.
     """
     if device.module is None:
         return dict(device.settings)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Drives by name: the parameters of a model of the drive, their source, and the model's errors.
+"""Read and write the files of named drives: model parameters, their source, the model's errors.
 
-drives/NAME.toml describes the drive NAME; docs/modeldisk.md explains the file's fields.
+drives/NAME.toml describes the drive NAME. docs/modeldisk.md explains the file's fields.
 """
 
 import json
@@ -16,15 +16,16 @@ from triagelab.base.tomlfile import Count
 
 FOLDER = sources.ROOT / "drives"
 
-#: What a point was used for. fit: the optimiser used it. held: the optimiser did not, so the model
-#: predicts it. seen: it was known when the parameters were chosen by hand. scaled: measured on the
-#: whole drive, converted to the modelled part of it. state: measured in another state of the
-#: drive. info: an operation that was not fitted. Points of role state or info are not judged.
+#: The roles of points (measured loads). fit: the optimiser used the point. held: the optimiser did
+#: not use the point, so the model predicts it. seen: the point was known when a person chose the
+#: parameters. scaled: the point was measured on the whole drive and converted to the modelled part
+#: of the drive. state: the drive was in another state. info: the operation was not fitted. Points
+#: of role state or info are not judged.
 ROLES = ("fit", "held", "seen", "scaled", "state", "info")
 #: The roles for which a drive's errors are stated, the best evidence first.
 PREDICTED = ("held", "scaled", "seen")
 
-#: A judged figure of a point -> the kind of its error, and the largest error allowed, percent.
+#: A judged figure of a point -> the kind of its error, and the largest error allowed, in percent.
 JUDGED: Mapping[str, tuple[str, float]] = {
     "iops": ("rate", 20),
     "mean_us": ("mean", 20),
@@ -35,7 +36,7 @@ JUDGED: Mapping[str, tuple[str, float]] = {
     "read_p99_us": ("p99", 35),
     "write_p99_us": ("p99", 35),
 }
-#: A kind of error -> the largest median allowed over a drive's points, percent.
+#: A kind of error -> the largest median allowed over a drive's points of one role, in percent.
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 
 
@@ -43,8 +44,9 @@ MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 class Point:
     """A load, and the figures measured under it.
 
-    load      either closed loops (op, pattern, bytes, depth, jobs), measured after they ran for
-              after_s if given; or writes_per_s, the mix in docs/modeldisk.md
+    load      either `jobs` jobs that each keep `depth` commands in the device (op, pattern, bytes,
+              depth, jobs, and after_s: seconds before the measurement, if given);
+              or writes_per_s: the mix of reads and writes in docs/modeldisk.md
     measured  the judged figures, by their names in JUDGED
     noted     other figures, which are not judged
     misses    names of the judged figures in which the model's error is too large
@@ -115,11 +117,11 @@ class Drive:
     profile     the profile of modeldisk that its settings and parameters change
     source      where the measurements are, with their licence
     limits      effects that its model lacks, and guesses
-    host_ns     time that the measuring computer needed for each command of one process
+    host_ns     time that the measuring computer needed for each command of one process, in ns
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
-    errors      by role: the median and the worst error of each kind, percent
-    misses      kinds of errors whose median over the held points is above MEDIANS
+    errors      by role: the median and the worst error of each kind, in percent
+    misses      kinds of errors whose median is above MEDIANS, for the first role in `errors`
     """
 
     name: str
@@ -141,7 +143,7 @@ class Drive:
 
     @property
     def error_text(self) -> str:
-        """Return the errors in one line: those of the first role in `errors`."""
+        """Return a line with the median and the worst errors of the first role in `errors`."""
         if not self.errors:
             return "not judged"
         role, errors = next(iter(self.errors.items()))
@@ -200,6 +202,6 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
 
 
 def _given(point: Point) -> dict[str, Any]:
-    """Return a point's table in the drive's file."""
+    """Return a point as a table of the drive's file: role, load, figures and misses."""
     misses = {"misses": list(point.misses)} if point.misses else {}
     return {"role": point.role, **point.load, **point.measured, **point.noted, **misses}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Experiments: each is a question, a fio job file, and a matrix of settings to run it with."""
+"""Read and check experiments: a question, a fio job file and a matrix of settings for its runs."""
 
 import itertools
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ FOLDER = sources.ROOT / "experiments"
 
 Case = Mapping[str, Value]
 Point = Mapping[str, Value]
-#: The values of a varied name: a list, or a table of cases.
+#: The values of a name that an experiment varies: a list, or a table of named cases.
 Varied = tuple[Value, ...] | Mapping[str, Case]
 tomlfile.choose(
     Varied,
@@ -31,10 +31,10 @@ _NOT_EMPTY = Must(lambda value: value not in ([], {}), "has no value; give it so
 
 @dataclass(frozen=True, kw_only=True)
 class _Described:
-    """The fields that an experiment has unchanged from its file.
+    """The fields that an experiment takes unchanged from its file.
 
     protected   the latency-sensitive job, if one is known
-    background  the jobs from which it is to be protected
+    background  the jobs that may slow down the protected job
     deadlines   job -> deadline in µs for each of its requests
     judged_by   metrics of whole runs that answer the question, if a job's metrics do not
     """
@@ -52,7 +52,7 @@ class _Described:
 
 @dataclass(frozen=True)
 class Changes:
-    """Values that replace an experiment's, in its quick variant or in a measure of the study.
+    """Values that replace an experiment's own, in its quick variant or in the study.
 
     schedulers  None: as in the experiment
     repeats     None: as in the experiment
@@ -65,7 +65,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class _File(_Described):
-    """An experiment's file, experiment.toml."""
+    """The content of an experiment's file, experiment.toml."""
 
     application: str | None = None
     schedulers: Some[str] | None = None
@@ -78,12 +78,13 @@ class _File(_Described):
 class Experiment(_Described):
     """A question with its matrix.
 
-    application  the protected application, if the experiment has one; the jobs of the job file
-                 run beside it, and end when it ends
+    application  the application, if the experiment has one; the jobs of the job file run beside
+                 the application, and end when it ends
     fixed        name -> value, at every point of the matrix
-    vary         the matrix: varied name -> each of its values -> the names set with it
+    vary         the matrix: varied name -> each of its values -> the names and values that it sets
 
-    In `fixed` and `vary`, a name is a setting or stands for ${name} in the job file.
+    A name in `fixed` and `vary` is a setting, or stands for ${name} in the job file or in the
+    application's script.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Experiment(_Described):
 
     @property
     def points(self) -> list[Point]:
-        """Return every point of the matrix: one empty point if nothing is varied."""
+        """Return every point of the matrix; one empty point if the experiment varies nothing."""
         combinations = itertools.product(*self.vary.values())
         return [dict(zip(self.vary, values, strict=True)) for values in combinations]
 
@@ -113,8 +114,8 @@ class Experiment(_Described):
     def on_hardware(self) -> tuple[Self, list[str]]:
         """Return the experiment for a real machine, and the names that it no longer sets.
 
-        These are settings of modelled devices and virtual machines. The matrix no longer varies
-        `device`, nor a name that sets nothing else.
+        The removed names are settings of modelled devices and of virtual machines. The matrix no
+        longer varies `device`, nor a name whose values set only removed names.
         """
         names = set(self.fixed).union(*map(self.set_by, self.vary))
         left_out = sorted(filter(settings.is_virtual, names))
@@ -126,7 +127,7 @@ class Experiment(_Described):
         return replace(self, fixed=_real(self.fixed), vary=vary), left_out
 
     def on(self, device: str) -> Self:
-        """Return the experiment with `device` in place of its own device, or of all it varies."""
+        """Return the experiment on `device` alone, even if its matrix varies the device."""
         if settings.DEVICE not in self.vary:
             return replace(self, device=device)
         case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
@@ -141,12 +142,12 @@ class Experiment(_Described):
         return replace(self.workload, values=_texts(self.values_at(point)))
 
     def jobs_at(self, point: Point) -> tuple[str, ...]:
-        """Return the names of the jobs at a point of the matrix: the application's comes first."""
+        """Return the names of the jobs at a point of the matrix, the application's name first."""
         own = (self.application.name,) if self.application else ()
         return (*own, *dict.fromkeys(job.name for job in self.workload_at(point).jobs))
 
     def application_at(self, point: Point) -> dict[str, str]:
-        """Return the variables for the application's script at a point of the matrix."""
+        """Return name -> value of the variables that the application's script uses at a point."""
         if self.application is None:
             return {}
         values = _texts(self.values_at(point))
@@ -194,7 +195,7 @@ def find(
 
 
 def title(name: str) -> str:
-    """Return an experiment's title, without a check of its workload."""
+    """Return an experiment's title; do not check the experiment's job file."""
     return tomlfile.read(FOLDER / name / "experiment.toml", _File).title
 
 
@@ -214,7 +215,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
         raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
     less = given.quick or Changes()
     fewer = to_vary(f"{path}: quick", less.vary)
-    _varied(own, fewer, workload, application)  # raises for a mistake in [quick], even if not quick
+    _varied(own, fewer, workload, application)  # raises for a mistake in [quick] in any case
     described = {each.name: getattr(given, each.name) for each in fields(_Described)}
     experiment = Experiment(
         **described,
@@ -235,7 +236,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
     for metric in experiment.judged_by:
         if metric not in (known := [of.name for of in metrics.of(Of.RUN, Of.JOBS)]):
             raise unknown(f"metric of whole runs in {path}: judged_by,", metric, known)
-    # All jobs of the file, whether they take part at these points or not.
+    # All jobs of the file, even those that take part at no point of the matrix.
     jobs = [section.name for section in workload.sections if section.name != fiofile.GLOBAL]
     jobs += [application.name] if application else []
     for job in filter(None, (experiment.protected, *experiment.background, *experiment.deadlines)):
@@ -247,7 +248,10 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
 
 
 def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experiment:
-    """Return an experiment made of a user's job file. It protects the most urgent job, if any."""
+    """Return an experiment made of a user's job file.
+
+    The protected job is the one with a higher I/O priority than every other job, if there is one.
+    """
     if not path.is_file():
         raise RequestError(f"no job file {path}")
     workload = fiofile.read(path)
@@ -266,7 +270,7 @@ def _of_job_file(path: Path, changes: Mapping[str, tuple[Value, ...]]) -> Experi
 
 
 def to_vary(where: str, given: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
-    """Check the names and values in a table `vary` of a file; return them by short name."""
+    """Check the table `vary` of a file; return it with `iosched.` removed from the names."""
     vary = settings.by_name(
         (place, name, settings.values(place, values))
         for name, values in given.items()
@@ -277,7 +281,7 @@ def to_vary(where: str, given: Mapping[str, tuple[Value, ...]]) -> dict[str, tup
 
 
 def _settings(where: str, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Check the names and values of a table in a file; return them by short name."""
+    """Check a table of settings in a file; return it with `iosched.` removed from the names."""
     return settings.by_name(
         (place, name, settings.value(place, value))
         for name, value in given.items()
@@ -297,9 +301,9 @@ def _cases(
 ) -> dict[Value, Case]:
     """Return the cases of a varied name: one for each value of a list, or a table's named cases.
 
-    If only some cases set a NAME of the job file, and `fixed` does not set it, the NAME is empty
-    in the others: an option whose value is ${NAME} is left out there. In a table for `device`,
-    the name of a case is the device of the case.
+    A NAME of the job file may be set by some cases only, and not by `fixed`. The other cases then
+    set NAME to the empty text, and the lab leaves out an option whose value is ${NAME}. In a table
+    for `device`, each case is named after its device.
     """
     if isinstance(given, tuple):
         return _listed(settings.plain(name), settings.values(where, given))
@@ -327,7 +331,7 @@ def _require_used(
     workload: fiofile.FioFile,
     application: Application | None,
 ) -> None:
-    """Raise RequestError for a name in an experiment's file that would have no effect."""
+    """Raise RequestError if a name or a fixed value in an experiment's file has no effect."""
     tables = [("set", set(fixed))]
     tables += [(f"vary.{name}", set().union(*cases.values())) for name, cases in vary.items()]
     for table, names in tables:
@@ -360,7 +364,7 @@ def _varied(
     workload: fiofile.FioFile,
     application: Application | None = None,
 ) -> dict[str, Mapping[Value, Case]]:
-    """Return the matrix `own` with `changes`: these replace a name's values, or add a name."""
+    """Return the matrix `own` with `changes`. A change replaces a name's values or adds a name."""
     varied = dict(own)
     for name, values in changes.items():
         cases = own.get(name, {})
@@ -387,7 +391,10 @@ def _checked_jobs(experiment: Experiment) -> list[str]:
 
 
 def _most_urgent(workload: fiofile.FioFile) -> str | None:
-    """Return the job with the highest I/O priority, if it is the only one."""
+    """Return the job with a higher I/O priority than every other job.
+
+    Return None if several jobs share the highest priority, or if the file has only one job.
+    """
     ranked = sorted(workload.jobs, key=lambda job: job.urgency)
     if len(ranked) > 1 and ranked[0].urgency < ranked[1].urgency:
         return ranked[0].name

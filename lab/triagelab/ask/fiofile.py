@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files: fio itself checks them, and the lab prepares them for its device."""
+"""Read fio job files, let fio check them, and prepare them for the device under test."""
 
 import os
 import re
@@ -14,18 +14,18 @@ from types import MappingProxyType
 from triagelab.base import tools
 from triagelab.base.errors import RequestError
 
-#: Latency logs are averaged over windows of this many milliseconds.
+#: fio averages its latency logs over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
 #: One call of fio checks at most this many job files: fio has room for 4096 processes in all.
 _AT_ONCE = 12
 
-#: Options that make no sense in the lab: a job's device is a block device, a workload is one
-#: file, and a job's name is its section's name.
+#: Options that the lab refuses. A job uses only the device under test, a job file must not include
+#: another file, and a job's name is the name of its section.
 _REFUSED = ("directory", "include", "opendir", "name")
 
-#: Options by which a job would leave the device or hide measurements. The lab drops them, and adds
-#: the options of _ours().
+#: Options that would take a job off the device under test, or change its random numbers or fio's
+#: output. The lab removes them, and adds the options of _ours().
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
@@ -37,13 +37,14 @@ _REPLACED = (
 )  # fmt: skip
 
 
-#: Other options by which fio could touch more of this computer than the device under test.
+#: Options that the lab refuses with --machine host, because fio could touch more of this computer
+#: than the device under test.
 _REFUSED_ON_HOST = (
     "filename", "filename_format", "read_iolog", "write_iolog", "merge_blktrace_file",
     "exec_prerun", "exec_postrun", "ioscheduler", "cgroup", "cgroup_weight",
 )  # fmt: skip
 
-#: The engines that touch nothing but the job's file.
+#: fio's I/O engines that touch nothing but the job's file; --machine host allows only these.
 _ENGINES_ON_HOST = (
     "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap",
     "splice", "null", "cpuio",
@@ -71,7 +72,11 @@ class Section:
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Return a sort key for the job's I/O priority: RT sorts first, then BE or none, IDLE."""
+        """Return a sort key for the job's I/O priority; the most urgent job sorts first.
+
+        The class counts first: real-time, then best-effort or none, then idle. Within a class the
+        lower level is more urgent.
+        """
         io_class = self.number("prioclass", 0)
         level = self.number("prio", 4)
         return {1: 0, 3: 2}.get(io_class, 1), level
@@ -83,24 +88,27 @@ class Section:
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """Return the names of the files that its processes replay (see traces.py), or none."""
+        """Return the names of the iologs that the job's processes replay; empty if it has no trace.
+
+        Each process replays its own iolog, which traces.py writes.
+        """
         if "read_iolog" not in self.options:
             return ()
         return tuple(f"{self.name}-{process}.iolog" for process in range(self.processes))
 
     @property
     def writes(self) -> bool:
-        """Return whether the job may write to the device: False only if it surely does not."""
+        """Return whether the job may write to the device; False only if it certainly does not."""
         ways = [self.options[key] for key in ("rw", "readwrite") if key in self.options]
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
 
     def number(self, option: str, default: int) -> int:
-        """Return an option's number. RequestError if only fio can read it, such as 2*8 or 4k."""
+        """Return an option's number. Raise RequestError for 2*8 or 4k, which only fio can read."""
         return self._value(option, default, number, "4 or 0x4")
 
     def time_us(self, option: str, default: int) -> int:
-        """Return an option's time in µs. RequestError if the lab cannot read it as fio does."""
+        """Return an option's time in µs. Raise RequestError if the lab cannot read the time."""
         return self._value(option, default, time_us, "5, 5s, 5000ms or 1m")
 
     def _value(self, option: str, default: int, read: Callable[[str], int], like: str) -> int:
@@ -119,8 +127,8 @@ class Section:
 class FioFile:
     """A fio job file.
 
-    text    its text, unchanged
-    values  NAME -> the value of ${NAME} in it; for other names, the environment has the value
+    text    the file's text, unchanged
+    values  NAME -> the value of ${NAME} in the text; the environment has the value of other names
     """
 
     path: Path
@@ -131,8 +139,8 @@ class FioFile:
     def expanded(self) -> str:
         """Return the text with each ${NAME} replaced by its value.
 
-        fio would do it with the guest's environment, which lacks the values. An option whose
-        value is ${NAME} is left out if `values` has an empty NAME.
+        fio would take the values from the guest's environment, which does not have them. If
+        `values` gives NAME an empty value, an option whose value is ${NAME} is left out.
         """
         known = os.environ | self.values
         lines = [line for line in self.text.splitlines() if not self._stands_for_nothing(line)]
@@ -145,7 +153,7 @@ class FioFile:
 
     @cached_property
     def sections(self) -> list[Section]:
-        """Return all sections in order, also the global ones."""
+        """Return all sections in the file's order, [global] sections included."""
         return _parse(self.path, self.expanded)
 
     @property
@@ -161,9 +169,9 @@ class FioFile:
         return _NAME.findall(self.text)
 
     def check(self) -> None:
-        """Raise RequestError, with fio's own message, if fio does not accept the file.
+        """Raise RequestError if fio does not accept the file, or if the file has no job.
 
-        fio only parses it, and runs no job.
+        fio parses the file and runs no job. The error contains fio's own message.
         """
         tools.require([tools.FIO])
         done = subprocess.run(
@@ -204,8 +212,9 @@ class FioFile:
     def prepared(self, devices: tuple[str, ...], seed: int, jobs: tuple[str, ...]) -> str:
         """Return the text of a job file with the jobs named in `jobs`, ready to be measured.
 
-        Each job uses `devices` (names in /dev) in turn. Its random numbers depend on `seed`, and
-        the names of its logs contain its position in `jobs`.
+        A job's requests go to `devices` (names in /dev) in turn; a trace is replayed on the first
+        device. A job's random numbers depend on `seed`. The names of its logs contain the job's
+        position in `jobs`.
         """
         text: list[str] = []
         for number, section in enumerate(self.sections):
@@ -222,15 +231,15 @@ class FioFile:
         return "\n".join(text) + "\n"
 
     def replaced(self) -> list[str]:
-        """Return the lines that `prepared` leaves out: the report shows them."""
+        """Return the lines that prepared() leaves out. The report shows them."""
         return [line for section in self.sections for line in section.lines if _replaced(line)]
 
 
 def check(files: Sequence[FioFile]) -> None:
-    """Check job files of one folder as FioFile.check() does, but many with one call of fio.
+    """Check job files of one folder like FioFile.check(), but many files with one call of fio.
 
-    A call takes 0.1 s, however many files fio reads. If fio refuses some file, each file is
-    checked alone, so that the error names the file.
+    A call takes 0.1 s, whatever the number of files. If fio refuses a call, check each of its files
+    alone, to name the file in the error.
     """
     for begin in range(0, len(files), _AT_ONCE):
         some = files[begin : begin + _AT_ONCE]
@@ -262,7 +271,7 @@ def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
     return [
         "filename=" + ":".join(f"/dev/{device}" for device in devices),
         f"randseed={seed}",
-        "randrepeat=0",  # else fio ignores randseed
+        "randrepeat=0",  # else fio ignores randseed for random offsets
         "lat_percentiles=1",
         "clat_percentiles=1",
         f"write_lat_log=out/logs/{log}",
@@ -272,7 +281,7 @@ def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
 
 
 def number(text: str) -> int:
-    """Return a decimal or 0x… number as fio reads it. ValueError for any other form."""
+    """Return a decimal or 0x… number as fio reads it. Raise ValueError for any other form."""
     if re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}", text):
         return int(text, 16)
     if re.fullmatch(r"[0-9]{1,9}", text):
@@ -280,7 +289,7 @@ def number(text: str) -> int:
     raise ValueError(f"'{text}' is no plain number")
 
 
-#: The units of times -> their length in µs. A time without a unit is in seconds.
+#: A unit of time -> its length in µs. A time without a unit is in seconds.
 _TIME_UNITS_US = {
     "us": 1,
     "usec": 1,
@@ -295,7 +304,7 @@ _TIME_UNITS_US = {
 
 
 def time_us(text: str) -> int:
-    """Return a time as fio reads it, in µs. ValueError if it has a unit not in _TIME_UNITS_US.
+    """Return a time as fio reads it, in µs. Raise ValueError if its unit is not in _TIME_UNITS_US.
 
     fio reads a time with any other unit, even `5min` or `5sec`, as µs.
     """
@@ -309,9 +318,9 @@ _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size(text: str) -> int:
-    """Return a size as fio reads it, in bytes. ValueError if it is not like 4096 or 4k.
+    """Return a size as fio reads it, in bytes. Raise ValueError unless it is like 4096 or 4k.
 
-    So `4kib` is refused: fio reads it as 4000 bytes.
+    So `4kib`, which fio reads as 4000 bytes, raises ValueError.
     """
     found = re.fullmatch(r"([0-9]{1,9})([kmg]?)b?", text.lower())
     if found is None:
@@ -320,7 +329,7 @@ def size(text: str) -> int:
 
 
 def _meant(line: str) -> str:
-    """Return a line without its comment: fio begins one at any # or ;."""
+    """Return a line without its comment. In fio, a comment begins at the first # or ;."""
     return re.split("[#;]", line, maxsplit=1)[0].strip()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The study: the experiments that it measures, and the pages that show the results."""
+"""Read the study's file: the experiments that the study measures, and the pages of its report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from triagelab.base.tomlfile import Count
 
 FILE = experiments.FOLDER / "study.toml"
 
-#: The fields that each kind of chart needs besides its measure.
+#: A kind of chart -> the fields that it needs besides `kind` and `measure`.
 KINDS: Mapping[str, frozenset[str]] = {
     "protection": frozenset(),
     "bars": frozenset({"metric"}),
@@ -27,11 +27,11 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Measure:
-    """An experiment as the study measures it, in a folder called `name`.
+    """An experiment as the study measures it. The results are in a folder called `name`.
 
     schedulers  None: as in the experiment
     repeats     None: as in the experiment
-    vary        values that replace the experiment's
+    vary        varied name -> the values that replace the experiment's
     """
 
     name: str
@@ -41,7 +41,7 @@ class Measure:
     vary: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def found(self) -> Experiment:
-        """Return the experiment, with this measure's values."""
+        """Return the experiment with `vary`, but without this measure's schedulers and repeats."""
         return experiments.find(self.experiment, self.vary)
 
 
@@ -50,7 +50,7 @@ class Chart:
     """A chart on a page.
 
     job   the job whose metric is shown; None: the metric is of the whole run
-    at    varied name -> the only value of it that the chart shows
+    at    varied name -> the one value for which the chart shows results
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Values:
-    """The question which value of the varied name `values_of` to choose, under one scheduler."""
+    """A page's question: which value of the varied name `values_of` is best under a scheduler?"""
 
     measure: str
     scheduler: str
@@ -80,7 +80,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Shares:
-    """The question whether job `of` gets its due: `due` times the bandwidth of job `over`."""
+    """A page's question: does job `of` get `due` times the bandwidth of job `over`?"""
 
     measure: str
     of: str
@@ -99,7 +99,8 @@ class Page:
     """A page of the report: a question, and the measures and charts that answer it.
 
     reproduces  the published figure or promise behind the question
-    answer      None: each measure's answer is about its protected job or its metrics
+    answer      the special question that the page answers for one measure; for every other measure,
+                the answer is about its protected job, or about its `judged_by` metrics
     """
 
     name: str
@@ -120,7 +121,7 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as the file has it. With `quick = false`, the quick study leaves it out."""
+    """A measure as the study's file has it. The quick study leaves out one with `quick = false`."""
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)
@@ -160,7 +161,7 @@ class _File:
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
     """Return the study in the file `path`, or the lab's own study.
 
-    `quick` applies the reductions that the file has for the quick study.
+    If `quick` is True, apply the reductions that the file has for the quick study.
     """
     path = path or FILE
     given = tomlfile.read(path, _File)

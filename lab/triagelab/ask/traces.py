@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Recorded block traces, converted to fio's iolog of version 3: one file for each process.
+"""Convert recorded block traces to fio's iolog of version 3: one file for each process.
 
-A trace may be a CSV file as MSR Cambridge or Alibaba publishes it, blkparse's text, or fio's own
-iolog. fio notices a completion only when it is about to submit. With several requests in flight,
-latencies would therefore contain the pauses of the trace. So each process replays its share of
-the requests one at a time, with a synchronous engine, and measures the latency of each.
+A trace may be a CSV file in the format of MSR Cambridge or of Alibaba, blkparse's text, or fio's
+own iolog. fio notices a completion only when it is about to submit. With several requests in
+flight, latencies would therefore contain the pauses of the trace. So each process replays its
+share of the requests one at a time, with a synchronous engine.
 """
 
 import re
@@ -17,7 +17,7 @@ from triagelab.ask.fiofile import FioFile, Section
 from triagelab.base.errors import RequestError
 
 OPTION = "read_iolog"
-#: The size in MiB that is assumed if a device's settings have none: that of modeldisk's smallest
+#: The size assumed for a device whose settings have none, in MiB: that of modeldisk's smallest
 #: profile.
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
@@ -28,7 +28,7 @@ _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a trace.
+    """A request of a trace. Offset and length are in bytes.
 
     time_us  time of submission, by the trace's own clock
     action   fio's word: read, write or datasync
@@ -43,7 +43,10 @@ class Request:
 
 
 def read(path: Path) -> list[Request]:
-    """Return a trace's requests in order, the first at time 0. RequestError if it is no trace."""
+    """Return a trace's requests in the order of their times; the first has time 0.
+
+    Raise RequestError if the file is no trace, or a trace of several devices.
+    """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -73,7 +76,7 @@ def read(path: Path) -> list[Request]:
 
 
 def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mapping[str, Path | str]:
-    """Return the iologs for a run's jobs, by the file names that FioFile.prepared uses."""
+    """Return the iologs for the jobs `sections`, by the file names that FioFile.prepared() uses."""
     found: dict[str, Path | str] = {}
     for section in workload.jobs:
         if section.name in sections and OPTION in section.options:
@@ -85,7 +88,7 @@ def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mappi
 
 
 def _found(workload: FioFile, name: str) -> Path:
-    """Return the path of the trace `name`: in the current folder, or else the job file's."""
+    """Find the trace `name` in the current folder, or else in the job file's; return its path."""
     for path in (Path(name), workload.path.parent / name):
         if path.is_file():
             return path
@@ -95,12 +98,12 @@ def _found(workload: FioFile, name: str) -> Path:
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
     """Yield an iolog for each of the section's n processes: every n-th request of the trace.
 
-    Offsets beyond `size` are folded into the device.
+    Offsets beyond `size`, the device's size in bytes, wrap around to the device's start.
     """
     end_us = _end_us(section)
     taken = [request for request in requests if end_us is None or request.time_us < end_us]
     for process in range(section.processes):
-        # The 1: fio takes a time of 0 for no time.
+        # fio would take a time of 0 for a missing time, so all times are 1 µs later.
         lines = [
             f"{1 + each.time_us} device {each.action} {_folded(each, size)}\n"
             for each in taken[process :: section.processes]
@@ -116,7 +119,7 @@ def _shared(section: Section, requests: list[Request], size: int) -> Iterator[st
 def _end_us(section: Section) -> int | None:
     """Return the time in the trace at which the job's runtime ends; None: replay the whole trace.
 
-    replay_time_scale is a speed in percent. With replay_no_stall, times in the trace do not count.
+    replay_time_scale is a speed in percent. With replay_no_stall, fio ignores the trace's times.
     """
     runtime_us = section.time_us("runtime", 0)
     speed = section.number("replay_time_scale", 100)
@@ -125,7 +128,10 @@ def _end_us(section: Section) -> int | None:
 
 
 def _folded(request: Request, size: int) -> str:
-    """Return offset and length in whole sectors; an offset past the device's end wraps around."""
+    """Return an iolog's `offset length`: multiples of a sector, in bytes; "0 0" for a flush.
+
+    An offset past the device's end wraps around to its start.
+    """
     if request.action == "datasync":
         return "0 0"
     begin = request.offset // _SECTOR * _SECTOR
@@ -141,7 +147,7 @@ class _Format:
     """A format of traces.
 
     begins    returns whether a file's first line is of this format
-    requests  reads all lines of a file
+    requests  yields the requests in the lines of a file
     """
 
     name: str
@@ -150,7 +156,10 @@ class _Format:
 
 
 def _msr(lines: list[str]) -> Iterator[Request]:
-    """Read lines of: timestamp in 100 ns, host, disk, Read or Write, offset, length, response."""
+    """Yield the requests of a trace in the format of MSR Cambridge.
+
+    A line has: timestamp in units of 100 ns, host, disk, Read or Write, offset, length, response.
+    """
     for line in lines:
         ticks, host, disk, kind, offset, length, _ = line.split(",")
         action = {"read": "read", "write": "write"}.get(kind.lower())
@@ -160,7 +169,7 @@ def _msr(lines: list[str]) -> Iterator[Request]:
 
 
 def _alibaba(lines: list[str]) -> Iterator[Request]:
-    """Read lines of: device, R or W, offset, length, timestamp in µs."""
+    """Yield the requests in lines of: device, R or W, offset, length, timestamp in µs."""
     for line in lines:
         device, kind, offset, length, time_us = line.split(",")
         action = {"R": "read", "W": "write"}.get(kind)
@@ -176,7 +185,10 @@ _BLKPARSE = re.compile(
 
 
 def _blkparse(lines: list[str]) -> Iterator[Request]:
-    """Read queued requests (action Q) but no discards. One without sectors may be a flush."""
+    """Yield the queued requests (action Q) except discards.
+
+    A request without sectors is a flush if its kind contains F; else it is left out.
+    """
     for line in lines:
         match = _BLKPARSE.match(line)
         if match is None or match["action"] != "Q" or "D" in match["kind"]:
@@ -192,7 +204,10 @@ def _blkparse(lines: list[str]) -> Iterator[Request]:
 
 
 def _iolog(lines: list[str]) -> Iterator[Request]:
-    """Read lines of: time in µs, file, action, offset, length. Skip add, open, close and trim."""
+    """Yield the requests in lines of: time in µs, file, action, offset, length.
+
+    Lines with the action add, open, close or trim are left out.
+    """
     for line in lines[1:]:
         time_us, name, action, *where = line.split()
         if action in ("read", "write"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modules that every other folder may use: errors, files and locks, tools, settings, metrics."""
+"""Python modules that all other folders may use: errors, files, locks, tools, settings, metrics."""

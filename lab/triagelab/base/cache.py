@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cache folder: downloads, unpacked archives and builds that are needed again.
+"""Keep downloads, unpacked archives and builds in the cache folder, to use them again.
 
-An entry appears whole or not at all, even if its maker is interrupted. Two processes
-that want the same entry make it once. Downloads stay for good. Built entries can be
-made again, so they go after a long time without use; each change of an input makes a
-new entry.
+An entry appears whole or not at all, even if its maker is interrupted. If two processes
+want the same entry, one makes it and the other waits. Downloads stay for good. A built
+entry can be made again, so the cache removes it after 30 days without use. If an input
+of a build changes, the build gets a new entry.
 """
 
 import contextlib
@@ -31,7 +31,10 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def handed_over(folder: Path) -> Iterator[None]:
-    """Give `folder`, and the parents that the block makes, to the user who called sudo."""
+    """After the block, give `folder` with its content to the user who called sudo.
+
+    That user also gets the parents of `folder` that the block makes.
+    """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -48,7 +51,7 @@ def handed_over(folder: Path) -> Iterator[None]:
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the permanent cache entry `name`; if it is missing, `make` fills an empty folder."""
+    """Return the permanent cache entry `name`. If it is missing, `make` fills an empty folder."""
     path = root() / name
     if path.exists():
         return path
@@ -60,7 +63,10 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """Return an entry as `fetched` does; if it was missing, also remove entries long unused."""
+    """Return the cache entry `name` like fetched(), but do not keep the entry for good.
+
+    If the entry was missing, also remove entries in the same folder that were unused for 30 days.
+    """
     path = root() / name
     # Lock an existing entry too, so that no other process removes it before its time is renewed.
     with files.locked(_lock(path)):
@@ -73,7 +79,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
 
 
 async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
-    """Return an entry as `made` does, but let other tasks run meanwhile."""
+    """Do the same as made(), but let other asyncio tasks run in the meantime."""
     path = root() / name
     async with files.locked_meanwhile(_lock(path)):
         if not path.exists():
@@ -85,7 +91,7 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove entries in `kind` that were not used for long, and leftovers of killed makers."""
+    """Remove entries in the folder `kind` unused for 30 days, and leftovers of killed makers."""
     folders = [path for path in kind.iterdir() if path.is_dir()]
     for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
         # An entry of another user cannot be removed and stays.
@@ -119,6 +125,9 @@ def _scratch(path: Path) -> Path:
 
 
 def _remove_parts(path: Path) -> None:
-    """Remove leftovers of a killed maker: the caller holds the lock, so no maker is active."""
+    """Remove what killed makers of the entry `path` left behind.
+
+    The caller holds the entry's lock, so no maker is at work.
+    """
     for left in path.parent.glob(f"{path.name}{_PART}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors for a user: each message names the fault and the next step.
+"""Define the errors that a user sees. Each message names the fault and the next step.
 
 Scripts may rely on the exit status: 1 if something failed while running, 2 if the request itself
 made no sense.
@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 
 class LabError(Exception):
-    """Something failed; the message says what, and what to do about it."""
+    """A failure. The message names the fault and the next step."""
 
     exit_status = 1
 
 
 class RequestError(LabError):
-    """The request made no sense; nothing was started."""
+    """A request that made no sense. The lab has started nothing."""
 
     exit_status = 2
 

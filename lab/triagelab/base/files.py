@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Files that appear whole or not at all, and locks on files."""
+"""Write files that appear whole or not at all, and lock files."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,8 @@ def write_json(path: Path, content: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 file that appears whole or not at all."""
     with whole(path) as scratch:
-        # A file's name may hold bytes that are not text; JSON escapes them in the same way.
+        # `text` may contain file names that are not valid UTF-8. backslashreplace escapes their
+        # bytes like JSON does.
         scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -46,7 +47,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` (made if missing); wait for its present holder."""
+    """Hold an exclusive lock on `path` (created if missing); wait while another holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -55,7 +56,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def locked_meanwhile(path: Path) -> AsyncIterator[None]:
-    """Hold the lock as `locked` does, but let other tasks run during the wait."""
+    """Hold the lock like locked(), but let other asyncio tasks run during the wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         while not _try_lock(handle):
@@ -65,7 +66,7 @@ async def locked_meanwhile(path: Path) -> AsyncIterator[None]:
 
 @contextlib.contextmanager
 def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock as `locked` does, unless another process holds it: then yield False."""
+    """Hold an exclusive lock on `path` and yield True, or yield False if another holds the lock."""
     with path.open("a") as handle:
         yield _try_lock(handle)
 
@@ -78,11 +79,11 @@ def exclusive(
 
     If `waiting` is given, call it and wait for the lock instead.
 
-    The file may belong to another user, so it is opened for reading, which suffices for a lock.
-    Creating it is a separate step: in /tmp the kernel refuses O_CREAT on another user's existing
-    file, even to root.
+    The file may belong to another user. A lock needs no more than a file opened for reading.
+    Creating the file is a separate step: in /tmp the kernel refuses O_CREAT on another user's
+    existing file, even to root.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # the path may be a FIFO
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: the path may be a FIFO
     with contextlib.suppress(FileExistsError):
         made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
         os.fchmod(made, 0o644)  # so that every user can open it, whatever the umask is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The registry of metrics: the name, unit, precision and computation of each.
+"""Define all metrics: the name, unit, precision and computation of each.
 
 All code that computes, judges or shows a metric reads its properties here. A new metric needs an
 entry in METRICS and a test of its value.
@@ -19,9 +19,9 @@ Bins = Counter[int]  # latency in ns -> number of requests
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit in summary.json, and the larger and smaller units that reports show.
+    """A unit in summary.json, and the larger and smaller units that reports show in its place.
 
-    scales  divisor and name of each shown unit, the largest first
+    scales  divisor and name of each unit that reports show, the largest first
     """
 
     name: str
@@ -49,12 +49,12 @@ class Done:
 
     requests    completed requests, or an application's operations
     seconds     the longest runtime of a process of the job
-    bytes       None for an application
-    cpu_s       None for an application
-    mean_us     mean of total latency: submission and completion
+    bytes       bytes moved; None for an application
+    cpu_s       CPU time of fio's processes; None for an application
+    mean_us     mean of total latency (submission and completion latency together)
     max_us      maximum of total latency
-    bins        total latencies
-    completion  completion latencies, empty if fio did not measure them
+    bins        histogram of total latency
+    completion  histogram of completion latency; empty if fio did not measure it
     """
 
     requests: int
@@ -81,8 +81,8 @@ class Done:
 class Together:
     """The work of all fio jobs of one run.
 
-    background  the jobs from which the protected job is to be protected
-    by_weight   the bytes of each process, divided by its weight
+    background  names of the jobs that may slow down the protected job
+    by_weight   the bytes of each process, divided by the process's weight
     longest_ms  the longest time that a process ran
     deadlines   job -> deadline in µs for each of its requests
     """
@@ -106,11 +106,11 @@ class Together:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole run: the changes of the guest's counters from its first to its last sample with I/O.
+    """A whole run: the changes of counters between the run's first and last sample with I/O.
 
-    virtual_time  true if the CPU takes one nanosecond for each instruction
-    contended     how often a CPU found a lock taken; None if that was not counted
-    used          metric -> utilisation of the device, or of one of its parts
+    virtual_time  True if the CPU takes one nanosecond for each instruction
+    contended     number of times a CPU found a spinlock taken; None if they were not counted
+    used          name of a metric -> utilisation of the device, or of one of its parts
     """
 
     requests: int
@@ -150,16 +150,16 @@ class Metric:
 
     label       its name for people
     measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
-    compared    the report compares schedulers by it
-    resolution  the smallest difference between two distinct values, as a share
-    counted     it counts requests: one more or less is no difference
+    compared    the report compares schedulers by this metric
+    resolution  the smallest difference between two distinct values, as a share of a value
+    counted     a value comes from a count of requests: a difference of one request means nothing
     rests_on    returns the number of requests on which a value rests
-    needs       the fewest requests that give a value
-    asked       only experiments that are judged by it have it
-    absolute    a value means something by itself; other metrics are compared with the baseline
+    needs       the fewest requests from which a latency is computed
+    asked       computed only for experiments that name this metric in `judged_by`
+    absolute    a value means something by itself; values of other metrics are compared with `none`
     drawn       a metric of whole runs that has a chart in every report
     used        a utilisation, which the report's table of bottlenecks shows
-    note        a remark for readers of its chart
+    note        a remark for readers of this metric's chart
     """
 
     name: str
@@ -181,7 +181,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return True for a job's latency, which is infinite if the job completed nothing."""
+        """Return whether this is a latency of a job, infinite if the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
@@ -194,16 +194,19 @@ class Metric:
         return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
 
 
-#: The resolution of fio's bins: they are 1/128 to 1/64 of a value wide.
+#: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
-#: The metric that replaces a percentile if a job has too few requests for that percentile.
+#: The metric that reports show if a job has too few requests for a percentile.
 MAXIMUM = "max_us"
 #: The tail latency by which a protected job is judged.
 TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value that `permille` of all requests do not exceed: fio's rule."""
+    """Return the smallest bin value that `permille`/1000 of all requests do not exceed.
+
+    fio computes its percentiles in the same way.
+    """
     total = bins.total()
     seen = 0
     for value in sorted(bins):
@@ -241,16 +244,20 @@ def _least_share(together: Together) -> float:
 
 
 def _longest_wait(together: Together) -> float:
-    """Return the longest latency; a job that completed nothing waited all the time."""
+    """Return the longest latency, in µs.
+
+    A job that completed nothing counts with the longest time that a process ran.
+    """
     return max(
         job.max_us if job.requests else together.longest_ms * 1000 for job in together.jobs.values()
     )
 
 
 def _late_share(together: Together) -> float:
-    """Return the share of a job's requests that missed its deadline: a mean over jobs with one.
+    """Return the mean share of late requests, over all jobs that have a deadline.
 
-    For a job that completed nothing, the share is 1.
+    A job's share is that of its requests whose latency exceeds its deadline. A job that completed
+    nothing has the share 1.
     """
     shares = [
         _share_above(together.jobs[name].bins, deadline_us * 1000)
@@ -276,8 +283,8 @@ def _contended(whole: Whole) -> float | None:
 
 
 #: Every metric, in the order in which tables show them. A job's latencies (except clat_p99_us) are
-#: total latencies, because a request waits for a tag during submission, which completion latency
-#: leaves out.
+#: total latencies: a request waits for a tag during submission, and completion latency does not
+#: include this wait.
 METRICS = (
     Metric("iops", "throughput", _IOPS, Of.JOB, Better.MORE, lambda job: job.iops,
            compared=True, counted=True),
@@ -345,7 +352,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric called `name`; an unregistered name means the utilisation of a part."""
+    """Return the metric called `name`. A name not in METRICS means a part's utilisation."""
     return _BY_NAME.get(name) or _part(name)
 
 
@@ -355,7 +362,7 @@ def known(name: str) -> bool:
 
 
 def of(*kinds: Of) -> list[Metric]:
-    """Return the metrics that describe any of `kinds` (a job, a run), in the order of METRICS."""
+    """Return the metrics that describe one of `kinds`, such as Of.JOB, in the order of METRICS."""
     return [metric for metric in METRICS if metric.of in kinds]
 
 
@@ -370,5 +377,5 @@ def _part(name: str) -> Metric:
 
 
 def unit(name: str) -> Unit:
-    """Return the unit called `name`; a unit that no registered metric has is shown unscaled."""
+    """Return the unit called `name`. A unit that no metric has is shown as it is, unscaled."""
     return _UNITS.get(name) or Unit(name, ((1, name),))

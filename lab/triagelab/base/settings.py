@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The settings of runs, by their names in --set, --vary and experiments.
+"""Check the settings of runs, and group them. --set, --vary and experiments use these names:
 
 device.SETTING, model.PARAMETER   a setting of the device, a parameter of its model
 slow.PARAMETER                    a model's parameter for the last of several devices only
@@ -7,7 +7,7 @@ SCHEDULER.TUNABLE                 a scheduler's tunable (iosched.SCHEDULER.TUNAB
 cpus                              the number of the machine's virtual CPUs
 device                            the device's name, in experiments that vary the device
 
-Any other name has no dot: its value replaces ${name} in a job file.
+Any other name has no dot. Its value replaces ${name} in the job file or in an application's script.
 """
 
 import re
@@ -46,9 +46,9 @@ def plain(name: str) -> str:
 
 
 def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
-    """Return the values of triples (place, name, value) by short name.
+    """Return name -> value from triples (place, name, value), with `iosched.` removed from names.
 
-    Raise RequestError, with the place, if a name is given twice or has two dots.
+    Raise RequestError, with the place, if a name is given twice or has more than one dot.
     """
     found: dict[str, T] = {}
     for where, name, it in given:
@@ -62,7 +62,7 @@ def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
 
 
 def value(where: str, given: Value) -> Value:
-    """Return a user's value; if it is a number, as int. RequestError if it has a leading 0."""
+    """Return a user's value, a number as int. Raise RequestError for a number with a leading 0."""
     text = str(given)
     if re.fullmatch(r"0[0-9]+", text):
         raise RequestError(
@@ -73,12 +73,15 @@ def value(where: str, given: Value) -> Value:
 
 
 def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
-    """Return a user's values for a varied name, without duplicates."""
+    """Return a user's values for a name that an experiment varies, without duplicates."""
     return tuple(dict.fromkeys(value(where, each) for each in given))
 
 
 def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
-    """Raise RequestError if a name is a tunable of a scheduler that is not in `schedulers`."""
+    """Raise RequestError if one of `names` is a tunable of a scheduler that is not known.
+
+    `schedulers` has the known ones.
+    """
     known = tuple(schedulers)
     for name in names:
         owner = scheduler(name)
@@ -97,7 +100,7 @@ def is_virtual(name: str) -> bool:
 
 
 def scheduler(name: str) -> str | None:
-    """Return the scheduler whose tunable `name` is; None if it is no tunable."""
+    """Return SCHEDULER for a name SCHEDULER.TUNABLE; None if the name is no tunable."""
     first, dot, _ = name.partition(".")
     return first if dot and first not in _OF_DEVICES else None
 
@@ -113,7 +116,7 @@ def is_number(text: str) -> bool:
 def split(values: Mapping[str, Value]) -> Settings:
     """Return the settings among `values`, grouped by the thing that they set.
 
-    In a device's setting, the value `cpus` stands for the number of virtual CPUs.
+    The value `cpus` of a device's setting is replaced by the number of virtual CPUs.
     """
     cpus = _cpus(values[CPUS]) if CPUS in values else None
     device: dict[str, str] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""This repository's folders, and the schedulers by name: the kernel's own and ours."""
+"""Find this repository's folders, and name the schedulers: Linux's own and this repository's."""
 
 from pathlib import Path
 
@@ -9,13 +9,16 @@ ROOT = Path(__file__).resolve().parents[3]
 #: The kernel modules' sources.
 MODULES = ROOT / "kernel"
 
-#: Linux's own schedulers, with their modules' names. None: it is no module. Linux loads
-#: a scheduler NAME by asking modprobe for NAME-iosched, which may be an alias.
+#: One of Linux's own schedulers -> the name of its module; None: it is built into the kernel. To
+#: load a scheduler NAME, Linux asks modprobe for NAME-iosched, which may be an alias of a module.
 KERNELS_OWN = {"none": None, "mq-deadline": None, "kyber": "kyber-iosched", "bfq": "bfq"}
 
 
 def own_schedulers() -> list[str]:
-    """Return this repository's schedulers: folders in kernel/ whose module is NAME-iosched."""
+    """Return the names of this repository's schedulers.
+
+    kernel/NAME is a scheduler if its Kbuild file has the module NAME-iosched.
+    """
     return sorted(
         kbuild.parent.name
         for kbuild in MODULES.glob("*/Kbuild")

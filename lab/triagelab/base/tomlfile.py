@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TOML files written by people: each is read into a class, whose fields are the file's keys.
+"""Read a TOML file into an object of a class whose fields are the file's keys.
 
-The library cattrs does the work. It refuses a key that the class does not have, and goes on after
-a mistake, so that one error names all mistakes. This module adds three things: a value is never
-converted (5 is no text), a message says what a value must be, and names the place in the file.
+The library cattrs does the work. It refuses a key that is not a field of the class. It goes on
+after a mistake, so one error can name several mistakes. This module adds three things: a value is
+never converted (5 is no text), and a message names the expected value and the place in the file.
 """
 
 import json
@@ -32,9 +32,10 @@ Hook = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Must:
-    """A condition on a value; it annotates the value's type.
+    """A condition on a value. Annotated[type, Must(...)] attaches it to the value's type.
 
-    message  the error for a value that breaks the condition; {} in it stands for the value
+    holds    returns whether a value meets the condition
+    message  the error for a value that does not; {} in the message stands for the value
     """
 
     holds: Callable[[Any], bool]
@@ -62,7 +63,7 @@ _LIST = Must(_is(list), "must be a list, not {}")
 _TABLE = Must(_is(dict), "must be a table, not {}")
 
 _converter = Converter(forbid_extra_keys=True)
-#: An error names at most this many mistakes of a file, and gives the number of the others.
+#: An error names at most this many mistakes of a file, and counts the others.
 _TOLD = 6
 
 
@@ -77,9 +78,10 @@ def _checked(must: Must, then: Hook) -> Hook:
 
 
 def _container(must: Must, matches: Callable[[Any], bool], make: Callable[..., Hook]) -> None:
-    """For types that `matches` accepts, check a value with `must` before it is converted.
+    """Make cattrs check a value with `must` before it reads the value as a list or a table.
 
-    Without the check, a text would be read as a list of letters.
+    The check applies to the types that `matches` accepts. Without it, cattrs would read a text as a
+    list of letters.
     """
     _converter.register_structure_hook_factory(matches)(
         lambda of, converter: _checked(must, make(of, converter))
@@ -105,14 +107,14 @@ def _annotated(of: Any) -> Hook:
 
 
 def choose(of: Any, by: Callable[[Any], Any]) -> None:
-    """Read a value of the union `of` as the type that `by` returns for the value."""
+    """Make read() treat a value of the union type `of` as the type that `by` returns for it."""
     _converter.register_structure_hook(of, lambda value, _: _converter.structure(value, by(value)))
 
 
 def build(of: type[T], written: type[W], made: Callable[[W], T]) -> None:
-    """Read the class `of` as the type `written`, from which `made` makes the object.
+    """Make read() read an object of `of` in two steps: as the type `written`, then through `made`.
 
-    `made` may raise ValueError, which counts as a mistake in the file.
+    A ValueError from `made` counts as a mistake in the file.
     """
     _converter.register_structure_hook(
         of, lambda value, _: made(_converter.structure(value, written))
@@ -122,8 +124,8 @@ def build(of: type[T], written: type[W], made: Callable[[W], T]) -> None:
 def read(path: Path, of: type[T], **more: str) -> T:
     """Return a file's content as an object of the class `of`.
 
-    `more` has the values of fields that the file may not set. RequestError, with a line for each
-    mistake, if the file has mistakes.
+    `more` has the values of fields that the file may not set. If the file has mistakes, raise
+    RequestError with a line for each mistake, up to _TOLD of them.
     """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -141,7 +143,7 @@ def read(path: Path, of: type[T], **more: str) -> T:
 
 
 def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> Iterator[str]:
-    """Yield a sentence for each mistake at `place` or in a table or list below it.
+    """Yield a message for each mistake in `error`, which cattrs raised at `place` in the file.
 
     `unwritten` has the fields that the file may not set.
     """
@@ -161,7 +163,10 @@ def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> 
 
 
 def _below(place: str, error: Exception) -> str:
-    """Return the place of an error below `place`, by the note that cattrs put on the error."""
+    """Return the place of an error in the table or list at `place`, from the note that cattrs left.
+
+    If the error has no such note, return `place`.
+    """
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, IterableValidationNote) and isinstance(note.index, int):
             return f"{place}, item {note.index + 1},"

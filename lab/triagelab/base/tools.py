@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that the lab calls: find them, and install missing ones if the lab runs as root."""
+"""Find the programs that the lab calls, and install missing ones if the lab runs as root."""
 
 import functools
 import hashlib
@@ -18,10 +18,10 @@ from triagelab.base.errors import LabError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that the lab needs, and the Debian packages to install for it.
+    """A program that the lab needs, and the Debian packages to install for this program.
 
-    program   its name, or the absolute path of a file, such as a library's header
-    packages  the package that contains it, and further packages that it needs
+    program   the program's name, or the absolute path of a file, such as a library's header
+    packages  the package that contains the program, and other packages that the program needs
     """
 
     program: str
@@ -42,7 +42,7 @@ SETPRIV = Tool("setpriv", "util-linux")
 PRLIMIT = Tool("prlimit", "util-linux")
 UNSHARE = Tool("unshare", "util-linux")
 GCC = Tool("gcc-12", "gcc-12 libc6-dev")
-#: The newest version that Debian 12 and 13 both have.
+#: clang-19 is the newest version that Debian 12 and 13 both have.
 CLANG = Tool("clang-19", "clang-19")
 MAKE = Tool("make", "make")
 MKE2FS = Tool("mke2fs", "e2fsprogs")
@@ -62,12 +62,15 @@ BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
 
 def tell(what: str) -> None:
-    """Announce a slow step on standard error: standard output is for results, such as --json."""
+    """Announce a slow step on standard error. Standard output is for results, such as --json."""
     print(what, file=sys.stderr, flush=True)
 
 
 def _find(program: str) -> str | None:
-    """Return a program's path or None; search the sbin folders too, which a user's PATH lacks."""
+    """Return a program's path, or None if it is missing.
+
+    Search the sbin folders too, because a user's PATH lacks them.
+    """
     if program.startswith("/"):
         return program if Path(program).exists() else None
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
@@ -75,7 +78,7 @@ def _find(program: str) -> str | None:
 
 
 def path(tool: Tool) -> str:
-    """Return the path of a program that `require` has found."""
+    """Return a program's path. Raise LabError if the program is missing: call require() before."""
     found = _find(tool.program)
     if found is None:
         raise LabError(_missing_message([tool]))
@@ -93,7 +96,7 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
 
 
 def install_lock() -> AbstractContextManager[None]:
-    """Return a lock to hold while programs are installed, or while none may be installed.
+    """Return a lock. While a process holds it, no other process of the lab installs programs.
 
     apt fails while another apt runs, so only one process of the lab may call it.
     """
@@ -103,7 +106,7 @@ def install_lock() -> AbstractContextManager[None]:
 def require(tools: Iterable[Tool]) -> None:
     """Make sure that all tools exist: install missing ones, or raise LabError.
 
-    Only root can install, with apt-get, and only if TRIAGE_NO_INSTALL is not set.
+    The lab installs, with apt-get, if it runs as root and TRIAGE_NO_INSTALL is not set.
     """
     wanted = list(tools)
     if not _missing(wanted):
@@ -138,9 +141,10 @@ def _install(apt: str, missing: list[Tool]) -> None:
 
 
 def with_us(signal: str, command: Sequence[str]) -> list[str]:
-    """Return a command that runs `command`, and signals it when the lab ends, even by SIGKILL.
+    """Return a command that runs `command`, and that gets `signal` when the lab ends.
 
-    `signal` is a name without SIG. Linux sends it when the thread that started the command ends.
+    `signal` is a name without SIG. Linux sends the signal when the thread that started the command
+    ends, so the command gets it even if the lab is killed.
     """
     return [path(SETPRIV), "--pdeathsig", signal, "--", *command]
 
@@ -164,15 +168,15 @@ def version(tool: Tool) -> str:
 
 @functools.cache
 def qemu_version() -> str:
-    """Return QEMU's version line, which is part of a run's identity."""
+    """Return QEMU's version line. The hash of a run in a guest depends on this line."""
     return version(QEMU)
 
 
 @functools.cache
 def qemu_files() -> list[str]:
-    """Return a line with name and hash for each file that QEMU uses of its own accord.
+    """Return a line with name and hash for each file that QEMU opens without an option.
 
-    These are its program, the libraries and accelerators that it loads, and its firmware.
+    These files are QEMU's program, the libraries and accelerators that it loads, and its firmware.
     """
     program = Path(path(QEMU)).resolve()
     prefix = program.parents[1]
@@ -196,7 +200,7 @@ def sha256(path: Path) -> str:
 
 @functools.cache
 def fio_version() -> str:
-    """Return fio's version, which is part of a run's identity."""
+    """Return fio's version line. The hash of a run on the machine `host` depends on this line."""
     return version(FIO)
 
 
@@ -205,7 +209,7 @@ def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
 
     The loader searches `folders` first.
     """
-    # The environment is new: the user's settings of the loader are for other programs.
+    # Do not pass on the user's variables for the loader: they are meant for other programs.
     searched = os.environ.get("PATH", os.defpath)
     environment = {"PATH": searched, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)

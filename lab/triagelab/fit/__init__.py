@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parameters for models of drives, fitted to measurements with fio."""
+"""Fit the parameters of drive models to measurements with fio."""

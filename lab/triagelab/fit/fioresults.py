@@ -17,7 +17,8 @@ _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat
 def read(folder: Path) -> tuple[list[Point], int]:
     """Return all points in a folder and its subfolders, and the host's time for a command, in ns.
 
-    The host's time is the least mean submission latency: there, nothing delayed a submission.
+    The host's time is the smallest mean submission latency of all points, because nothing else
+    delayed these submissions.
     """
     points, submissions = [], []
     for path in sorted(folder.rglob("*.json")):
@@ -30,9 +31,9 @@ def read(folder: Path) -> tuple[list[Point], int]:
 
 
 def _points(path: Path) -> Iterator[tuple[Point, float]]:
-    """Yield a point for each group of jobs with equal loads in a file, and its submission time.
+    """Yield a point for each group of jobs with equal loads in a file, and its submission latency.
 
-    The submission time is the least mean of the group's jobs, in µs.
+    The submission latency is the smallest mean of the group's jobs, in µs.
     """
     try:
         text = path.read_text()
@@ -67,7 +68,7 @@ def _points(path: Path) -> Iterator[tuple[Point, float]]:
 
 
 def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
-    """Yield the load of a job that only reads or only writes; nothing for other jobs."""
+    """Yield the load of a job if it only reads or only writes; else yield nothing."""
     kind = options.get("rw", options.get("readwrite", "read"))
     operation = kind.removeprefix("rand")
     if operation in ("read", "write"):
@@ -81,13 +82,16 @@ def _loads(options: Mapping[str, str]) -> Iterator[dict[str, int | str]]:
 
 
 def _mean_us(side: Mapping[str, Any], what: str) -> float:
-    """Return a mean latency in µs; fio 2 has it in µs, later versions in ns."""
+    """Return a mean latency in µs. fio 2 reports it in µs, and later versions in ns."""
     key = f"{what}_ns" if f"{what}_ns" in side else what
     return float(side[key]["mean"]) / _US[key]
 
 
 def _p99_us(side: Mapping[str, Any]) -> float | None:
-    """Return the P99 of total latency if fio has it, else of completion latency, else None."""
+    """Return the P99 in µs: of total latency if fio reports it, else of completion latency.
+
+    Return None if fio reports neither.
+    """
     for key in ("lat_ns", "lat", "clat_ns", "clat"):
         found = side.get(key, {}).get("percentile", {})
         if "99.000000" in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The chart of a fitted drive: measured and modelled figures at each depth."""
+"""Draw the chart of a fitted drive: measured and modelled figures at each queue depth."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ _FIGURES = {"iops": "IOPS", "mean_us": "mean latency, µs", "p99_us": "P99 laten
 
 
 def write(path: Path, name: str, compared: Sequence[Compared]) -> None:
-    """Write a page with a panel for each figure.
+    """Write a page with a panel for each figure in _FIGURES.
 
-    Dots are measured figures (open: held out of the fit), and lines are modelled ones.
+    Dots are measured figures, and lines are modelled ones. An open dot was held out of the fit.
     """
     figure = make_subplots(rows=1, cols=len(_FIGURES), subplot_titles=list(_FIGURES.values()))
     sizes = sorted({int(each.point.load["bytes"]) for each in compared})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors of drives' models at the measured points, and the search for a model's parameters.
+"""Compute the errors of drive models at measured points, and search for a model's parameters.
 
 The search is scipy's Nelder-Mead on the logarithms of the parameters. It starts several times,
 from the best parameters so far. It uses only points of the role `fit`.
@@ -17,15 +17,16 @@ from scipy import optimize
 from triagelab.ask import devices, drives
 from triagelab.fit.simulator import Simulator
 
-#: Commands that are simulated for a point, roughly: 200 of them are above the P99.
+#: The number of commands that are simulated for a point (roughly); 200 of these exceed the P99.
 COMMANDS = 20_000
-#: The simulation of a mix of reads and writes: ms that are measured, and the warm-up's ms before.
+#: Times in the simulation of a mix of reads and writes, in ms: the measurement, and the warm-up
+#: before it.
 MIX_MS, MIX_WARMUP_MS = 1500, 500
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A point, and the model's figures for it."""
+    """A measured point, and the model's figures for this point."""
 
     point: drives.Point
     modelled: Mapping[str, float]
@@ -38,12 +39,12 @@ class Compared:
 
     @property
     def misses(self) -> tuple[str, ...]:
-        """Return the names of the figures whose errors are too large."""
+        """Return the names of the figures whose errors exceed the bounds in drives.JUDGED."""
         return tuple(key for key, off in self.errors.items() if abs(off) > drives.JUDGED[key][1])
 
 
 def compare(simulate: Simulator, drive: drives.Drive) -> list[Compared]:
-    """Return the drive's points, except those of role state or info, with the model's figures."""
+    """Return the drive's points with the model's figures; leave out the roles state and info."""
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
     return [Compared(point, modelled(simulate, drive, point)) for point in points]
 
@@ -76,11 +77,11 @@ def modelled(
 
 
 def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[str, float]:
-    """Return the model's figures for a probe beside other commands, 99 % of which are writes.
+    """Return the model's figures for a probe beside other commands. 99 % of the others are writes.
 
-    The probe has 10 000 commands a second, half of them reads. All commands arrive at exponential
-    intervals. The device holds at most 64 commands of the probe and 384 others; reads and writes
-    each have a fixed part of these.
+    The probe sends 10 000 commands a second, half of them reads. All commands arrive at
+    exponentially distributed intervals. The device holds at most 64 commands of the probe (32 reads
+    and 32 writes) and 384 others (8 reads and 376 writes).
     """
     others = writes_per_s - 5000
     found = simulate(
@@ -103,7 +104,7 @@ def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[st
 
 
 def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
-    """Return the median and the worst error by role and kind, percent."""
+    """Return the median and the worst error, in percent, by role and kind."""
     found: dict[str, dict[str, list[float]]] = {}
     for role in drives.PREDICTED:
         kinds: dict[str, list[float]] = {}
@@ -120,13 +121,13 @@ def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
 
 
 def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
-    """Return the kinds of errors with too large a median; only the first role in `found` counts."""
+    """Return the kinds of errors whose median is too large, for the first role in `found`."""
     first = next(iter(found.values()), {})
     return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
 
 
 def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
-    """Return the drive with the errors and misses that a simulation of its points gives."""
+    """Simulate the drive's points; return the drive with its errors and misses."""
     compared = compare(simulate, drive)
     misses = {id(each.point): each.misses for each in compared}
     found = summary(compared)
@@ -142,26 +143,28 @@ def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
 
 # --- the search ---
 
-#: A drive whose lone reads take longer is a hard disk: no flash is so slow, and no arm so quick.
+#: A drive is fitted as a hard disk if a lone read takes longer than this mean. No flash is so slow,
+#: and no disk's arm is so quick.
 _SLOWEST_FLASH_US = 2000
 #: The search simulates this many commands of a point.
 _SEARCH_COMMANDS = 6_000
-#: Trials from one start of the search.
+#: The number of trials from one start of the search.
 _SEARCH_STEPS = 120
-#: Trials with each spindle speed and queue rule of a disk, before the best of them is chosen.
+#: The number of trials with each pair of spindle speed and queue rule of a disk. The best pair is
+#: then searched further.
 _CHOICE_STEPS = 30
 #: The weight of each kind of error in the cost that the search minimises.
 _WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}
-#: Spindle speeds of disks on the market, in turns a minute.
+#: Spindle speeds of disks on the market, in revolutions a minute.
 _RPMS = (5400, 7200, 10000, 15000)
 
 
 def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
     """Return the points with their roles.
 
-    Take one process's random reads of one size by depth: the first, every third after it and the
-    last are fitted (fit), the others are held out (held). Points of several processes depend on how
-    the host shares its queue, and other operations are not modelled: these are not fitted (info).
+    Random reads of one process are fitted (fit) or held out (held). Of each size, sorted by depth,
+    the first point, every third point after it and the last point are fitted. All other points are
+    not fitted (info). Points of several processes depend on how the host shares its queue.
     """
     sizes: dict[int, list[drives.Point]] = {}
     others = []
@@ -181,7 +184,7 @@ def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
 
 
 def fitted(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
-    """Return the drive with the profile and the parameters that come nearest to its fit points."""
+    """Return the drive with the profile and parameters that come nearest to its `fit` points."""
     points = [point for point in drive.points if point.role == "fit"]
     alone = min(points, key=lambda point: (int(point.load["depth"]), int(point.load["bytes"])))
     if alone.measured["mean_us"] > _SLOWEST_FLASH_US:
@@ -249,9 +252,9 @@ def _nearest(
     rounds: int,
     steps: int,
 ) -> tuple[float, drives.Drive]:
-    """Search from the parameters `start`; return the least cost found, and the drive that has it.
+    """Search from the parameters `start`; return the smallest cost, and the drive that has it.
 
-    `rounds` is the number of starts, and `steps` the trials of each.
+    `rounds` is the number of starts, and `steps` is the number of trials from each start.
     """
     bounds = {key: devices.modeldisk_bounds(drive.profile)[f"model.{key}"] for key in start}
     random = numpy.random.default_rng(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A program that runs modeldisk's models in user space, in simulated time."""
+"""Compile and call a program that runs modeldisk's models in user space, in simulated time."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ _PROGRAM = MODULES.parent / "tests/modeldisk/simulate.c"
 
 @dataclass(frozen=True)
 class Simulator:
-    """The compiled simulator: call it to run jobs on a model."""
+    """The compiled simulator. A call of the object runs jobs on a model."""
 
     program: Path
 
@@ -34,7 +34,7 @@ class Simulator:
         return Simulator(program)
 
     def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """Run `jobs`; return the results by job's name, and the model's counters as "stats"."""
+        """Run `jobs`; return results by the jobs' names, and the model's counters as "stats"."""
         arguments = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
             [self.program, profile, *arguments, *jobs], capture_output=True, text=True

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The runs that an experiment needs, and the interface of machines that carry them out."""
+"""Plan the runs of an experiment, and define the interface of machines that carry them out."""

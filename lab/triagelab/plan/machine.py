@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The interface of machines: a machine gets a job, and returns an outcome."""
+"""Define the interface of machines: a machine runs a job and returns an outcome."""
 
 import re
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ class FullError(BootError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job for a machine, which executes the file `run` in a folder with the job's `files`.
+    """A job for a machine. The machine executes the file `run` in a folder with the job's `files`.
 
-    modules       modules of this repository that the job may load
-    time_limit_s  seconds that a machine may take, by the host's clock
-    boot_limit_s  seconds until the job is ready to run
+    modules       kernel modules that the job may load, besides the kernel's own
+    time_limit_s  the most seconds that a guest may take, by the host's clock
+    boot_limit_s  the most seconds until the guest is ready to run the job, by the same clock
     """
 
     files: Mapping[str, Path | str]
@@ -45,9 +45,9 @@ class Job:
 class Outcome:
     """The outcome of a finished job.
 
-    status         its exit status
-    folder         has the files that it wrote to `out`
-    fio_started_s  seconds after the machine's start, None if fio did not start
+    status         the job's exit status
+    folder         a folder with the files that the job wrote to `out`
+    fio_started_s  seconds from the machine's start to fio's start; None if fio did not start
     """
 
     status: int
@@ -64,7 +64,7 @@ class Machine(Protocol):
 
     @property
     def cpus(self) -> int:
-        """Return the number of its CPUs."""
+        """Return the number of the machine's CPUs."""
 
     @property
     def description(self) -> str:
@@ -72,27 +72,30 @@ class Machine(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Return how many runs may go on at once without changing each other's figures."""
+        """Return the number of runs that may go on at once and leave each other's figures alone."""
 
     @property
     def counts_locks(self) -> bool:
-        """Return whether the machine can count how often a CPU finds a lock taken."""
+        """Return whether the machine counts how often a CPU finds a spinlock taken."""
 
     @property
     def determines(self) -> Mapping[str, Any]:
         """Return everything about the machine that determines a job's figures."""
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job; write its console log and its output to `folder`."""
+        """Run the job; write the machine's console log and the job's output to `folder`."""
 
 
 def console_text(path: Path) -> str:
-    """Return the text that a console log has so far; empty if there is no log yet."""
+    """Return the text that is in a console log now; empty if there is no log."""
     return path.read_text(errors="replace") if path.exists() else ""
 
 
 def last_lines(console: Path, count: int = 15) -> str:
-    """Return `count` lines of a console log: from the kernel's first complaint on, or the last."""
+    """Return at most `count` lines of a console log, without empty lines.
+
+    The lines begin with the kernel's first complaint. Without a complaint, they are the last ones.
+    """
     lines = [line.rstrip() for line in console_text(console).splitlines() if line.strip()]
     complaint = re.compile(r"Kernel panic|BUG:|WARNING:|Oops|Unable to mount|blocked for more than")
     first = next((n for n, line in enumerate(lines) if complaint.search(line)), len(lines) - count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plan of an experiment: its runs. A run's name has a digest of all that determines the run."""
+"""Plan the runs of an experiment. A run's name contains a digest of all that determines the run."""
 
 import hashlib
 import json
@@ -19,12 +19,12 @@ from triagelab.base import tools
 from triagelab.plan.machine import Job, Machine
 from triagelab.provision.guest import FILES
 
-#: The mark of runs with the protected job alone under `none`, with which others are compared.
+#: Marks a run in which the protected job runs alone, under `none`. Other runs are compared with it.
 ALONE: Mapping[str, Any] = {"alone": True}
 
-#: The jobs of a repeat start at a random moment within this time, in µs. It is longer than a disk's
-#: turn, a tick of the kernel and a period of a scheduler's timers: jobs may start at any phase of
-#: these.
+#: The jobs of a repeat start after a random delay below this time, in µs. The time is longer than a
+#: disk's revolution, a kernel tick and the period of a scheduler's timer, so that jobs may start at
+#: any phase of these.
 _LATEST_START_US = 100_000
 
 
@@ -46,11 +46,12 @@ class Point:
 class Run:
     """One boot: one scheduler, one point of the matrix, one repeat.
 
-    content   a hash of all that determines the run; unlike `id`, it has no names of varied values,
-              so that the same run has the same hash in a larger matrix
+    content   a hash of all that determines the run. Unlike `id`, the hash ignores the names of the
+              varied values, so a run has the same hash in a larger matrix.
     point     the values that all of `points` have in common
-    points    the points whose run this is: they differ in nothing that it depends on
-    sections  the workload's jobs that take part, in the order of its file
+    points    the points of the matrix for which this run counts: they differ only in values that do
+              not affect the run
+    sections  the jobs that take part; the application first, the others in the job file's order
     """
 
     id: str
@@ -99,7 +100,7 @@ class _Entry:
 
 
 def runs(setup: Setup) -> list[Run]:
-    """Return every run of the experiment. The repeats follow each other, each in a random order."""
+    """Return every run of the experiment, repeat after repeat. Each repeat is in a random order."""
     shuffle = random.Random(setup.seed)
     entries = [
         *(entry for name in setup.schedulers for entry in _under(setup, name)),
@@ -113,7 +114,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """Return the entries of all points under a scheduler."""
+    """Return the entries (the runs that each repeat has) of all points under a scheduler."""
     return _alike(
         setup,
         scheduler,
@@ -122,9 +123,9 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
 
 
 def _alone(setup: Setup) -> list[_Entry]:
-    """Return the entries of the protected job alone, or none if no run has other jobs beside it.
+    """Return the entries of the protected job alone; none if no run has more than one job.
 
-    There is one entry for all points that make no difference to this job.
+    Points that make no difference to the protected job share one entry.
     """
     protected = setup.experiment.protected
     if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
@@ -136,9 +137,9 @@ def _alone(setup: Setup) -> list[_Entry]:
 def _alike(
     setup: Setup, scheduler: str, wanted: list[tuple[Point, tuple[str, ...]]]
 ) -> list[_Entry]:
-    """Return an entry for each group of points that have the same run.
+    """Return an entry for each group of points that need the same run.
 
-    `wanted` has each point with its jobs. Points of a group may differ in another scheduler's
+    `wanted` has each point with its jobs. The points of a group may differ in another scheduler's
     tunables, or in a job that takes no part.
     """
     groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
@@ -160,7 +161,7 @@ def _alike(
 
 
 def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
-    # A repeat's seed is the same for all schedulers, so that a repeat compares like with like.
+    # All schedulers get the same seed in a repeat, so their loads are equal.
     seed = setup.seed * 1000 + repeat
     scheduler, point = entry.scheduler, entry.points[0]
     workload = setup.experiment.workload_at(point.where)
@@ -177,7 +178,8 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
         "machine": dict(point.machine.determines),
-        # The name of the image's folder has a digest of its sources.
+        # A file with a path is the application's image. Its folder's name has a digest of all that
+        # determines the image.
         "files": {
             name: content if isinstance(content, str) else content.parent.name
             for name, content in files.items()
@@ -216,7 +218,10 @@ def _digest(of: Mapping[str, Any]) -> str:
 
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
-    """Return the files that a guest needs to run the experiment's application, or none."""
+    """Return the files that a guest needs to run the application; none if there is no application.
+
+    The keys are the files' names in the job's folder.
+    """
     if setup.image is None or setup.experiment.application is None:
         return {}
     told = setup.experiment.application_at(point.where) | {"SEED": str(seed)}
@@ -238,12 +243,12 @@ def _memory_mb(setup: Setup, workload: FioFile, sections: tuple[str, ...]) -> in
     usual = application.memory_mb if application else Job.memory_mb
     taking_part = [job for job in workload.jobs if job.name in sections]
     needed = _PROCESS_MB * sum(job.processes for job in taking_part)
-    # A power of two, so that few amounts occur: a booted guest's state is kept for each of them.
+    # A power of two, so that few sizes occur: the cache keeps a booted guest's state for each size.
     return usual if needed <= usual else 1 << (needed - 1).bit_length()
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:
-    """Return the words that stand for a point in the name of a run's folder."""
+    """Return the words for a point in the name of a run's folder: NAME=VALUE, or `alone`."""
     words = ["alone" if ALONE.get(key) else f"{key}={value}" for key, value in named.items()]
     return [re.sub(r"[^\w.=-]", "_", word) for word in words]
 
@@ -271,7 +276,7 @@ def _settings(point: Point, scheduler: str) -> str:
 
 
 def _start_later(seed: int) -> str:
-    """Return a random delay of a repeat's jobs, in seconds. It depends only on the seed."""
+    """Return the random delay before a repeat's jobs start, in seconds; the seed determines it."""
     return f"{random.Random(seed).randrange(_LATEST_START_US) / 1e6:.6f}"
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Print how far the models of the drives in drives/ are off, point by point.
+"""Print the errors of the models of the drives in drives/, point by point.
 
-Usage: `personalities.py [NAME]...`. With `--write` it puts the errors and the misses into the
-drives' files.
+Usage: `personalities.py [NAME]...`. With `--write` the program also puts the errors and the misses
+into the drives' files.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def _lines(drive: drives.Drive, compared: list[fitting.Compared]) -> Iterator[st
 
 
 def main() -> None:
-    """Print the errors, and write them if asked to."""
+    """Print the errors; with --write, also put them into the drives' files."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", nargs="*", choices=[[], *drives.names()])
     parser.add_argument("--write", action="store_true", help="put the errors into the files")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compare the models of kernel/modeldisk with closed forms, in user space, under sanitizers.
 
-Each test simplifies a device until one formula predicts its figures, and demands them within 3 %.
-`simulate.c` also fails if a model completes a command before the earliest time that it has
-named to its driver.
+Most tests simplify a device until a formula predicts its figures, which must be within 3 % of it.
+`simulate.c` also fails if a model completes a command before the earliest time that the model has
+announced to its driver.
 """
 
 import math
@@ -29,7 +29,7 @@ def near(expected: float) -> Any:
     return pytest.approx(expected, rel=WITHIN)
 
 
-# Flash in which all but the dies takes next to no time. Each test adds what it measures.
+# Flash in which only the dies take a time worth mentioning. Each test adds the parts that it tests.
 PLAIN_FLASH = {
     "cmd_ns": 0, "ctrl_ns": 0, "bus_mbps": 100_000, "slots": 256, "dies": 16, "page_kib": 16,
     "read_ns": 50_000, "program_kib": 64, "program_ns": 640_000, "map_kib": 4,
@@ -46,13 +46,13 @@ def test_flash_latency_alone_is_the_sum_of_its_terms(simulate: Simulator) -> Non
 def test_flash_pages_of_one_read_are_read_together_and_moved_in_turn(simulate: Simulator) -> None:
     settings = PLAIN_FLASH | {"bus_mbps": 1000}
     alone = simulate("flash", "a:read:sequential:65536:1", **settings)["a"]
-    # The four pages of a read are on four different dies: aligned, they are in one row.
+    # The reads are aligned, so the four pages of a read are in one row, on four different dies.
     assert alone["p50_ns"] == pytest.approx(50_000 + 65536, abs=4)
 
 
 def test_flash_peak_random_reads_are_dies_over_read_time(simulate: Simulator) -> None:
     peak = simulate("flash", "a:read:random:4096:256", **PLAIN_FLASH)["a"]
-    # All dies are busy but those that 256 random requests leave out; the next test has the formula.
+    # 256 random requests leave some of the 16 dies idle; the next test explains the formula.
     assert peak["iops"] == near(256 / (256 + 15) * 16 / 50e-6)
 
 
@@ -60,8 +60,8 @@ def test_flash_peak_random_reads_are_dies_over_read_time(simulate: Simulator) ->
 def test_flash_random_reads_collide_as_in_a_closed_queueing_network(
     simulate: Simulator, depth: int
 ) -> None:
-    # With exponential service N customers keep N / (N + D - 1) of D equal stations busy. With
-    # constant service they keep more busy, so this is the lower bound.
+    # If service times are exponential, N customers keep N / (N + D - 1) of D equal stations busy.
+    # If they are constant, more stations are busy, so the formula is a lower bound.
     found = simulate("flash", f"a:read:random:4096:{depth}", **PLAIN_FLASH)["a"]["iops"]
     bound = 16 / 50e-6
     assert 0.97 * depth / (depth + 15) * bound <= found <= 1.03 * min(depth / 16, 1) * bound
@@ -151,7 +151,7 @@ def test_flash_small_random_writes_cost_whole_units_and_sequential_ones_do_not(
 
 def test_flash_flush_waits_for_the_buffer_unless_it_is_power_safe(simulate: Simulator) -> None:
     jobs = ["w:write:random:65536:1:limit=64", "f:flush:random:0:1:think_ns=100000"]
-    # 4 MiB at once are four programs on each of 16 dies; the flush comes 0.1 ms later.
+    # The writes are 4 MiB, or four programs on each of 16 dies. The flush comes 0.1 ms later.
     waited = simulate("flash", *jobs, time_ms=20, **PLAIN_FLASH)["f"]["max_ns"]
     assert waited == near(4 * 640_000 - 100_000)
     safe = simulate("flash", *jobs, time_ms=20, power_safe=1, **PLAIN_FLASH)["f"]["max_ns"]
@@ -185,7 +185,7 @@ def test_flash_read_waits_for_the_end_of_a_step_of_a_program(
 
 
 def test_flash_programs_let_only_so_many_reads_pass(simulate: Simulator) -> None:
-    # One die: four reads, then a program, then four reads...
+    # The only die does four reads, then a program, then four reads...
     settings = PLAIN_FLASH | {"dies": 1, "overtake_max": 4, "program_steps": 1}
     jobs = ["w:write:random:65536:64", "r:read:random:4096:8"]
     found = simulate("flash", *jobs, time_ms=4000, warmup_ms=1000, **settings)
@@ -201,7 +201,7 @@ def test_flash_slots_full_of_writes_keep_reads_out(
     settings = PLAIN_FLASH | {"slots": slots, "buffer_kib": 2048}
     jobs = [f"w:write:random:65536:{writes}", "r:read:random:4096:1"]
     found = simulate("flash", *jobs, time_ms=3000, warmup_ms=1000, **settings)
-    # The read gets a slot in its turn, behind all writes without one, at the pace of programs.
+    # The read waits for a slot behind all writes that have none. Programs set the writes' rate.
     assert found["r"]["mean_ns"] == near((writes - slots) * 65536 / (16 * 65536 / 640e-6) * 1e9)
 
 
@@ -209,8 +209,8 @@ def test_flash_writes_that_wait_for_long_let_reads_pass(simulate: Simulator) -> 
     settings = PLAIN_FLASH | {
         "slots": 16, "buffer_kib": 2048, "program_steps": 4, "protect_after_ms": 500,
     }  # fmt: skip
-    # A program lets a read in at the end of its present step. The read's random intervals keep it
-    # from falling into step with the programs.
+    # A program pauses for a read at the end of its present step. The reads come at random times, so
+    # they wait half a step on average.
     jobs = ["w:write:random:65536:512", "r:read:random:4096:1:rate=1000"]
     before = simulate("flash", *jobs, time_ms=500, warmup_ms=100, **settings)
     after = simulate("flash", *jobs, time_ms=4000, warmup_ms=1000, **settings)
@@ -260,7 +260,7 @@ def test_flash_copies_in_bursts_stop_writes_and_sustain_the_same(simulate: Simul
     assert found["a"]["max_ns"] == near(3200 * 800e3 / 16 + 64 * 640e3 / 16)
 
 
-# Hard disk: no caches, no overhead, one zone.
+# A hard disk without caches, overhead and time for seeks, and with one rate for all zones.
 PLAIN_HDD = {
     "cmd_ns": 0, "write_cache_kib": 0, "readahead_kib": 0, "outer_mbps": 150, "inner_mbps": 150,
     "seek_settle_ns": 0, "seek_sqrt_ns": 0, "age_limit_ms": 0, "size_mib": 65536,
@@ -277,11 +277,11 @@ def test_hdd_rotational_delay_is_half_a_turn(simulate: Simulator) -> None:
 
 @pytest.mark.parametrize("depth", [4, 16, 32])
 def test_hdd_nearest_first_gain(simulate: Simulator, depth: int) -> None:
-    # Without seeks the head serves a request when its place passes by, half a turn after the
-    # request came on average. But when it comes, the head is already on the way to another one.
-    # With `served` requests a turn, the head passes the new request's place on this way with a
-    # probability of 1 / served, and the new one waits a turn more: depth / served = 1 / 2 + 1 /
-    # served.
+    # Seeks take no time, so the disk serves a request when its sector next passes the head: half a
+    # turn after it came, on average. But when a new request comes, the head already waits for the
+    # sector of another one. If the disk serves `served` requests a turn, the new request's sector
+    # passes during this wait with a probability of 1 / served. The request then waits a turn more.
+    # So a request takes depth / served = 1 / 2 + 1 / served turns.
     settings = PLAIN_HDD | {"outer_mbps": 10_000, "inner_mbps": 10_000}
     found = simulate("hdd", f"a:read:random:512:{depth}", time_ms=30_000, **settings)["a"]
     assert found["iops"] == near(2 * (depth - 1) / TURN_NS * 1e9)
@@ -302,7 +302,8 @@ def test_hdd_seek_curve(simulate: Simulator, share: float) -> None:
         "hdd", f"a:read:alternate:512:1:span={span}", time_ms=20_000, **PLAIN_HDD | curve
     )
     done = stats["a"]["ios"]
-    # The first request needed no seek. The last seek may be that of a request that has not ended.
+    # seek_ns and ios may differ by a seek: the first request needs none, and the last seek may be
+    # that of a request that has not ended.
     assert stats["stats"]["seek_ns"] / done == pytest.approx(
         seek_ns(share, 1e6, 13.58e6, 0.3), rel=WITHIN
     )
@@ -334,7 +335,7 @@ def test_hdd_sequential_reads_run_at_the_zone_rate(
 
 
 def test_hdd_sequential_writes_run_at_the_zone_rate(simulate: Simulator) -> None:
-    # The writes go through the write cache, which is full when the warm-up has ended.
+    # The warm-up fills the write cache, through which the writes go.
     found = simulate("hdd", "a:write:sequential:65536:1", time_ms=10_000, warmup_ms=1000)
     assert found["a"]["bytes_per_s"] == near(180e6)
 
@@ -349,8 +350,8 @@ def test_hdd_sequential_writes_one_by_one_without_cache_miss_a_turn_each(
 
 
 def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
-    # Two sequential readers, a third of the disk apart, that think between their reads. While both
-    # think, the head reads on in the last stream, whose next read then needs no way of the arm.
+    # Two sequential readers, a third of the disk apart, pause between their reads. While both do,
+    # the head reads ahead in the stream that it read last. This stream's next read is then cached.
     think_ns = 20_000_000
     jobs = [
         f"s{i}:read:sequential:65536:1:think_ns={think_ns}:offset={i * (80 << 30)}"
@@ -365,9 +366,9 @@ def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
 
 
 def nearest_by_seek(depth: int, seek: Callable[[float], float]) -> float:
-    """Return the mean of `seek` if the nearest of `depth` random places is always next.
+    """Return the mean time of a seek if the arm always goes to the nearest of `depth` places.
 
-    A new random place replaces it.
+    The places are random; a new one replaces the nearest. `seek`: share of the disk -> time.
     """
     random = Random(1)
     places = [random.random() for _ in range(depth)]
@@ -387,8 +388,8 @@ def test_hdd_nearest_by_seek_saves_seeks_and_no_rotation(simulate: Simulator, de
     found = simulate(
         "hdd", f"a:read:random:4096:{depth}", time_ms=300_000, queue_rule=1, **PLAIN_HDD | curve
     )
-    # When a request comes, at the end of another, the arm has already chosen its next one: so the
-    # arm chooses from one request fewer.
+    # A new request comes when another ends. By then the arm has already chosen its next request, so
+    # it chooses from one request fewer.
     wanted = nearest_by_seek(depth - 1, lambda share: seek_ns(share, 1e6, 13.58e6, 0.3))
     done = found["a"]["ios"]
     assert found["stats"]["seek_ns"] / done == near(wanted)
@@ -439,7 +440,7 @@ def test_hdd_flush_waits_for_the_write_cache(simulate: Simulator) -> None:
     assert found["stats"]["dirty_bytes"] == 0
 
 
-#: Parameters that turn on, for each profile, features that the profile leaves off.
+#: Profile -> parameters that turn on features which the profile itself leaves off.
 ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
@@ -471,8 +472,8 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: By device and settings: the hash of all commands' times, and the number of times the driver was
-#: woken up. The models gave these before they had long reads, kinds of pages, bursts, protection
+#: Device and settings -> the hash of all commands' times, and the number of times that the driver
+#: woke up. They were recorded before the models had long reads, kinds of pages, bursts, protection
 #: and queue rules.
 TRACES = {
     "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),

@@ -33,7 +33,7 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
 
 
 def _flat(errors: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """Return each error by its role, its kind, and 0 for the median or 1 for the worst."""
+    """Return each error under the key `role kind place`: place 0 is the median, 1 the worst."""
     return {
         f"{role} {kind} {place}": value
         for role, kinds in errors.items()

@@ -13,14 +13,14 @@
 #include "features.h"
 #include "timers.h"
 
-/* The type of init_request()'s last argument, the NUMA node, which is signed since 7.0. */
+/* The type of the NUMA node, init_request()'s last argument. Since 7.0 it is signed. */
 #ifdef IOSCHED_NODE_IS_UNSIGNED
 typedef unsigned int blkdrv_node_t;
 #else
 typedef int blkdrv_node_t;
 #endif
 
-/* The flag of a tag set whose requests may be merged. Since 6.14 all may, without a flag. */
+/* The flag that lets requests of a tag set merge. Since 6.14 all may, and there is no flag. */
 #ifdef IOSCHED_HAS_SHOULD_MERGE
 #define BLKDRV_F_MERGE BLK_MQ_F_SHOULD_MERGE
 #else
@@ -30,9 +30,9 @@ typedef int blkdrv_node_t;
 /**
  * struct blkdrv_limits - what a disk can do
  * @max_hw_sectors: the largest request, in sectors; 0: the core's default
- * @discards: it takes discards and writes of zeroes, of any size
- * @write_cache: it has a cache, and takes flushes and FUA
- * @rotational: it rotates
+ * @discards: the disk takes discards and writes of zeroes, of any size
+ * @write_cache: the disk has a cache, and takes flushes and FUA
+ * @rotational: the disk rotates
  */
 struct blkdrv_limits {
 	unsigned int max_hw_sectors;
@@ -90,7 +90,7 @@ static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set,
 }
 #endif
 
-/* Since 6.14 a task that freezes a queue keeps flags of its own until it thaws the queue. */
+/* Since 6.14 freezing a queue returns flags, which the task passes on when it unfreezes it. */
 #ifdef IOSCHED_FREEZE_HAS_FLAGS
 #define blkdrv_freeze(q) blk_mq_freeze_queue(q)
 #define blkdrv_unfreeze(q, flags) blk_mq_unfreeze_queue(q, flags)

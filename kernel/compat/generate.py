@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Write the C headers a scheduler needs and a kernel's headers package lacks.
+"""Write the C headers that a scheduler needs and that a kernel's headers package lacks.
 
 The block layer keeps the types of its schedulers ("elevators") in private
 headers, which no headers package has. But a kernel's type information (BTF)
-describes them, exactly as it was compiled. This program makes from it:
+describes these types exactly as they were compiled. From it this program makes:
 
 private.h   the private types, and prototypes of the functions exported to modules
-features.h  macros saying which of several shapes an interface has in this kernel
+features.h  macros that say which of several shapes an interface has in this kernel
 
-Features are probed, versions are never compared: some of these changed inside a
-stable series. What each means for a scheduler is in iosched.h.
+The program probes features and never compares versions, because some features
+changed inside a stable series. iosched.h explains each feature.
 
-If something is missing, it exits with status 2 and a message that says what to install.
+If something is missing, the program exits with status 2 and a message that says what to install.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from pathlib import Path
 
 import vmlinux as boot
 
-#: Private types in the order in which C needs them; without these there is no scheduler.
+#: Private types that every scheduler needs, in the order in which C needs them.
 REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
-#: Types that a kernel may lack, by its configuration or its age.
+#: Private types that a kernel may lack, because of its configuration or its age.
 OPTIONAL = ("blk_mq_debugfs_attr", "blk_mq_alloc_data", "blk_mq_ctx")
-#: Public types whose layout tells whether the headers and the BTF are of one kernel.
+#: Public types. Their layouts show whether the headers and the BTF are of the same kernel.
 PUBLIC = ("request", "request_queue", "blk_mq_hw_ctx", "blk_mq_ops", "bio")
 
-#: Functions declared in private headers only. Those this kernel exports get a prototype.
+#: Functions that only private headers declare. private.h declares those that the kernel exports.
 FUNCTIONS = (
     "blk_bio_list_merge",
     "blk_mq_sched_mark_restart_hctx",
@@ -51,8 +51,8 @@ FUNCTIONS = (
     "elv_unregister",
 )
 
-#: The operations that a scheduler here may have, each with the shapes that iosched.h knows. A
-#: shape may have a feature macro: this tells iosched.h that the kernel has that shape.
+#: Operation of a scheduler -> its shapes (result and arguments) that iosched.h knows. A shape may
+#: have a feature macro, which features.h defines if the kernel has that shape.
 OPERATIONS: dict[str, dict[str, str | None]] = {
     "init_sched": {
         "int (struct request_queue *, struct elevator_queue *)": None,
@@ -91,7 +91,7 @@ OPERATIONS: dict[str, dict[str, str | None]] = {
     "exit_icq": {"void (struct io_cq *)": None},
 }
 
-#: Feature macro, and the shape that an operation of a driver (blk_mq_ops) has with it.
+#: Feature macro -> an operation of drivers (blk_mq_ops), and the shape for which the macro stands.
 DRIVER_FEATURES = {
     "IOSCHED_NODE_IS_UNSIGNED": (
         "init_request",
@@ -99,10 +99,10 @@ DRIVER_FEATURES = {
     ),
 }
 
-#: Feature macro, and the function that a kernel must export for it to be defined.
+#: Feature macro -> a function. features.h defines the macro if the kernel exports the function.
 EXPORTED_FEATURES = {"IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup"}
 
-#: The description of VMLINUX for a user who gave another file.
+#: The end of an error message: it says which file VMLINUX must name.
 NEEDED = (
     "for block-layer schedulers. Needed is a file of a kernel built with "
     "CONFIG_DEBUG_INFO_BTF=y, as all of Debian's are: vmlinux in its headers package "
@@ -115,7 +115,7 @@ DEFINITION = re.compile(r"^(?:struct|enum) (\w+) \{$.*?^\}[^;\n]*", re.MULTILINE
 
 
 class MissingError(Exception):
-    """Something the generator needs is not there; the message says what to do."""
+    """Raised if something that the generator needs is missing. The message says what to do."""
 
 
 def types(vmlinux: str, names: Iterable[str]) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _run(program: str, *arguments: str) -> str:
     # An ELF file that also has debug information has every type twice: -F btf selects one.
     command = [program, "-F", "btf", *arguments]
     try:
-        # pahole exits with 0 even if it found nothing, so the caller judges its output.
+        # pahole exits with 0 even if it found nothing, so the caller checks its output.
         return subprocess.run(command, capture_output=True, text=True).stdout
     except FileNotFoundError as error:
         raise MissingError(
@@ -173,13 +173,13 @@ def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
 
 
 def _uncommented(definition: str) -> str:
-    """Return a definition without the offsets and holes that pahole notes in it."""
+    """Return a definition without the comments, in which pahole notes offsets and holes."""
     lines = re.sub(r"\s*/\*.*?\*/", "", definition).split("\n")
     return "\n".join(line for line in lines if line.strip())
 
 
 def _same_layout(name: str, definition: str) -> str:
-    """Return checks at compile time that the compiler and the BTF agree on a struct's layout."""
+    """Return static assertions that the compiler gives a struct the layout that the BTF has."""
     size = re.findall(r"^\t/\* size: (\d+)", definition, re.MULTILINE)[-1]
     checks = [f"sizeof(struct {name}) == {size}"]
     checks += [
@@ -190,12 +190,12 @@ def _same_layout(name: str, definition: str) -> str:
 
 
 def offsets(definition: str) -> dict[str, int]:
-    """Return the offset of each member that offsetof() takes, as pahole notes it."""
+    """Return the offset of each member, as pahole notes it, if offsetof() takes the member."""
     blocks: list[dict[str, int]] = [{}]
     for line in definition.splitlines()[1:]:
         text, _, note = line.strip().partition("/*")
         text = re.sub(r"__attribute__\(\(.*\)\)", "", text).strip()
-        # pahole's note of a bit field has another form, and offsetof() takes no bit fields.
+        # Skip bit fields: offsetof() takes none, and pahole notes them in another form.
         at = re.match(r"\s*(\d+)\s+\d+ ", note)
         if text.endswith("{"):
             blocks.append({})
@@ -213,7 +213,7 @@ def offsets(definition: str) -> dict[str, int]:
 
 
 def shapes(operations: str) -> dict[str, str]:
-    """Return the function pointers in a struct, each as its result and arguments."""
+    """Return each function pointer in a struct: name -> shape (result and arguments)."""
     found = re.findall(r"^\t(.*?)\(\*(\w+)\)(\(.*?\));", operations, re.MULTILINE)
     return {
         name: re.sub(r"\s+", " ", f"{result.strip()} {arguments}").replace("* *", "**")
@@ -240,7 +240,7 @@ def features_header(found: dict[str, str], symbols: set[str]) -> str:
 
 
 def write_if_changed(path: Path, text: str) -> None:
-    """Write a generated header unless the same is there: make goes by the time of the file."""
+    """Write a generated header if its text differs: make rebuilds whatever uses a newer file."""
     guard = f"GENERATED_{path.stem.upper()}_H"
     text = (
         "/* SPDX-License-Identifier: GPL-2.0-only */\n"
@@ -265,7 +265,7 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
 
 
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the types that a BTF has, by name, and prototypes of the exported FUNCTIONS."""
+    """Return the types in the BTF (name -> definition), and prototypes of exported FUNCTIONS."""
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):
         raise MissingError(f"VMLINUX={vmlinux} has no type information (BTF) {NEEDED}")

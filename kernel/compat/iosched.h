@@ -4,9 +4,9 @@
  * private types for the kernel that the scheduler is built for, and it hides every
  * difference between kernel versions.
  *
- * A scheduler is written for the newest interface. Each block below makes an older
- * kernel look like that, and names the change that it covers. Remove a block when no
- * kernel from before that change is supported.
+ * A scheduler is written for the newest interface. Each block below imitates that
+ * interface on older kernels, and names the change that it covers. Remove a block when
+ * no kernel from before that change is supported.
  *
  * Two differences need no block. Until late in the 6.12 stable series a request has a
  * priority field; req_get_ioprio() in <linux/blk-mq.h> covers both cases. Since 6.18
@@ -45,9 +45,10 @@ typedef bool blk_insert_t;
 #include "private.h"
 
 /*
- * IOSCHED_INIT_SCHED(op, init) - define @op for .init_sched
+ * IOSCHED_INIT_SCHED(op, init) - define a function @op for .init_sched, which calls @init
  * @init: int init(struct request_queue *q, struct elevator_queue *eq). It sets
- *        eq->elevator_data, or returns a negative errno and leaves nothing behind.
+ *        eq->elevator_data and returns 0. If it fails, it frees all that it has
+ *        allocated, and returns a negative errno.
  *
  * Since 6.17 ("block: move elevator queue allocation logic into
  * blk_mq_init_sched") the core allocates the elevator_queue and frees it on
@@ -84,7 +85,8 @@ static int op(struct request_queue *q, struct elevator_queue *eq)	\
 #endif
 
 /*
- * IOSCHED_DEPTH_UPDATED(op, update) - define @op for .depth_updated
+ * IOSCHED_DEPTH_UPDATED(op, update) - define a function @op for .depth_updated, which calls
+ *                                     @update once for each hardware context
  * @update: void update(struct blk_mq_hw_ctx *hctx)
  *
  * Since 6.18 ("blk-mq: fix elevator depth_updated method") the core calls @op once,
@@ -114,8 +116,8 @@ static void op(struct request_queue *q)					\
  *         each word of the bitmap
  *
  * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") the limit
- * counts the tags in each word. Each stable series changed at a release of its own. The
- * interface does not tell the two apart, so this tries it on a small bitmap.
+ * counts the tags in each word. Each stable series changed at a release of its own, and
+ * the headers do not show the change. So this function tries the limit on a small bitmap.
  *
  * Return: 0, or -ENOMEM
  */
@@ -158,10 +160,10 @@ static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
  *
  * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state
  * machine") the core calls prepare_request() for every request that it inserts. Until
- * then it does not for the data of a request with a flush. That data bypasses the
- * scheduler, but its completion does not, and elv.priv has what the flush state
- * machine left there. If the driver sends the request back, the core does insert it: see
- * iosched_set_prepared().
+ * then it does not call it for a write that belongs to a flush. The core sends this write
+ * past the scheduler, but tells the scheduler of its completion. elv.priv then has a value
+ * of the flush state machine. If the driver sends the write back, the core does insert it:
+ * see iosched_set_prepared().
  */
 static inline bool iosched_was_prepared(const struct request *rq)
 {
@@ -182,12 +184,12 @@ static inline void iosched_set_prepared(struct request *rq)
 }
 
 /*
- * iosched_unregister() - unregister a scheduler that no queue has any more, as its module exits
+ * iosched_unregister() - unregister a scheduler that no queue uses any more
  *
- * The core waits for all of a scheduler's operations but insertions. Once the dispatcher has
- * the inserted requests they may complete, and the queue may leave the scheduler. The task
- * that inserted them may have been preempted and still be in the module's code. This waits
- * for it.
+ * A module calls this when it is unloaded. The core waits for all of a scheduler's operations
+ * except insertions. Inserted requests may complete, and the queue may leave the scheduler,
+ * while the task that inserted them is preempted inside the module's code. This function
+ * waits for that task.
  */
 static inline void iosched_unregister(struct elevator_type *type)
 {
@@ -201,12 +203,12 @@ static inline void iosched_unregister(struct elevator_type *type)
 #endif
 
 /*
- * The queues that a scheduler has now; its files in debugfs show only these. Since 6.16 the
+ * The queues that a scheduler has now. Its files in debugfs show only these. Since 6.16 the
  * core removes the files after exit_sched(). A file that used q->elevator then would find
  * NULL, freed memory, or the data of the next scheduler.
  */
 struct iosched_alive {
-	/* Guards the list. Show a file with it held: the scheduler cannot exit meanwhile. */
+	/* Guards the list. Hold it to show a file: the scheduler cannot leave a queue meanwhile. */
 	struct mutex lock;
 	struct list_head queues;
 };
@@ -217,7 +219,7 @@ struct iosched_alive {
 		.queues	= LIST_HEAD_INIT(name.queues),			\
 	}
 
-/* An entry of that list, as a part of the data that a scheduler has for one queue */
+/* An entry in the list of struct iosched_alive. It is part of a scheduler's data for a queue. */
 struct iosched_queue {
 	struct list_head list;
 	struct request_queue *q;
@@ -233,7 +235,7 @@ static inline void iosched_begin(struct iosched_alive *alive,
 	mutex_unlock(&alive->lock);
 }
 
-/* iosched_end() - remove a queue, so that no file in debugfs finds it from now on */
+/* iosched_end() - remove a queue from the list: no file in debugfs finds it from now on */
 static inline void iosched_end(struct iosched_alive *alive,
 			       struct iosched_queue *queue)
 {

@@ -15,12 +15,12 @@ import sys
 import zlib
 from pathlib import Path
 
-#: The end of payload_length, the last field of the boot protocol's header that is read here.
+#: The end of payload_length, the last field of the boot header that this program reads.
 HEADER_END = 0x250
 
 
 class ImageError(Exception):
-    """Raised for an image that has no readable kernel; the message says what to do."""
+    """Raised if an image has no readable kernel. The message says what to do."""
 
 
 def is_image(data: bytes) -> bool:
@@ -52,7 +52,7 @@ def _damaged(reason: object) -> ImageError:
 
 
 def _unpacked(payload: bytes) -> bytes:
-    """Unpack a payload by its first bytes; ignore the size field behind it."""
+    """Unpack a payload in the format that its first bytes show. Ignore the size field behind it."""
     if payload.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(wbits=31).decompress(payload)
     if payload.startswith(b"\xfd7zXZ\0"):

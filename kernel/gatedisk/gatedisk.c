@@ -3,12 +3,13 @@
  * gatedisk - a block device with a gate. It shows the order in which the I/O scheduler
  * dispatches requests.
  *
- * A test shuts the gate, submits requests, and opens the gate. Meanwhile the scheduler
- * holds all of them as a backlog. The log shows the order in which it dispatches them.
+ * A test shuts the gate, submits requests, and opens the gate. While the gate is shut, the
+ * scheduler holds all of them as a backlog. The log shows the order in which it then
+ * dispatches them.
  *
  * Budgets (get_budget()) make the backlog exact. The core asks a scheduler for a request
- * only when it has a budget, and while the gate is shut gatedisk gives it none. If the
- * device were only out of tags, the core would take one request more than fits.
+ * only when it has a budget, and gatedisk gives it none while the gate is shut. Without
+ * budgets, the core would take one request more from the scheduler than there are tags.
  *
  * The disk is for tests only: it neither stores nor returns data.
  */
@@ -70,13 +71,13 @@ struct gd_cmd {
 
 /**
  * struct gatedisk - the one device
- * @set: the tags, one set of @depth for each hardware queue
+ * @set: the tags; each hardware queue has as many as the module parameter depth says
  * @disk: the disk
  * @debugfs: the folder of the control files
  * @service_ns: the time that serving a request takes
  * @in_flight: the number of budgets in use, at most depth
- * @lock: taken by queue_rq() and the control files, in process context only
- * @gate: written with @lock held; gd_get_budget() reads it without
+ * @lock: gd_queue_rq() and the control files take it, in process context only
+ * @gate: written with @lock held; gd_get_budget() and gd_gate_show() read it without
  * @held: the requests that the device holds, oldest first
  * @nr_held: the length of @held; written with @lock held, gd_held_get() reads it without
  * @nr_logged: the number of requests logged since the log was cleared
@@ -106,9 +107,9 @@ static struct gd_log_entry gd_log[GD_LOG_ENTRIES];
 /* Service */
 
 /*
- * End a request. This frees its tag before its budget, so that a dispatcher with a budget
- * finds a tag. The core does not retry by itself after a lack of budget, so run the
- * queues. The extra reference keeps the queues alive: the request's own ends with it.
+ * End a request. Free its tag before its budget: then a dispatcher with a budget finds a
+ * tag. A dispatcher that got no budget does not retry by itself, so run the hardware queues.
+ * The request's reference to the queue ends with the request, so take another one.
  */
 static void gd_complete_rq(struct request *rq)
 {
@@ -368,8 +369,8 @@ static const char *gd_class_name(unsigned short ioprio)
 }
 
 /*
- * Return the log's entry for request number *@pos, or NULL if no request has had it yet. If
- * the log has dropped that request, move *@pos on to the oldest that it has.
+ * Return the log's entry for request number *@pos, or NULL if that request has not come yet.
+ * If the log has dropped the request, first set *@pos to the oldest one that the log has.
  */
 static void *gd_log_at(loff_t *pos)
 {

@@ -13,17 +13,17 @@
  *
  * The bus serves transfers in the order in which their data is ready, so the
  * end of a transfer is known when it is queued. The bus is cheap to simulate: its only
- * events are completions of commands.
+ * events are the ends of commands' last transfers.
  *
- * Writes are programmed on the dies in turn, whatever their address, as a drive's
- * translation layer does. A read's die depends only on its address, not on where the
+ * Writes are programmed on the dies in turn, whatever their address: a drive's
+ * translation layer does this too. A read's die depends only on its address, not on where the
  * data was programmed.
  */
 #include "model.h"
 
 #define FLASH_MAX_DIES	128
 
-/* Pages are fast, normal or slow to read, as the bits of a multi-level cell are. */
+/* A page is fast, normal or slow to read: the bits of a multi-level cell differ like this. */
 #define FLASH_PAGE_KINDS	3
 
 /* A read of more sectors than this (4 KiB) is a long read. */
@@ -38,12 +38,13 @@ enum die_work {
 };
 
 /*
- * A die. All its programs are alike, so it counts them instead of queueing them. A
- * program in progress, or paused, counts until it ends. Copies are counted likewise.
+ * A die. All its programs take the same time, so it has a counter of programs instead
+ * of a queue. The counter includes a program in progress or paused. Copies have a
+ * counter of the same kind.
  */
 struct flash_die {
 	enum die_work work;
-	enum die_work paused;	/* the paused work if left_ns: DIE_PROGRAM or DIE_COPY */
+	enum die_work paused;	/* if left_ns: the work that is paused, DIE_PROGRAM or DIE_COPY */
 	u64 start_ns;
 	u64 finish_ns;		/* U64_MAX: idle */
 	u64 data_ns;		/* see die_data_ns() */
@@ -59,16 +60,16 @@ struct flash_die {
 
 struct flash {
 	struct model_params p;
-	u32 page_shift;		/* from a sector to its page */
+	u32 page_shift;		/* a sector >> page_shift is its page */
 	/* a die's time for a read of at most one page: [is it a long read][kind of page] */
 	u32 read_ns[2][FLASH_PAGE_KINDS];
 	u32 read_mbps[2];	/* [is it a long read] */
 	bool pages_differ;
 	u64 protect_ns;		/* U64_MAX: never */
-	u64 slow_ctrl_ns;	/* for a command in the first slow_ns of each slow_every_ns */
+	u64 slow_ctrl_ns;	/* ctrl_ns in the first slow_ns of each slow_every_ns */
 	u64 slow_ns;		/* 0: never */
 	u64 slow_every_ns;
-	u32 map_shift;		/* from a sector to its unit of map_kib */
+	u32 map_shift;		/* a sector >> map_shift is its unit of map_kib */
 	u32 program_bytes;
 	u64 buffer_bytes;
 
@@ -80,24 +81,24 @@ struct flash {
 	struct io_fifo flushing;	/* commands that wait for programs to end */
 	struct io_fifo leaving;		/* commands on the bus until event_ns */
 	u32 nr_waiting;
-	u32 nr_parked;		/* so many of @waiting, from its head, hold no slot */
+	u32 nr_parked;		/* writes at the head of @waiting that hold no slot */
 	u64 waiting_since_ns;	/* the time since which @waiting has not been empty */
 	u32 slots_used;
 	u32 decoding_others;	/* commands in @decoding that are not reads */
-	u64 decoding_bus_ns;	/* each of @decoding takes the bus at least so long */
-	u32 decoding_read_ns;	/* each read of @decoding takes a die at least so long */
+	u64 decoding_bus_ns;	/* each command in @decoding needs the bus for at least this long */
+	u32 decoding_read_ns;	/* each read in @decoding needs a die for at least this long */
 	u64 ctrl_free_ns;
 	u64 bus_free_ns;
 
 	u64 buffered;		/* bytes of the buffer in use */
-	u64 unprogrammed;	/* bytes in the buffer that no die has been given yet */
+	u64 unprogrammed;	/* bytes in the buffer that belong to no program yet */
 	u64 last_end;		/* the sector after the last write */
 	u64 programs_issued;
 	u64 programs_done;
 
-	u64 clean;		/* bytes to write before copies begin */
-	u32 copy_debt_pct;	/* the part of a copy that is due, percent */
-	u32 copies_saved;	/* copies that are due, for the next burst */
+	u64 clean;		/* bytes that can be written before copies begin */
+	u32 copy_debt_pct;	/* due copies below a whole one, percent of a copy */
+	u32 copies_saved;	/* due copies that no die has yet */
 	u32 next_copy_die;
 
 	u64 busy_ns[DIE_NR_WORKS];
@@ -116,7 +117,7 @@ struct flash {
 /* --- the bus --- */
 
 /*
- * Put a transfer of @io on the bus, where it takes @ns. With its last transfer the
+ * At @t queue a transfer of @io for the bus. It takes @ns there. With its last transfer the
  * command joins @leaving. The bus keeps order, so @leaving is sorted by event_ns.
  */
 static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
@@ -143,7 +144,7 @@ static bool is_long(const struct model_io *io)
 	return io->sectors > FLASH_SHORT_SECTORS;
 }
 
-/* Return the time that a die takes to read from @page; @whole: for a long read. */
+/* Return a die's time to read from @page. @whole: the read is a long one. */
 static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 {
 	u64 hash;
@@ -175,7 +176,7 @@ static u64 part_bus_ns(const struct flash *f, const struct model_part *part)
 	return transfer_ns(part->bytes, f->read_mbps[is_long(part->io)]);
 }
 
-/* Return the earliest time at which data of @die can be at the host; U64_MAX: it has no read. */
+/* Return the earliest time at which data of @die can be at the host, U64_MAX without a read. */
 static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 {
 	if (die->work == DIE_READ)
@@ -186,7 +187,7 @@ static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 	return U64_MAX;
 }
 
-/* Update all that depends on @die, after its work or its first waiting read has changed. */
+/* Update all times that depend on @die after its work, or its first waiting read, changed. */
 static void die_changed(struct flash *f, struct flash_die *die)
 {
 	die->data_ns = die_data_ns(f, die);
@@ -208,7 +209,8 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 
 /*
  * Give a free die its next work. Reads go first, but a waiting program lets only
- * overtake_max of them pass. Copies go before programs, which need their space.
+ * overtake_max of them pass. Copies go before programs, which need the space that
+ * copies free.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -233,7 +235,7 @@ static void die_start(struct flash *f, struct flash_die *die, u64 t)
 	die_changed(f, die);
 }
 
-/* Let the program on @die pause at the end of its present step, if that is not its last. */
+/* Let the program or copy on @die pause after its present step, unless that is the last. */
 static void die_pause(struct flash *f, struct flash_die *die, u64 t)
 {
 	u64 step = max(program_ns(f, die->work) / f->p.program_steps, 1ULL);
@@ -269,7 +271,7 @@ static void die_read(struct flash *f, struct flash_die *die,
 
 /*
  * Return the die that holds a page. A row is one page on each die. Each row is shifted
- * by a pseudo-random number of dies. So sequential reads use all dies alike, and random
+ * by a pseudo-random number of dies. So sequential reads use all dies equally, and random
  * reads collide at random, whatever their alignment.
  */
 static struct flash_die *die_of_page(struct flash *f, u64 page)
@@ -305,7 +307,7 @@ static u64 ctrl_ns(const struct flash *f, u64 t)
 	return since < f->slow_ns ? f->slow_ctrl_ns : f->p.ctrl_ns;
 }
 
-/* Fetch commands while there are slots. */
+/* Fetch commands while slots are free. */
 static void io_fetch(struct flash *f, u64 t)
 {
 	struct model_io *io;
@@ -341,7 +343,7 @@ static void write_admit(struct flash *f, struct model_io *io, u64 t)
 	bus_move(f, io, io_bus_ns(f, io), t);
 }
 
-/* Return whether writes have waited for so long that reads pass them. */
+/* Return whether writes have waited for protect_after_ms: then they must let reads pass. */
 static bool is_protecting(const struct flash *f, u64 t)
 {
 	return f->waiting.head && t - f->waiting_since_ns >= f->protect_ns;
@@ -349,7 +351,7 @@ static bool is_protecting(const struct flash *f, u64 t)
 
 /*
  * Admit waiting writes, in order, while there is room in the buffer. If writes have waited
- * too long, take their slots away.
+ * for protect_after_ms, take away their slots, which reads can then use.
  */
 static void writes_admit(struct flash *f, u64 t)
 {
@@ -379,8 +381,8 @@ static void write_wait(struct flash *f, struct model_io *io, u64 t)
 }
 
 /*
- * Return the bytes of buffer that a write takes: whole units, without the unit in which the
- * last write ended if this write continues it.
+ * Return the bytes of buffer that a write takes, in whole units of map_kib. If it continues
+ * the last write in the middle of a unit, do not count this unit again.
  */
 static u32 write_charge(struct flash *f, const struct model_io *io)
 {
@@ -404,7 +406,7 @@ static void die_add_copy(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Give the data of one program to the next die. If no space is clean, make copies due. */
+/* Give the next die a program. If no space is clean, copies become due, at gc_amplify_pct. */
 static void program_issue(struct flash *f, u64 t)
 {
 	struct flash_die *die;
@@ -428,7 +430,7 @@ static void program_issue(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Program the data that does not fill a program, because a flush waits for it. */
+/* Program the rest of the data, which does not fill a program: a flush waits for it. */
 static void program_rest(struct flash *f, u64 t)
 {
 	if (!f->unprogrammed)
@@ -438,7 +440,7 @@ static void program_rest(struct flash *f, u64 t)
 	program_issue(f, t);
 }
 
-/* Complete @io when all data now in the buffer is on the dies; with power_safe, at once. */
+/* Let @io complete when all data now in the buffer is on the dies; with power_safe, at once. */
 static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 {
 	if (!f->p.power_safe)
@@ -522,8 +524,8 @@ static void die_finish(struct flash *f, struct flash_die *die, u64 t)
 }
 
 /*
- * Finish the work of all dies that end at @t. It is one event, because the parts of a request
- * often end together.
+ * Finish the work of all dies whose work ends at @t. This is one event, because the parts of
+ * a request often end together.
  */
 static void dies_finish(struct flash *f, u64 t)
 {
@@ -590,7 +592,7 @@ static void io_start(struct flash *f, u64 t)
 	}
 }
 
-/* Complete the first command on the bus. A write with FUA then waits for its program. */
+/* Complete the first command on the bus. A write with FUA must first wait for its programs. */
 static void io_leave(struct flash *f, u64 t, struct io_fifo *done)
 {
 	struct model_io *io = io_fifo_pop(&f->leaving);
@@ -649,9 +651,9 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 }
 
 /*
- * All commands leave over the bus, in order, so the first one on the bus is the next
- * to complete. While the bus is idle, the next may be a read on a die, a command that
- * the controller decodes, or a command that waits for programs.
+ * Return a time before which no command completes. All commands leave over the bus, in
+ * order, so the first one on the bus completes next. If the bus is idle, the next may be a
+ * read on a die, a command that the controller decodes, or one that waits for programs.
  */
 static u64 flash_next(const void *model)
 {
@@ -722,7 +724,7 @@ static const char *flash_check(const struct model_params *p)
 
 static u32 flash_parts(const struct model_params *p)
 {
-	/* A request that is not aligned to pages touches one page more. */
+	/* A request that is not aligned to pages is in one page more. */
 	return MODEL_MAX_BYTES / 1024 / p->page_kib + 1;
 }
 

@@ -6,12 +6,12 @@
  * The medium is a sequence of tracks, from the outside in. Zones divide it: all
  * have the same number of tracks. A track holds the data of one turn at its
  * zone's transfer rate. That rate is a sustained one, so crossing to the next
- * track takes no time. The clock gives the platter's position: sector 0 of every
- * track passes the head at multiples of one turn.
+ * track takes no time. The time gives the platter's position: sector 0 of every
+ * track passes the head when the time is a multiple of one turn.
  *
  * A request on the medium takes a seek, the wait for its first sector and its
  * transfer. The command completes cmd_ns later, while the arm already makes its
- * next move. After a read the head reads on, up to readahead_kib, until the arm
+ * next move. After a read the head reads ahead, up to readahead_kib, until the arm
  * is needed.
  */
 #include "model.h"
@@ -22,8 +22,9 @@
 #define HDD_MAX_QUEUE	256
 
 /*
- * The write cache holds at most HDD_MAX_DIRTY runs besides the one that the arm writes. A
- * write that would make a run longer than HDD_DIRTY_SECTORS begins a new run.
+ * The write cache holds runs of consecutive sectors: at most HDD_MAX_DIRTY, besides the one
+ * that the arm writes. A write that would make a run longer than HDD_DIRTY_SECTORS begins a
+ * new run.
  */
 #define HDD_MAX_DIRTY	64
 #define HDD_DIRTY_SECTORS	2048
@@ -34,7 +35,7 @@
 struct hdd_run {
 	u64 start;
 	u64 end;	/* the sector after the run */
-	u64 order;	/* segment: of its last use; write cache: of its first write */
+	u64 order;	/* number of a segment's last use, or of a write cache run's creation */
 };
 
 struct hdd {
@@ -45,7 +46,7 @@ struct hdd {
 	u64 zone_tracks;
 	u64 zone_start[HDD_ZONES + 1];	/* first sector of each zone */
 	u32 zone_spt[HDD_ZONES];	/* sectors of each of its tracks */
-	u64 knee;			/* a share of all tracks, in 2^-32 */
+	u64 knee;			/* see seek_time(): a share of all tracks, in 2^-32 */
 	u64 knee_sqrt;			/* its square root, in 2^-32 */
 	u64 write_cache_sectors;
 	u64 readahead_sectors;
@@ -62,14 +63,14 @@ struct hdd {
 	struct hdd_run dirty[HDD_MAX_DIRTY];
 	u32 nr_dirty;
 	u64 dirty_sectors;	/* including the run that is being written */
-	u64 dirty_order;	/* the order of the next run */
+	u64 dirty_order;	/* the order of the next new run */
 
 	/* The arm is busy until arm_ns (U64_MAX: idle). */
 	u64 arm_ns;
 	struct model_io *serving;	/* the arm's request; NULL: the arm writes @writing */
 	struct hdd_run writing;
 
-	/* The head was at head_sector at head_ns, and reads on from there to ahead_end. */
+	/* The head was at head_sector at head_ns, and reads ahead from there to ahead_end. */
 	u64 head_sector;
 	u64 head_ns;
 	u64 ahead_end;
@@ -129,10 +130,10 @@ static u64 sectors_ns(const struct hdd *h, u64 first, u64 sectors)
 }
 
 /*
- * Return the time of a seek over @tracks, a share x of all tracks. Up to the knee
- * the arm speeds up and then slows down, which takes settle + sqrt_ns * sqrt(x).
- * Beyond the knee it moves at top speed: the time grows linearly, with the slope
- * that the curve has at the knee.
+ * Return the time of a seek over @tracks, a share x of all tracks. Up to a certain x,
+ * the knee, the arm speeds up and then slows down: the seek takes settle + sqrt_ns *
+ * sqrt(x). Beyond the knee the arm moves at top speed: the time grows linearly, with
+ * the slope that the curve has at the knee.
  */
 static u64 seek_time(const struct hdd *h, u64 tracks)
 {
@@ -169,7 +170,7 @@ static u64 head_at(const struct hdd *h, u64 t)
 /* The work of the arm for one request, or for one run of the write cache. */
 struct hdd_move {
 	u64 from;		/* the first sector still to transfer */
-	bool goes_on;		/* no move is needed: the head goes on where it is */
+	bool goes_on;		/* neither seek nor rotation: the head goes on where it is */
 	u64 seek_ns;
 	u64 rotation_ns;
 	u64 transfer_ns;
@@ -190,9 +191,9 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 
 /*
  * Plan the transfer of the sectors from @start to @end, beginning at @t. A request that
- * begins where the head has just ended a transfer needs no move. Nor does a read that begins
- * in the growing segment, or right after it, if the segment has all of the read or if the
- * head still reads on.
+ * begins where the head has just ended a transfer needs no seek and no rotation. Nor does a
+ * read that begins in the segment that the head extends, or right after it, if the segment
+ * has all of the read or if the head still reads ahead.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -227,7 +228,7 @@ static u64 position_ns(const struct hdd_move *m)
 
 /* --- the read cache --- */
 
-/* End the segment that grows, at the sector that the head has reached. */
+/* End the growing segment at the sector that the head has reached. */
 static void cache_stop(struct hdd *h, u64 t)
 {
 	if (h->growing != HDD_NO_SEGMENT)
@@ -250,8 +251,8 @@ static bool cache_has(const struct hdd *h, const struct model_io *io, u64 t)
 }
 
 /*
- * Put a read from @start, which has just ended, into the segment that grows, else in place of
- * the least recently used one. Let the head read on.
+ * Put a read from @start, which has just ended, into the growing segment. If no segment grows,
+ * replace the least recently used one. Then let the head read ahead.
  */
 static void cache_read(struct hdd *h, u64 start)
 {
@@ -383,7 +384,7 @@ static void flush_begin(struct hdd *h, struct model_io *io, u64 t)
 
 /*
  * Return whether the arm may write the cache now: no request waits for the arm, a command
- * waits for the cache, or the cache is three quarters full.
+ * waits for the cache, or the cache is more than three quarters full.
  */
 static bool dirty_due(const struct hdd *h)
 {
@@ -416,7 +417,7 @@ static u64 distance_ns(const struct hdd *h, const struct hdd_move *m)
 }
 
 /*
- * Return the index of the nearest work, and its move in @best. Indexes below h->queued
+ * Return the index of the nearest work, and set @best to its move. Indexes below h->queued
  * are requests in the queue; those from h->queued on are runs of the write cache.
  */
 static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
@@ -588,7 +589,7 @@ static u64 hdd_next(const void *model)
 	const struct hdd *h = model;
 	u64 t = h->leaving ? h->leaving->event_ns : U64_MAX;
 
-	/* The end of a cache write lets a command complete only if one waits. */
+	/* The end of a write from the cache matters only if a command waits for arm or cache. */
 	if (h->arm_ns != U64_MAX &&
 	    (h->serving || h->queued || h->waiting.head || h->flushing.head))
 		t = min(t, h->arm_ns + h->p.cmd_ns);
@@ -639,7 +640,7 @@ static const char *hdd_check(const struct model_params *p)
 		return "a disk's slots must not be above 256";
 	if (p->inner_mbps > p->outer_mbps)
 		return "inner_mbps must not be above outer_mbps";
-	/* With less there may be so many tracks that seek_time() overflows. */
+	/* If tracks are smaller, there may be so many that seek_time() overflows. */
 	if (p->inner_mbps * 60000000ULL < 65536ULL * p->rpm)
 		return "inner_mbps / rpm must be at least 64 KiB a turn";
 	return NULL;

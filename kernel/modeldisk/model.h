@@ -5,11 +5,11 @@
  * of its own.
  *
  * A model is a simulation of discrete events that never reads a clock. The
- * driver names the time, in ns, and the model simulates up to it. Every event
+ * driver passes the time, in ns, and the model simulates up to it. Every event
  * happens at its own exact time, however late the driver calls. The driver
  *
- *   - submits a command, at a time no earlier than any it named before;
- *   - asks when a command may complete next, and comes back then at the latest;
+ *   - submits a command, at a time no earlier than any that it passed before;
+ *   - asks when a command may complete next, and calls again by then;
  *   - advances the model to the present and gets the completed commands.
  *
  * A model does not sleep, allocate or lock: the driver holds one lock for all
@@ -22,7 +22,7 @@
 
 #define MODEL_SECTOR_SHIFT	9
 
-/* The largest transfer a driver may submit, which bounds model_io.parts[]. */
+/* The largest transfer that a driver may submit. It limits the length of model_io.parts[]. */
 #define MODEL_MAX_BYTES		(512 * 1024)
 
 enum model_op {
@@ -34,7 +34,7 @@ enum model_op {
 
 struct model_io;
 
-/* A part of a read: the part in one page, and so on one die. */
+/* The part of a read that is in one page, which is on one die. */
 struct model_part {
 	struct model_part *next;
 	struct model_io *io;
@@ -45,11 +45,11 @@ struct model_part {
 /**
  * struct model_io - a command in the device
  * @sector: first sector, of 512 bytes
- * @sectors: their number
+ * @sectors: number of sectors
  * @op: the operation
  * @fua: a write that must be on the medium before it completes
- * @done_ns: when it completed
- * @submit_ns: when the driver submitted it
+ * @done_ns: the time when it completed
+ * @submit_ns: the time when the driver submitted it
  *
  * The driver fills in @sector, @sectors, @op and @fua, the model @done_ns and
  * @submit_ns. All fields after @submit_ns belong to the model from submission to
@@ -64,15 +64,15 @@ struct model_io {
 	u64 submit_ns;
 
 	struct model_io *next;
-	u64 event_ns;		/* the end of its present stage */
-	u64 barrier;		/* flush: waits for programs, or runs, with a lower number */
-	u32 pending;		/* transfers, programs or runs that it still waits for */
-	u32 charge;		/* its room in the write buffer, bytes */
+	u64 event_ns;		/* the end of the command's present stage */
+	u64 barrier;		/* a flush waits for programs, or runs, with a lower number */
+	u32 pending;		/* transfers, programs or runs that the command still waits for */
+	u32 charge;		/* a write's room in the buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
 	struct model_part parts[];
 };
 
-/* A queue, first come, first served. A zeroed one is empty. */
+/* A first-in, first-out queue. It is empty if all its bytes are zero. */
 struct io_fifo {
 	struct model_io *head;
 	struct model_io **tail;
@@ -107,18 +107,18 @@ struct model_stat {
 
 /**
  * struct model_ops - a model
- * @name: its name for users
+ * @name: the model's name for users
  * @param: the flag of its parameters in model-params.h, PARAM_FLASH or PARAM_HDD
- * @size: size of its state in bytes, whatever the parameters are
- * @check: returns what is wrong with parameters that are within their bounds, or NULL
+ * @size: size of the model's state in bytes, whatever the parameters are
+ * @check: returns a message if parameters within their bounds do not fit together, or NULL
  * @parts: returns the length of model_io.parts[] that commands need
- * @init: sets up zeroed state for a device of so many sectors
- * @discards: it takes MODEL_DISCARD
+ * @init: sets up the state, which must be zeroed, for a device of @sectors sectors
+ * @discards: the model takes MODEL_DISCARD
  * @volatile_cache: returns whether a power loss loses completed writes
  * @submit: does what @advance does, then takes a command
  * @advance: simulates up to @now, and appends completed commands to @done
- * @next: returns a time before which no command completes unless another is
- *	submitted; U64_MAX if none can
+ * @next: returns a time before which no command completes unless the driver submits
+ *	another; U64_MAX if no command can complete
  * @stats: fills in at most MODEL_MAX_STATS figures and returns their number
  */
 struct model_ops {
@@ -143,7 +143,7 @@ extern const struct model_ops hdd_model;
 /**
  * struct model_profile - a named device: a model with values of all parameters
  * @name: as in configfs
- * @model: its model
+ * @model: the model, flash or hdd
  * @rotational: the block layer's flag
  * @size_mib: default size
  * @hw_queues: default number of hardware queues

@@ -36,7 +36,7 @@ struct mdk_settings {
 	u32 block_size;
 	/* 1: keep written data for reads */
 	u32 memory_backed;
-	/* ... only by requests that begin in the first so many MiB; 0: by all */
+	/* ... only for requests that begin in the first kept_mib MiB; 0: for all */
 	u32 kept_mib;
 	/* time after which the block layer gives up a stalled request */
 	u32 timeout_ms;
@@ -46,7 +46,7 @@ struct mdk_settings {
 	u32 error_ppm;
 	/* ... that end only by the timeout */
 	u32 stall_ppm;
-	/* ... that the driver refuses for now; some must get through */
+	/* ... that the driver refuses for now; below a million, because some must pass */
 	u32 resource_ppm;
 };
 

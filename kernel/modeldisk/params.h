@@ -5,21 +5,21 @@
 
 #include "shim.h"
 
-/* Flags of a parameter: the models that have it, and a condition besides its bounds. */
+/* Flags of a parameter: the models that have it, and whether it must be a power of 2. */
 #define PARAM_FLASH	0x1
 #define PARAM_HDD	0x2
 #define PARAM_ANY	(PARAM_FLASH | PARAM_HDD)
 #define PARAM_POWER_OF_2	0x4
 
-/* The parameters of all models; a model reads only its own. */
+/* The parameters of all models. Each model reads only its own. */
 struct model_params {
 	/* a constant part of every command's latency, ns */
 	u32 cmd_ns;
 	/* bandwidth to the host, MB (10^6 bytes) a second */
 	u32 bus_mbps;
-	/* commands in work at once; further ones wait in order */
+	/* commands that the device works on at once; further ones wait in order */
 	u32 slots;
-	/* the controller's time for a command, one at a time, ns */
+	/* the controller's time for a command, ns; it takes one at a time */
 	u32 ctrl_ns;
 	/*
 	 * the controller takes this much longer, percent, in the first ctrl_slow_ms of
@@ -28,7 +28,7 @@ struct model_params {
 	u32 ctrl_slow_pct;
 	u32 ctrl_slow_ms;
 	u32 ctrl_slow_every_ms;
-	/* dies, each serving one operation at a time */
+	/* number of dies; each does one operation at a time */
 	u32 dies;
 	/* consecutive data on one die, KiB; the next die follows */
 	u32 page_kib;
@@ -40,14 +40,14 @@ struct model_params {
 	u32 full_mbps;
 	/* a third of the pages is this much faster to read, a third this much slower, percent */
 	u32 read_spread_pct;
-	/* so many pages in a thousand take read_slow_ns longer */
+	/* this many pages in a thousand take read_slow_ns longer */
 	u32 read_slow_permille;
 	u32 read_slow_ns;
 	/* data of one program operation, KiB */
 	u32 program_kib;
 	/* time of one program operation, ns */
 	u32 program_ns;
-	/* equal steps of a program; reads get in between them */
+	/* equal steps of a program; reads may come between two steps */
 	u32 program_steps;
 	/* reads that may overtake one program */
 	u32 overtake_max;
@@ -57,13 +57,13 @@ struct model_params {
 	u32 map_kib;
 	/* 1: the buffer survives power loss; flush and FUA cost nothing */
 	u32 power_safe;
-	/* writes before garbage collection starts, MiB */
+	/* data written before garbage collection starts, MiB */
 	u32 gc_after_mib;
 	/* write amplification from then on, percent; 100: none */
 	u32 gc_amplify_pct;
-	/* time to copy the data of one program, its share of erasing included, ns */
+	/* time to copy the data of one program, including its share of an erase, ns */
 	u32 gc_ns;
-	/* copies wait until so many are due, and are then all made; 0: each is made at once */
+	/* copies wait until this many are due, then all are made; 0: each is made at once */
 	u32 gc_burst;
 	/*
 	 * after writes have waited in the device for this long without a break, ms, they hold
@@ -75,11 +75,11 @@ struct model_params {
 	/* transfer rate of the outermost and innermost zone, MB/s */
 	u32 outer_mbps;
 	u32 inner_mbps;
-	/* seek: settle + sqrt part, linear beyond the knee (see hdd.c) */
+	/* parameters of the seek time: see seek_time() in hdd.c */
 	u32 seek_settle_ns;
 	u32 seek_sqrt_ns;
 	u32 seek_knee_permille;
-	/* a request older than this is next, ms; 0: age does not count */
+	/* a request older than this goes first, ms; 0: age does not count */
 	u32 age_limit_ms;
 	/* the next request is the one with, 0: the least seek plus rotation, 1: the least seek */
 	u32 queue_rule;
@@ -93,7 +93,7 @@ struct model_params {
 	u32 write_cache_kib;
 };
 
-/* Every field has a line in model-params.h, and the other way round. */
+/* Check that model-params.h has as many lines as the struct has fields. */
 enum {
 #define PARAM(name, ...) MODEL_PARAM_##name,
 #include "model-params.h"

@@ -5,9 +5,9 @@
 const struct model_profile model_profiles[] = {
 	{
 		/*
-		 * A TLC NVMe drive with a fifth of the throughput: 64 KiB requests
-		 * must saturate the drive before they saturate one emulated CPU. One
-		 * 4 KiB read at a time has the latency of the whole drive.
+		 * A TLC NVMe drive with a fifth of the usual throughput: 64 KiB requests
+		 * must saturate the drive before they saturate one emulated CPU. A
+		 * lone 4 KiB read has the latency that it has on such a drive.
 		 */
 		.name = "flash",
 		.model = &flash_model,

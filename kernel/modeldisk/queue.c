@@ -45,7 +45,7 @@ struct mdk_disk {
 	spinlock_t lock;
 	struct hrtimer timer;
 	u64 armed_ns;		/* expiry of the timer; U64_MAX: not armed */
-	struct io_fifo done;	/* served; the timer completes them */
+	struct io_fifo done;	/* commands that the model has served; the timer completes them */
 	void *model;
 	u64 random;
 	u64 counts[MDK_NR_COUNTS];
@@ -60,7 +60,7 @@ struct mdk_disk {
 struct mdk_command {
 	blk_status_t status;
 	bool stalled;
-	struct model_io io;	/* last: its parts follow */
+	struct model_io io;	/* must be last: its parts[] follow */
 };
 
 static struct dentry *mdk_debugfs;
@@ -111,7 +111,7 @@ static void mdk_timer_init(struct mdk_disk *d)
 {
 	d->armed_ns = U64_MAX;
 #ifdef MDK_HAVE_HRTIMER_SETUP
-	/* New in 6.13. Since 6.15 there is no hrtimer_init(). */
+	/* hrtimer_setup() is new in 6.13. Since 6.15 there is no hrtimer_init(). */
 	hrtimer_setup(&d->timer, mdk_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS_PINNED);
 #else
@@ -241,7 +241,7 @@ static enum blk_eh_timer_return mdk_timeout(struct request *rq)
 {
 	struct mdk_command *cmd = blk_mq_rq_to_pdu(rq);
 
-	/* The model still has the request and will complete it. */
+	/* A request that is not stalled is still in the model, which will complete it. */
 	if (!cmd->stalled)
 		return BLK_EH_RESET_TIMER;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * All that the models need from their environment, so that the same files
+ * All that the models need from their environment. With it, the same files
  * compile into the module and into a program in user space.
  */
 #ifndef MODELDISK_SHIM_H

@@ -2,9 +2,9 @@
 /*
  * The data of a memory-backed device: a page of memory for each written page.
  *
- * A device may serve overlapping requests in any order, so requests copy data at the same
- * time: each holds @sem for reading. A request that erases data frees pages. It holds @sem for
- * writing, and so waits until no other request uses them.
+ * Requests copy data at the same time, even if they overlap: a device may serve them in any
+ * order. Each holds @sem for reading. A request that erases data frees pages. It holds @sem
+ * for writing, so no other request uses the pages meanwhile.
  */
 #include <linux/highmem.h>
 #include <linux/sched.h>
@@ -29,7 +29,7 @@ void mdk_store_free(struct mdk_store *store)
 	xa_destroy(&store->pages);
 }
 
-/* Return the page at @index. If there is none, allocate it; NULL: there is no memory. */
+/* Return the page at @index. Allocate it if there is none. Return NULL if memory is short. */
 static struct page *store_make_page(struct mdk_store *store, pgoff_t index)
 {
 	struct page *page = xa_load(&store->pages, index);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tells whether requests arrive in sequence or at random. There is a score for each
- * kind, and each arrival moves both. The higher score is that of the kind that was
- * more frequent lately.
+ * Tells whether requests arrive in sequence or at random. Each of the two kinds has a
+ * score, and each arrival changes both scores. The kind that was more frequent lately
+ * has the higher score.
  *
  * These are pure functions. They also compile in user space, where tests call them.
  */
@@ -18,10 +18,10 @@ typedef __u64 u64;
 #endif
 
 /**
- * struct detector - the scores, and the tunables that they follow
+ * struct detector - the scores, and their tunables
  * @end: the end of the latest arrival; at first 0, the start of the device
  * @seq_score: the score of sequential arrivals
- * @rand_score: the score of the others
+ * @rand_score: the score of all other arrivals
  * @seq_gap_sectors: the largest gap, forward or back, of a sequential arrival
  * @score_max: the upper bound of a score
  */
@@ -34,7 +34,7 @@ struct detector {
 	unsigned int score_max;
 };
 
-/* Tell whether a request at @sector continues another one, which ends at @end. */
+/* Return whether a request at @sector continues another one, which ends at @end. */
 static inline bool detector_near(const struct detector *d, u64 end, u64 sector)
 {
 	const u64 gap = sector > end ? sector - end : end - sector;
@@ -42,7 +42,7 @@ static inline bool detector_near(const struct detector *d, u64 end, u64 sector)
 	return gap <= d->seq_gap_sectors;
 }
 
-/* Bound @score. A user may have lowered score_max below it. */
+/* Return @score, or score_max if that is lower: a user may have lowered score_max. */
 static inline unsigned int detector_bounded(const struct detector *d,
 					    unsigned int score)
 {
@@ -52,8 +52,8 @@ static inline unsigned int detector_bounded(const struct detector *d,
 /**
  * detector_feed() - take note of an arrival
  * @d: the detector
- * @sector: its first sector
- * @sectors: its length
+ * @sector: the arrival's first sector
+ * @sectors: the arrival's length
  *
  * One score rises and the other falls, each within its bounds. So the mode follows a
  * change of workload within score_max / 2 + 1 arrivals, however long the workload

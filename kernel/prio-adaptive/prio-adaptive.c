@@ -24,26 +24,26 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* In ms. Longer than a burst of HIGH, shorter than a user's patience. */
+/* In ms. Longer than a burst of HIGH requests, shorter than a user's patience. */
 static const unsigned int aging_expire_default = 500;
-/* As long as aging_expire_default: a class is served by sector until its requests age. */
+/* The same as aging_expire_default: a class is served by sector until its requests age. */
 static const unsigned int hdd_fifo_expire_default = 500;
-/* With 0 there would be one queue, in the order of arrival. */
+/* With 0, requests would age after at most one tick: class and sector would hardly count. */
 static const unsigned int expire_min = 1;
 /* Half the time after which the kernel reports a waiting task as hung. */
 static const unsigned int expire_max = 60000;
 
-/* 32 KiB, so that a stream may skip a few blocks. */
+/* 32 KiB: a stream may skip a few blocks and still count as sequential. */
 static const unsigned int seq_gap_sectors_default = 64;
 /* 1 GiB. With more, hardly any request to a disk would count as random. */
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
-/* So the mode follows a change of workload within 17 requests, and ignores a single stray. */
+/* With 32 the mode follows a new workload within 17 requests. One stray does not change it. */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
 static const unsigned int score_max_max = 1024;
 
-/* 16 requests of 128 KiB take a rotating disk as long as one seek. */
+/* 16 requests of 128 KiB take a rotating disk about as long as one seek. */
 static const unsigned int batch_max_default = 16;
 /* 1 means no batches: each request is picked by class. */
 static const unsigned int batch_max_min = 1;
@@ -51,8 +51,8 @@ static const unsigned int batch_max_max = 256;
 
 /*
  * One class of requests on one device. At any time @inserted is @dispatched plus
- * @merged plus the class's requests on @fifo and on the device's at_head. A bio that
- * becomes part of a request counts as inserted and as merged.
+ * @merged plus the number of the class's requests on @fifo and on the device's at_head.
+ * A bio that becomes part of a request counts as inserted and as merged.
  */
 struct pa_class {
 	struct list_head fifo;		/* oldest first */
@@ -60,7 +60,7 @@ struct pa_class {
 	unsigned long inserted;
 	unsigned long merged;
 	unsigned long dispatched;
-	unsigned long aged;		/* part of @dispatched: chosen for their age */
+	unsigned long aged;		/* part of @dispatched: picked because of age */
 };
 
 /* The scheduler's data for one device */
@@ -71,7 +71,7 @@ struct pa_data {
 	/*
 	 * Guards all members below, and the queue's hash and last_merge. Submitters,
 	 * dispatchers, and readers and writers of sysfs and debugfs take it. None of
-	 * them is an interrupt, so interrupts stay on.
+	 * them runs in an interrupt, so interrupts stay on.
 	 */
 	spinlock_t lock;
 	unsigned int queued;		/* written with the lock held, read without */
@@ -135,7 +135,7 @@ static void pa_observe(struct pa_data *pa, sector_t sector, unsigned int sectors
 		pa->batch_left = 0;
 }
 
-/* Make a request findable by its age, by its first sector, and by its end. */
+/* Add a request to its class's list and tree, and to the queue's hash by end sector. */
 static void pa_enqueue(struct pa_data *pa, struct request *rq)
 {
 	struct pa_class *c = &pa->classes[pa_class_of(rq)];
@@ -162,8 +162,8 @@ static void pa_dequeue(struct pa_data *pa, struct request *rq)
 }
 
 /*
- * Queue a request. One that is inserted at head has been here before: the detector does
- * not see it again, and nothing is merged with it.
+ * Queue a request. A request that is inserted at head has been here before: the detector
+ * does not see it again, and nothing is merged with it.
  */
 static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 {
@@ -186,8 +186,8 @@ static void pa_insert(struct pa_data *pa, struct request *rq, bool at_head)
 }
 
 /*
- * The core calls this for new requests. It calls it again, at head, for a request that
- * the driver could not take (blk_mq_requeue_request()).
+ * The core calls this for new requests, and again, at head, for each request that the
+ * driver has sent back (blk_mq_requeue_request()).
  */
 static void pa_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, blk_insert_t flags)
@@ -236,8 +236,8 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 }
 
 /*
- * blk_mq_sched_try_merge() calls the four functions below. The core itself finds the
- * request that ends where the bio begins, in the hash, and then asks allow_merge().
+ * blk_mq_sched_try_merge() calls the four functions below. The core itself finds, in the
+ * hash, the request that ends where the bio begins. Then it calls pa_allow_merge().
  *
  * The core does not merge requests of different priorities. Requests of one priority
  * may be in different classes if the bounds have changed between their insertions.
@@ -330,9 +330,9 @@ static struct request *pa_at_or_after(const struct rb_root *by_sector,
 }
 
 /*
- * Return the next request of a class: the oldest. On a rotating disk, whose arm sweeps in
- * one direction, return the next request on the arm's way instead, unless the oldest has
- * waited for longer than hdd_fifo_expire.
+ * Return the next request of a class. It is the oldest if the disk does not rotate, or if the
+ * oldest has waited longer than hdd_fifo_expire. Otherwise the arm sweeps in one direction: the
+ * next request is the first at or after pa->position, or else the one with the lowest sector.
  */
 static struct request *pa_next(struct pa_data *pa, struct pa_class *c)
 {
@@ -447,8 +447,8 @@ static struct request *pa_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * The core calls this without the lock, before each run of the queue. A submitter runs
- * the queue after it has inserted a request, so that run sees a request that this misses.
+ * The core calls this without the lock, before each run of the queue. It may miss a request
+ * that a submitter inserts at the same time. The submitter runs the queue after that.
  */
 static bool pa_has_work(struct blk_mq_hw_ctx *hctx)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * prio-basic: an I/O scheduler with three classes by I/O priority, served in strict
- * order. Aging keeps NORMAL and LOW from starving. The scheduler does not sort by
+ * order. Aging keeps the classes NORMAL and LOW from starving. The scheduler does not sort by
  * address, does not merge, and does not limit the requests in flight.
  */
 #include <linux/blk-mq.h>
@@ -21,22 +21,22 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* In ms. Longer than a burst of HIGH, shorter than a user's patience. */
+/* In ms. Longer than a burst of HIGH requests, shorter than a user's patience. */
 static const unsigned int aging_expire_default = 500;
-/* With 0 all classes would be one queue, in the order of arrival. */
+/* With 0, each NORMAL or LOW request would go before HIGH ones after at most one tick. */
 static const unsigned int aging_expire_min = 1;
 /* Half the time after which the kernel reports a waiting task as hung. */
 static const unsigned int aging_expire_max = 60000;
 
 /*
  * One class of requests on one device. At any time @inserted is @dispatched plus the
- * class's requests on @fifo and on the device's at_head.
+ * number of the class's requests on @fifo and on the device's at_head.
  */
 struct pb_class {
 	struct list_head fifo;		/* oldest first */
 	unsigned long inserted;
 	unsigned long dispatched;
-	unsigned long aged;		/* part of @dispatched: chosen for their age */
+	unsigned long aged;		/* part of @dispatched: picked because of age */
 };
 
 /* The scheduler's data for one device */
@@ -45,8 +45,8 @@ struct pb_data {
 
 	/*
 	 * Guards all members below. Submitters, dispatchers, and readers and
-	 * writers of sysfs and debugfs take it. None of them is an interrupt, so
-	 * interrupts stay on.
+	 * writers of sysfs and debugfs take it. None of them runs in an
+	 * interrupt, so interrupts stay on.
 	 */
 	spinlock_t lock;
 	unsigned int queued;		/* written with the lock held, read without */
@@ -98,8 +98,8 @@ static void pb_insert(struct pb_data *pb, struct request *rq, bool at_head)
 }
 
 /*
- * The core calls this for new requests. It calls it again, at head, for a request that
- * the driver could not take (blk_mq_requeue_request()).
+ * The core calls this for new requests, and again, at head, for each request that the
+ * driver has sent back (blk_mq_requeue_request()).
  */
 static void pb_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, blk_insert_t flags)
@@ -157,7 +157,7 @@ static struct request *pb_pick_strict(struct pb_data *pb)
 	return NULL;
 }
 
-/* The whole policy */
+/* Pick the next request. This is the whole policy. */
 static struct request *pb_pick(struct pb_data *pb)
 {
 	return pb_first(&pb->at_head) ?: pb_pick_aged(pb) ?: pb_pick_strict(pb);
@@ -180,8 +180,8 @@ static struct request *pb_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * The core calls this without the lock, before each run of the queue. A submitter runs
- * the queue after it has inserted a request, so that run sees a request that this misses.
+ * The core calls this without the lock, before each run of the queue. It may miss a request
+ * that a submitter inserts at the same time. The submitter runs the queue after that.
  */
 static bool pb_has_work(struct blk_mq_hw_ctx *hctx)
 {

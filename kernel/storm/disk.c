@@ -16,7 +16,7 @@
 #include "storm.h"
 
 #define STORM_BYTES	SZ_8M
-/* A request that stalls takes this many times as long as without. */
+/* A stalled request takes this many times as long as it would otherwise. */
 #define STORM_STALL	200
 
 /* The driver's part of a request. */
@@ -29,7 +29,7 @@ struct storm_cmd {
 /* The bit of storm_cmd.state that says that the command is in the device. */
 #define STORM_INSIDE 0
 
-/* How many requests in a million have each fault. Debugfs may change these at any time. */
+/* Requests in a million that have each fault. A test may change these at any time. */
 struct storm_faults {
 	u32 error_ppm;
 	u32 requeue_ppm;
@@ -46,7 +46,7 @@ static struct storm_disk {
 	atomic64_t random;
 	atomic_t inside;
 	atomic64_t served;
-	u64 idle_since_ns;	/* when a request last left the device */
+	u64 idle_since_ns;	/* the time when a request last left the device */
 } disk;
 
 static u64 storm_random(void)
@@ -54,7 +54,7 @@ static u64 storm_random(void)
 	return storm_mix(atomic64_add_return(STORM_STEP, &disk.random));
 }
 
-/* Draw whether a fault of this frequency happens. */
+/* Return at random whether a fault happens that has the frequency @ppm. */
 static bool storm_happens(const u32 *ppm)
 {
 	const u32 wanted = READ_ONCE(*ppm);
@@ -176,7 +176,7 @@ static const struct block_device_operations storm_fops = {
 
 /* --- disturbances --- */
 
-/* Freeze the queue for a while, as a change of its settings does. */
+/* Freeze the queue for @us, like a change of its settings. */
 void storm_disk_freeze(unsigned int us)
 {
 	const unsigned int flags = blkdrv_freeze(disk.gendisk->queue);
@@ -185,7 +185,7 @@ void storm_disk_freeze(unsigned int us)
 	blkdrv_unfreeze(disk.gendisk->queue, flags);
 }
 
-/* Stop the queue for a while, as a driver does during a reset. */
+/* Stop the queue for @us, like a driver during a reset. */
 void storm_disk_quiesce(unsigned int us)
 {
 	blk_mq_quiesce_queue(disk.gendisk->queue);
@@ -206,7 +206,7 @@ int storm_disk_passthrough(bool at_head)
 	return blk_status_to_errno(status);
 }
 
-/* Show one "name value" a line, among them how long the device has been idle. */
+/* Show one "name value" a line: requests inside, requests served, the idle time until now. */
 void storm_disk_show(struct seq_file *m)
 {
 	const u64 since = READ_ONCE(disk.idle_since_ns);

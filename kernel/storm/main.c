@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * storm - helps to find bugs in I/O schedulers: it makes a disk with random faults, and
- * delays CPUs at random. The same seed gives the same random numbers (docs/storm.md). For
- * tests only.
+ * delays CPUs at random. The same seed gives the same random numbers (docs/storm.md). The
+ * module is for tests only.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * storm: the interfaces between its parts.
+ * storm: the interfaces between the module's parts.
  *
  *	main.c		parameters and control files
  *	disk.c		a disk with random delays and faults

@@ -4,8 +4,9 @@
  * (kernel/include/yield.h), and at any function that accepts a kprobe.
  *
  * A delay is a number of calls of cpu_relax(). If QEMU runs all virtual CPUs in one
- * thread, it changes to another CPU at each such call, and else only when the next timer
- * is due. So the seed of the random numbers decides which CPU passes a yield point first.
+ * thread, it changes to another CPU at each such call. Otherwise it does so only when the
+ * next timer is due. So the seed of the random numbers decides which CPU passes a yield
+ * point first.
  */
 #include <linux/kprobes.h>
 #include <linux/list.h>
@@ -18,14 +19,14 @@
 
 #include "storm.h"
 
-/* The number of latest yield points that are kept for each CPU; a power of two. */
+/* The module keeps this many latest yield points of each CPU. It is a power of two. */
 #define STORM_POINTS 64
 /* The number of yield points, of all CPUs together, that a panic prints. */
 #define STORM_POINTS_TOLD 48
 /*
- * At one yield point in this many, the CPU is delayed for very long, as if the host had given
- * it to another guest. The delay ends after these pauses, or after this time. Meanwhile the
- * queue may have changed to another scheduler.
+ * At one yield point in STORM_AWAY the delay is very long, as if the host had given the CPU to
+ * another guest. It ends after STORM_AWAY_PAUSES pauses or after STORM_AWAY_NS. During the
+ * delay the queue may change to another scheduler.
  */
 #define STORM_AWAY 8192
 #define STORM_AWAY_PAUSES BIT(20)
@@ -39,8 +40,8 @@ struct storm_point {
 };
 
 /*
- * The state of a CPU. Only this CPU writes it, in any context. An interrupt during a write
- * does no harm: only the numbers become others.
+ * The state of a CPU. Only this CPU writes it, in any context. An interrupt may come during a
+ * write. It does no harm: it changes which random numbers follow, and the fingerprint.
  */
 struct storm_cpu {
 	u64 random;
@@ -68,7 +69,7 @@ static unsigned int storm_draw(struct storm_cpu *cpu)
 	return 1 + (random >> 32) % max(storm_longest >> (random >> 10 & 7), 1U);
 }
 
-/* Record that the CPU passes the yield point at @ip, and delay the CPU if the seed says so. */
+/* Record that the CPU passes the yield point at @ip. Then delay the CPU, if the seed says so. */
 static void storm_pass(unsigned long ip)
 {
 	struct storm_cpu *cpu = get_cpu_ptr(&storm_cpus);
@@ -106,8 +107,8 @@ u64 storm_fingerprint(void)
 }
 
 /*
- * Return the latest yield point of all CPUs but for the @told[] latest ones of each, and add
- * it to @told[]; @at: its CPU. NULL: none is left.
+ * Return the latest yield point of all CPUs that has not been returned yet, NULL if none is
+ * left. Set @at to its CPU. @told[] counts the points of each CPU that have been returned.
  */
 static const struct storm_point *storm_point_before(unsigned int told[], int *at)
 {
@@ -132,8 +133,9 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 }
 
 /*
- * The number of yield points of each CPU that have been printed. Static, because a stack is
- * too small. Readers of the control file hold the mutex. A panic does not take it.
+ * The number of yield points of each CPU that have been printed. The array is static, because
+ * a stack is too small for it. Readers of the control file hold the mutex. A panic does not
+ * take the mutex.
  */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A simulation of a modelled drive, a reader that waits for each answer, and bulk that always
- * has more requests. The code that limits bulk imitates triage's budget.c and controller.c. CPUs
- * take no time, so latencies are those in the drive.
+ * A simulation of a modelled drive, a reader that waits for each answer, and bulk: background
+ * I/O that always has more requests. The code that limits bulk imitates triage's budget.c and
+ * controller.c. CPUs take no time, so latencies are those in the drive.
  */
 #ifndef CLOSED_LOOP_H
 #define CLOSED_LOOP_H
@@ -21,7 +21,7 @@
 #define MOST_LATENCIES 2000000
 #define MOST_KEPT 10000
 
-/* The parameters of a run; zero: absent. */
+/* The parameters of a run. A parameter that is zero has no effect. */
 struct scene {
 	const char *on;		/* the drive's name */
 	bool full;		/* the drive is full from the beginning, see drive_new() */
@@ -31,14 +31,14 @@ struct scene {
 	u32 kib;		/* size of a request of bulk */
 	u32 depth;		/* requests of bulk at once, sent or waiting */
 	u32 ms;			/* simulated time */
-	u32 from_ms;		/* bulk and latencies count from then on */
+	u32 from_ms;		/* bulk and latencies count from this time on */
 	u32 think_us;		/* the reader's time between an answer and the next request */
-	u32 stall_permille;	/* so many of the reader's requests take @stall_us longer */
+	u32 stall_permille;	/* per mille of the reader's requests that take @stall_us longer */
 	u32 stall_us;
-	double sigma;		/* each of the reader's requests takes a lognormal time longer */
-	u64 cliff;		/* cost of bulk in the drive beyond which @cliff_us counts, in ns */
-	u32 cliff_us;		/* then each of the reader's requests takes this much longer */
-	u32 pause_ms;		/* the reader reads and pauses in turn, so long each */
+	double sigma;		/* the reader's requests each take a lognormal time longer */
+	u64 cliff;		/* a cost of bulk in the drive, in ns: see @cliff_us */
+	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
+	u32 pause_ms;		/* the reader reads for this time, then pauses for as long */
 	bool free;		/* nothing holds bulk back, and there are no probes */
 	u64 cost;		/* cost of a request of bulk, in ns; 0: triage's first guess */
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
@@ -51,14 +51,14 @@ struct run {
 	double slow;		/* mean latency of the slowest eighth of its requests, in us */
 	double bulk;		/* requests of bulk a second */
 	double budget;		/* the last budget, in us */
-	double alone;		/* the probes' latency of a slow request without bulk, in us */
+	double alone;		/* latency of a slow request without bulk, from probes, in us */
 	double median;		/* median of the best known budget in the second half, in us */
-	double settled;		/* from then on it is within half an octave of @median, s */
-	double swing;		/* the largest such budget over the smallest from @from_ms on */
+	double settled;		/* time in s from which that budget stays close to @median */
+	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
 };
 
-/* The best known budget from a time on, both in ns. */
+/* A best known budget, and the time at which it became the best known one, both in ns. */
 struct kept {
 	u64 at, budget;
 };
@@ -290,7 +290,7 @@ static void loop_done(struct loop *l, u32 tag)
 	loop_keep(l);
 }
 
-/* Return the future time at which waiting bulk may go though nothing else happens, or NEVER. */
+/* Return the future time at which waiting bulk may go even if nothing else happens, or NEVER. */
 static u64 loop_opens_at(const struct loop *l)
 {
 	u64 at = 0;
@@ -371,7 +371,7 @@ static void loop_sum_kept(const struct loop *l, struct run *run)
 		const u64 budget = l->kept[i].budget;
 		const u64 end = i + 1 < l->nr_kept ? l->kept[i + 1].at : until;
 
-		/* Half an octave, and 1 % for its rounding. */
+		/* A factor of 1.43 is half an octave, plus 1 % for rounding. */
 		if (budget > median * 1.43 || budget < median / 1.43)
 			settled = end;
 		if (end > from) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finds a drive's frontier, and where triage's controller settles beside it. The frontier is
- * the throughput of bulk and the reader's latency under each of many fixed budgets.
+ * Finds a drive's frontier, and the budget at which triage's controller settles on it. The
+ * frontier is the throughput of bulk and the reader's latency under each of many fixed budgets.
  */
 #ifndef CONVERGENCE_H
 #define CONVERGENCE_H
@@ -41,8 +41,8 @@ struct fixed {
 };
 
 /*
- * The results of fixed budgets, from the least to one that holds no bulk back; @none: the
- * result without a budget; @alone: latency of the reader's slow requests without bulk, in us.
+ * The results of fixed budgets, from the least to one that holds no bulk back. @none is the
+ * result without a budget, @alone the latency of the reader's slow requests without bulk, in us.
  */
 struct frontier {
 	struct fixed at[MOST_BUDGETS];
@@ -54,7 +54,7 @@ struct frontier {
 /*
  * Return a scene with a reader beside bulk. Bulk leaves the reader one of the drive's tags. A
  * drive that writers can fill is full from the beginning: otherwise it would become full at
- * another time under each budget.
+ * a different time under each budget.
  */
 static struct scene beside_bulk(const char *drive, const struct load *load, u32 exchange)
 {
@@ -73,14 +73,14 @@ static struct scene beside_bulk(const char *drive, const struct load *load, u32 
 	};
 }
 
-/* Return a run whose random numbers do not depend on the runs before. */
+/* Run the scene with random numbers that depend on @series only, not on earlier runs. */
 static struct run run_alike(const struct scene *scene, u32 series)
 {
 	any_begin(series);
 	return loop_run(scene);
 }
 
-/* Run the scene under each fixed budget. The least is a tenth of a request of bulk. */
+/* Run the scene under each fixed budget. The least is a tenth of the cost of a bulk request. */
 static void frontier_find(struct frontier *frontier, struct scene scene)
 {
 	const double cost = loop_cost(&scene);
@@ -101,8 +101,8 @@ static void frontier_find(struct frontier *frontier, struct scene scene)
 }
 
 /*
- * Return the controller's result in several runs: the longest time to settle, the largest
- * swing, and the means of all other figures.
+ * Return the controller's results over several runs: the longest time to settle, the largest
+ * swing, and the means of the other figures.
  */
 static struct run controller_run(const struct scene *scene, u32 runs)
 {
@@ -125,8 +125,8 @@ static struct run controller_run(const struct scene *scene, u32 runs)
 }
 
 /*
- * Return the most bulk under those fixed budgets, and under none, that keep the reader's P99
- * at @p99 or below; 0: none does.
+ * Return the largest throughput of bulk among the runs, with a fixed budget or with none, that
+ * keep the reader's P99 at about @p99 or below. Return 0 if no run does.
  */
 static double frontier_bulk(const struct frontier *frontier, double p99)
 {
@@ -139,13 +139,13 @@ static double frontier_bulk(const struct frontier *frontier, double p99)
 	return most;
 }
 
-/* Return the worth of a run as in knee.h: bulk's logarithm, less the reader's delays at a price. */
+/* Return the worth of a run: ln(bulk served a second) - exchange * delay, as in knee.h. */
 static double run_worth(const struct frontier *frontier, const struct run *run, u32 exchange)
 {
 	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;
 }
 
-/* Return the least fixed budget whose worth is the largest, or 1 % of bulk less at most. */
+/* Return the least fixed budget whose worth is at most 1 % of bulk below the largest worth. */
 static const struct fixed *frontier_best(const struct frontier *frontier, u32 exchange)
 {
 	double most = -INFINITY;

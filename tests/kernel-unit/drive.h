@@ -9,9 +9,9 @@
 struct drive;
 
 /*
- * Return the drive of drives/@name.toml, or else modeldisk's profile @name; exit if there is
- * neither. It takes up to @requests at once. @full: so much has been written before that the
- * drive collects garbage, or that its fast cells are full.
+ * Return the drive of drives/@name.toml, or else modeldisk's profile @name. Exit if there is
+ * neither. The drive takes up to @requests at once. If @full, so much has been written to it
+ * before that it collects garbage, or that its fast cells are full.
  */
 struct drive *drive_new(const char *name, uint32_t requests, bool full);
 void drive_free(struct drive *drive);
@@ -21,16 +21,16 @@ void drive_submit(struct drive *drive, uint32_t tag, bool write, uint64_t sector
 		  uint32_t sectors, uint64_t now);
 /* Return a time, in ns, before which no request is done unless another is sent. */
 uint64_t drive_next(const struct drive *drive);
-/* Return the tag of one request that is done by @now; -1: there is none left. */
+/* Return the tag of one request that is done by @now, and forget it; -1: there is none. */
 int drive_done(struct drive *drive, uint64_t now);
 
 /* Return the name of the i-th drive of drives/, or NULL. */
 const char *drive_named(uint32_t i);
 /* Return whether the drive has an arm. */
 bool drive_has_arm(const char *name);
-/* Return whether writers can make the drive full in @ms. */
+/* Return whether writers can make the drive full (see drive_new()) in @ms. */
 bool drive_fills(const char *name, uint32_t ms);
-/* Return the number of requests that Linux gives the drive at once. */
+/* Return the number of requests that Linux can give the drive at once. */
 uint32_t drive_tags(const char *name);
 
 #endif

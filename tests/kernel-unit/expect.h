@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Helpers for tests of triage's pure parts. */
+/* Helpers for tests of the parts of triage that make no kernel calls. */
 #ifndef EXPECT_H
 #define EXPECT_H
 
@@ -34,7 +34,7 @@ static inline void expect(const char *what, double got, double wanted)
 
 static u64 any_state = ANY_SEED;
 
-/* Restart the random numbers, with the series of this number; a program begins with series 0. */
+/* Restart the random numbers with series number @series. A program begins with series 0. */
 static inline void any_begin(u64 series)
 {
 	any_state = ANY_SEED + series * 0x9e3779b97f4a7c15ull;

@@ -68,7 +68,7 @@ static void test_scores(void)
 
 	expect("mode at first", detector_sequential(&d), 1);
 
-	/* One score rises, the other falls but not below 0. If both are equal: sequential. */
+	/* One score rises, the other falls, but not below 0. Equal scores mean sequential. */
 	feed_after(&d, 0);
 	feed_after(&d, 0);
 	expect_scores("two sequential", &d, 2, 0);
@@ -86,7 +86,7 @@ static void test_scores(void)
 	expect_scores("very sequential", &d, MAX, 0);
 }
 
-/* However many requests of one kind came before, this many of the other kind turn the mode. */
+/* About score_max / 2 requests of one kind change the mode, however many others came before. */
 static void test_change(void)
 {
 	unsigned int max, n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: each I/O priority is in its class, for every pair of bounds, and invalid
- * pairs of bounds are refused. Written against the definition, level by level, not
- * against the code. Run with: make -C kernel unit
+ * pairs of bounds are refused. The expected classes are from the definition, level by
+ * level, not from the code. Run with: make -C kernel unit
  */
 #include <stdio.h>
 
@@ -46,7 +46,7 @@ static void test_defaults(void)
 	}
 }
 
-/* Linux 6.5 put hints into the bits above the level; they change no class. */
+/* Since Linux 6.5 there are hints in the bits above the level. They change no class. */
 static void test_hints(void)
 {
 	const struct prio_bounds bounds = PRIO_BOUNDS_DEFAULT;

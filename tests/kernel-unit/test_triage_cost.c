@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage charges requests by their cost. It learns a device's costs from windows of
- * any mixture and from any guess, and keeps them in bounds. Run with: make -C kernel unit
+ * time with any mixture of requests, and from any first guess. It keeps the costs in bounds.
+ * Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/cost.h"
 
 #define WINDOW 50000000ull	/* ns */
-#define WINDOWS 4500		/* four minutes */
+#define WINDOWS 4500		/* 225 s */
 
 static void test_one(void)
 {
@@ -59,8 +60,8 @@ static u32 bounded(double ns)
 }
 
 /*
- * Check that triage learns the costs of @device, from a first guess of @guess times these;
- * @noise: error of the elapsed times, in %; @within: allowed error of the result.
+ * Check that triage learns the costs in @device, if its first guess is @guess times these costs.
+ * @noise is the error of the elapsed times in %, @within the allowed part of error in the result.
  */
 static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, double within)
 {
@@ -89,7 +90,7 @@ static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, 
 static void test_learning(void)
 {
 	static const struct tg_cost devices[][TG_OPS] = {
-		{ { 20000, 1000 }, { 20000, 1000 }, { 20000, 1000 } },	/* the guess */
+		{ { 20000, 1000 }, { 20000, 1000 }, { 20000, 1000 } },	/* all operations alike */
 		{ { 1500, 150 }, { 4000, 250 }, { 8000, 150 } },	/* fast flash */
 		{ { 8000, 1900 }, { 40000, 2200 }, { 40000, 1900 } },	/* SATA */
 		{ { 8000000, 6000 }, { 4000000, 6500 }, { 4000000, 6000 } },	/* a disk */
@@ -104,7 +105,7 @@ static void test_learning(void)
 	}
 }
 
-/* A window leaves the costs of absent operations alone. */
+/* A window does not change the costs of operations that did not occur in it. */
 static void test_absent(void)
 {
 	const struct tg_cost guess = TG_COST_GUESS_FLASH;
@@ -146,7 +147,7 @@ static void test_bounds(void)
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
 		}
-		/* One strange window raises a cost by at most a quarter of its scale. */
+		/* One strange window raises a base or slope by a quarter at most, unless near 0. */
 		expect_between("more base", costs[TG_READ].base, 0, before.base +
 			       .25 * max_t(double, before.base, 4. * before.per_kib));
 		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +

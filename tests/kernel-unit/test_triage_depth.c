@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage's controller finds the budget of bulk at which urgent requests are late as
- * rarely as stated, on a model of a flash device, from any first budget. Also its arithmetic.
- * Run with: make -C kernel unit
+ * Guards: triage's controller finds the budget of bulk at which about 1 in TG_DEPTH_RARE urgent
+ * requests is later than the target. It does so on a model of a flash device, from any first
+ * budget. This file also tests the controller's arithmetic. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/depth.h"
 
-#define LEAST 80ull	/* the least budget, in ns: 1 % of the cost of a small request */
+#define LEAST 80ull	/* the least budget, in ns: 1 % of the cost of 16 KiB */
 
 static struct tg_depth begun(void)
 {
@@ -81,7 +81,7 @@ static void test_bounds(void)
 	}
 }
 
-/* Requests in time give back what a late one takes away, however small the budget is. */
+/* TG_DEPTH_RARE - 1 requests in time give back what a late one takes, for any budget. */
 static void test_rest(void)
 {
 	const u64 budgets[] = { 100, 1000, 10000, 1000000, TG_DEPTH_MAX / 2 };
@@ -123,8 +123,8 @@ struct server {
 struct device {
 	struct server servers[DIES + 1];
 	u64 now;
-	u64 inside;	/* cost of bulk */
-	u32 bulk;	/* requests of it */
+	u64 inside;	/* cost of the bulk in the device */
+	u32 bulk;	/* number of its requests */
 	u64 bulk_next_at;
 };
 
@@ -160,8 +160,8 @@ static void send(struct device *dev, u32 kib, u64 cost)
 }
 
 /*
- * Send as much bulk as the budget allows, as budget.c does. Return whether the budget holds
- * bulk back.
+ * Send as much bulk as the budget allows, like budget.c. Return whether the budget holds bulk
+ * back.
  */
 static bool send_bulk(struct device *dev, u64 budget, u32 kib)
 {
@@ -205,7 +205,7 @@ static u64 device_step(struct device *dev)
 
 struct outcome {
 	double late;	/* late requests as a part of all */
-	double p99;	/* 99th percentile of latency, in targets */
+	double p99;	/* 99th percentile of latency, as a multiple of the target */
 	double budget;	/* mean budget, in ns */
 };
 
@@ -213,7 +213,7 @@ struct outcome {
 #define MEASURED 30000
 #define BUCKETS 400	/* of latency, each 1 % of the target wide */
 
-/* Send this many protected requests, each after the answer to the last one. */
+/* Send @requests protected requests, each after the answer to the last one, beside bulk. */
 static struct outcome run(struct tg_depth *depth, u32 factor_pct, u32 kib, u32 requests)
 {
 	struct device dev = {};
@@ -297,7 +297,7 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* Until a request is late, each raises the budget by the cut of a late one. So one is soon late. */
+/* Until the first late request, each one raises the budget by 1/16. So one is soon late. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
@@ -351,7 +351,7 @@ static void test_gap(void)
 	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
 }
 
-/* Bulk that went without grants, however much, owes at most one request's cost. */
+/* Bulk sent without grants causes a debt of at most one request's cost, however much it is. */
 static void test_debt(void)
 {
 	const u32 cost = 66000;

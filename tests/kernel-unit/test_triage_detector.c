@@ -100,20 +100,20 @@ static void test_patterns(void)
 		tg_detector_see(&d, any_between(0, FAR), LENGTH);
 	expect("mind, at random", mind(&d), RANDOM);
 
-	/* A flow that goes on at two places in turn makes a disk seek each time. */
+	/* A flow that goes on at two places in turn is random: a disk seeks for each request. */
 	d = at(FAR);
 	for (i = 0; i < 100; i++)
 		tg_detector_see(&d, FAR * (1 + i % 2) + (u64)i / 2 * LENGTH, LENGTH);
 	expect("mind, two interleaved", mind(&d), RANDOM);
 
-	/* A jump now and then, as to a file's metadata. */
+	/* A flow with an occasional jump, for example to a file's metadata, stays sequential. */
 	d = at(FAR);
 	for (i = 0; i < 100; i++)
 		see_after(&d, i % 10 ? 0 : 1 << 20, 1);
 	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
 }
 
-/* However many requests of one kind came before, this many of the other change the verdict. */
+/* TG_DETECTOR_SURE requests of one kind change the verdict, however many others came before. */
 static void test_change(void)
 {
 	struct tg_detector d = at(FAR);
@@ -140,8 +140,8 @@ static void measure_after(struct tg_detector *d, s64 gap, u32 sectors)
 }
 
 /*
- * A flow that reads on is a stream, in spite of jumps. It is no stream after only a few
- * requests, or just after a pause.
+ * A flow that reads on sequentially is a stream, even with some jumps. It is no stream after
+ * only a few requests, or just after a pause.
  */
 static void test_streams(void)
 {
@@ -159,11 +159,11 @@ static void test_streams(void)
 	tg_detector_pause(&d);
 	expect("streams, after a pause", tg_detector_streams(&d), false);
 
-	/* A jump after each full run, as to the next file. */
+	/* A flow that jumps after each full run, for example to the next file, is a stream. */
 	for (i = 0; i < 10 * many; i++)
 		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
 	expect("streams, with jumps", tg_detector_streams(&d), true);
-	/* Long requests, each at another place. */
+	/* Requests that are each at another place make a stream only if each is a full run long. */
 	for (i = 0; i < 100; i++)
 		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM / 4);
 	expect("streams, in jumps of a quarter", tg_detector_streams(&d), false);

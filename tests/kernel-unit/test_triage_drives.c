@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: on each flash drive of drives/ triage's controller settles within 2 s. Bulk keeps
+ * Guards: on each flash drive of drives/ triage's controller settles within 2 s. Bulk gets
  * nearly as much as under the best fixed budget of equal P99. The controller's budget is worth
- * nearly as much as the best one, so it is on the good side of a cliff. P99 is no longer than
- * without a scheduler.
+ * nearly as much as the best one, so it is on the good side of a cliff. The reader's P99 is no
+ * longer than without a budget.
  * misses[] lists the bounds that a drive misses, with the reason. If a listed bound is no longer
  * missed, the test fails too.
  * Drives with an arm are not covered: an arm takes turns and has no budget.

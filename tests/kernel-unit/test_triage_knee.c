@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage's trials find the budget that is worth most, beside reads and writes of
- * any size, on a modelled drive, also if it has slow times of its own. No fixed budget with
- * as short a P99 lets much more bulk through. Checks the arithmetic too. Run with:
- * make -C kernel unit
+ * Guards: triage's trials find the budget that is worth most (triage/knee.h), beside reads and
+ * writes of any size, on a modelled drive. They do so even if the drive itself is slow at times.
+ * No fixed budget with as short a P99 lets much more bulk through. This file also tests the
+ * arithmetic. Run with: make -C kernel unit
  */
 #include "closed_loop.h"
 
@@ -38,7 +38,7 @@ static void test_log2(void)
 	}
 }
 
-/* The latency of the slowest eighth is exact to a sixteenth of an octave. */
+/* The latency of the slowest eighth of requests is exact to a sixteenth of an octave. */
 static void test_slow(void)
 {
 	const u64 alone = 63000;
@@ -90,7 +90,7 @@ static void expect_run(const char *what, const struct scene *scene, double most_
 }
 
 /*
- * A slow read alone takes 63 us. The drive serves 20 200 reads, or 11 400 writes, of 64 KiB a
+ * A read without bulk takes 63 us. The drive serves 20 200 reads, or 11 400 writes, of 64 KiB a
  * second.
  */
 static void test_drive(void)
@@ -143,7 +143,7 @@ static void test_tails(void)
 	expect_run("the same beside writes", &scene, 1e9, writes);
 }
 
-/* If more than a little bulk makes all reads slow, the controller lets no more in. */
+/* If bulk beyond a small cost makes all reads slow, the controller keeps bulk below it. */
 static void test_cliff(void)
 {
 	struct scene scene = beside(64, 128);
@@ -153,7 +153,7 @@ static void test_cliff(void)
 	expect_run("below a cliff", &scene, 250, .85 * 18000);
 }
 
-/* The controller follows a change of bulk. */
+/* The controller follows when bulk changes between reads and writes. */
 static void test_turns(void)
 {
 	struct scene scene = beside(64, 128);
@@ -163,7 +163,7 @@ static void test_turns(void)
 	expect_run("reads and writes in turn", &scene, 300, .93 * (20200 + 11400) / 2);
 }
 
-/* A reader with a hundred requests a second is protected, and bulk goes on. */
+/* A reader with a hundred requests a second is protected, and bulk keeps 75 % of its rate. */
 static void test_slow_reader(void)
 {
 	struct scene scene = beside(64, 128);

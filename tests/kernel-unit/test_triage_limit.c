@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: a limited class gets exactly its limit, whatever the sizes of its requests and
- * whenever it asks, and no more than a burst beyond. Run with: make -C kernel unit
+ * Guards: a class with a rate limit gets this rate, and one burst more at most, whatever the
+ * sizes of its requests and whenever it sends them. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/limit.h"
 
 #define SECOND 1000000000ull
 
-/* A class that always has requests gets exactly the rate, and one burst. */
+/* A class that always has requests gets its rate, and one burst. */
 static void test_rate(void)
 {
 	int i;
@@ -24,7 +24,7 @@ static void test_rate(void)
 			due = tg_limit_charged(due, now, last, rate);
 			units += last;
 			now = max_t(u64, now, tg_limit_opens(due));
-			/* Timers are late, so the class asks again a little late. */
+			/* Timers are late, so the class sends its next request a little late. */
 			now += any_between(0, 1000);
 		}
 		expect_between("units in a second", units,

@@ -35,7 +35,7 @@ static void test_debt(void)
 	expect("a huge quantum", tg_share_charge(0, U32_MAX, 7, U32_MAX), -4. * U32_MAX);
 }
 
-/* A debt from long turns is forgiven in part if turns get short: see TG_DEBT_MAX. */
+/* If turns get shorter, an old debt counts as at most TG_DEBT_MAX of the shorter turns. */
 static void test_turns(void)
 {
 	s64 deficit = tg_share_charge(0, U32_MAX, 7, QUANTUM);
@@ -71,13 +71,13 @@ static void test_due(void)
 
 struct flow {
 	u8 level;
-	u32 least;	/* bounds of the costs of its requests */
+	u32 least;	/* least and largest cost of its requests, in ns */
 	u32 most;
 	s64 deficit;
 	u64 served;
 };
 
-/* Serve flows that always have requests by deficit round robin, as flow.c does. */
+/* Serve flows that always have requests, by deficit round robin, like flow.c. */
 static void serve(struct flow *flows, u32 count, u64 until)
 {
 	struct flow *flow = flows;
@@ -139,7 +139,8 @@ static void test_weighted(void)
 
 /*
  * Requests that go out of turn get their share of all service. After a pause they get one
- * burst, however long the pause was. A request larger than the burst is paid for afterwards.
+ * burst, however long the pause was. If a request is larger than the burst, the next one waits
+ * until the share covers the rest.
  */
 static void test_spent(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Substitutes for the kernel's types and helpers that the modules' pure parts use. */
+/* Substitutes for kernel types and helpers, for parts of modules that make no kernel calls. */
 #ifndef USERSPACE_H
 #define USERSPACE_H
 

@@ -5,8 +5,8 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# refused DEVICE SETTING VALUE LOG [ERROR]: check that VALUE is refused with ERROR (default
-# "Invalid argument") and LOG in the kernel's log, and that the old value stays.
+# refused DEVICE SETTING VALUE LOG [ERROR]: check that a write of VALUE fails with ERROR (default
+# "Invalid argument"), that the kernel logs LOG, and that the old value stays.
 refused() {
 	before=$(cat "$CONFIG/$1/$2")
 	if message=$( (echo "$3" > "$CONFIG/$1/$2") 2>&1); then

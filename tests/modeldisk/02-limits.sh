@@ -17,7 +17,7 @@ expect "flash: largest request, KiB" 512 "$(limit ssd max_hw_sectors_kb)"
 expect "flash: sectors" 2097152 "$(cat /sys/block/ssd/size)"
 [ "$(limit ssd discard_max_bytes)" -gt 0 ] || fail "flash: no discard"
 [ "$(limit ssd write_zeroes_max_bytes)" -gt 0 ] || fail "flash: no write-zeroes"
-# Linux makes no more queues than there are CPUs.
+# Linux makes no more hardware queues than there are CPUs.
 cpus=$(nproc)
 queues=$((cpus < 4 ? cpus : 4))
 expect "flash: hardware queues" $queues "$(ls /sys/block/ssd/mq | wc -l)"

@@ -6,7 +6,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# nonzero DEVICE FIRST COUNT: print how many bytes of COUNT sectors from FIRST are not 0.
+# nonzero DEVICE FIRST COUNT: print the number of bytes in COUNT sectors from FIRST that are not 0.
 nonzero() {
 	dd if="/dev/$1" bs=512 skip="$2" count="$3" iflag=direct 2> /dev/null |
 		tr -d '\0' | wc -c
@@ -36,7 +36,7 @@ done
 
 device disk flash size=64 memory_backed=1
 tr '\0' x < /dev/zero | dd of=/dev/disk bs=1M count=8 iflag=fullblock oflag=direct 2> /dev/null
-# Discard sectors 3 to 2050, so that both ends are inside a page of memory.
+# Discard sectors 3 to 2050: both ends are in the middle of a page of memory.
 blkdiscard -o $((3 * 512)) -l $((2048 * 512)) /dev/disk
 expect "before what was discarded" $((3 * 512)) "$(nonzero disk 0 3)"
 expect "what was discarded" 0 "$(nonzero disk 3 2048)"

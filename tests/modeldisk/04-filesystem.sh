@@ -6,7 +6,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# ext4 asks for its checksums by name. In this guest the kernel finds no module by that name.
+# ext4 asks for its checksums by a name for which this guest's kernel finds no module: load it.
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || fail "the kernel has no ext4"
 mkdir -p /tmp/fs

@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# load REQUESTS: make so many random reads, and go on after errors. Fio's result is in /tmp/fio.
+# load REQUESTS: make this many random reads, and go on after errors. fio's result is in /tmp/fio.
 load() {
 	fio --filename=/dev/disk --direct=1 --minimal --output=/tmp/fio --name=load \
 		--rw=randread --bs=4k --ioengine=io_uring --iodepth=16 --number_ios="$1" \
@@ -30,8 +30,8 @@ rmdir $CONFIG/disk
 device disk flash timeout_ms=1000
 echo 50000 > $CONFIG/disk/error_ppm
 load 4000
-# The first device's number may be another one though the seed is the same: there the reads of
-# the partition table took random numbers too.
+# The number of errors may differ from the first device's, although the seed is the same: there
+# the reads of the partition table took random numbers too.
 [ "$(stat disk errors)" -gt 0 ] || fail "no errors once they are switched on"
 echo 0 > $CONFIG/disk/error_ppm
 

@@ -29,7 +29,7 @@ for profile in flash hdd; do
 		underway
 		echo 0 > $CONFIG/disk/power || fail "$profile, $fault: does not go off"
 		[ ! -e /sys/block/disk ] || fail "$profile, $fault: still there"
-		# Without its device the load ends, long before its time.
+		# Without its device fio ends, long before its 60 s are over.
 		wait
 		echo 1 > $CONFIG/disk/power || fail "$profile, $fault: does not go on again"
 		load &

@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# idle_ns: print the idle time of the one CPU. While not idle, it executes one instruction a ns.
+# idle_ns: print the idle time of the only CPU. When busy, it executes one instruction a ns.
 idle_ns() {
 	total=0
 	for ns in $(sed -n 's/.*\(idle\|iowait\)_sleeptime *: *\([0-9]*\) nsecs/\2/p' /proc/timer_list); do
@@ -18,7 +18,7 @@ now_ns() {
 	awk '/^now at/ { print $3 }' /proc/timer_list
 }
 
-# busy DEVICE SECONDS OPTION...: run fio; set ios to its requests, and busy to the CPU's busy ns.
+# busy DEVICE SECONDS OPTION...: run fio. Set ios to its requests, busy to the CPU's busy ns.
 busy() {
 	_disk=$1
 	_seconds=$2
@@ -33,8 +33,8 @@ busy() {
 	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
 }
 
-# cost DEVICE OPTION...: set cost to the instructions for one request. The difference between a
-# long and a short run leaves out fio's start.
+# cost DEVICE OPTION...: set cost to the instructions for one request. It is the difference between
+# a long and a short run, so that fio's start does not count.
 cost() {
 	disk=$1
 	shift
@@ -57,7 +57,7 @@ null() {
 
 modprobe null_blk nr_devices=0 || fail "the kernel has no null_blk"
 device disk flash
-# A flash with all that makes reads dearer: long reads, and pages of several kinds.
+# A flash device for which a read costs the model most: long reads, and pages of several kinds.
 device uneven flash read_full_ns=90000 full_mbps=1000 read_spread_pct=15 \
 	read_slow_permille=50 read_slow_ns=100000
 for name in disk uneven; do
@@ -65,7 +65,7 @@ for name in disk uneven; do
 done
 sleep 3 # the kernel's own work after a boot must not count
 
-# Device, size, and the time in ns that a read alone takes by the device's parameters.
+# Device, size, and the time in ns of a lone read, as the device's parameters give it.
 while read -r name size ns; do
 	null "$ns"
 	cost nullb9 --bs="$size"

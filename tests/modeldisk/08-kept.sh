@@ -5,12 +5,12 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# Blocks, each as its length and number. The 8 MiB that are kept end in ACROSS, 8 KiB after
-# its start, and just before BEHIND.
+# Blocks, each as its length and number. The 8 MiB whose data is kept end 8 KiB after the start of
+# ACROSS. BEHIND begins where they end.
 ACROSS="24576 341"
 BEHIND="8192 1024"
 
-# A byte that a buffer for reads does not have by itself.
+# A byte that a buffer contains only if a read has put it there.
 MARK='\252'
 
 # put BYTES NUMBER: fill a block of disk with marks, in one request.
@@ -30,7 +30,7 @@ found() {
 
 device disk flash size=64 memory_backed=1 kept_mib=8
 put $BEHIND
-# This read begins before the end, so the store has its data: zeros where nothing was kept.
+# This read begins before the end of the 8 MiB, so the store fills it: zeros where it kept nothing.
 expect "kept of what was written behind the end" 0 "$(found $ACROSS)"
 put 8192 0
 expect "kept at the start" 8192 "$(found 8192 0)"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Functions for the in-guest tests of modeldisk; each sources this file first. The shell is
+# Functions for the in-guest tests of modeldisk. Each test sources this file first. The shell is
 # busybox's sh.
 
 set -eu
@@ -47,8 +47,8 @@ stat() {
 	awk -v key="$2" '$1 == key { print $2 }' "$STATS/$1/stats"
 }
 
-# Every test ends here. If it has not failed, its devices and the module must go away. The test
-# fails if the kernel has logged a bad message.
+# Every test ends here. If it has passed, remove its devices and unload the module. The test fails
+# if the module does not unload, or if the kernel has logged a bad message.
 _finish() {
 	_status=$?
 	trap - EXIT

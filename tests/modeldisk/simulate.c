@@ -6,25 +6,26 @@
  *   simulate PROFILE [PARAMETER=N]... [SETTING=N]... JOB...
  *
  * PARAMETER is one of model-params.h. SETTING is size_mib, time_ms, warmup_ms (a time
- * at the start that does not count), interval_ms (if given, prints the bytes moved in
- * each such interval) or seed. JOB is NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]... Without a
- * rate, a job sends a command when another of its DEPTH commands has ended.
+ * at the start that does not count), interval_ms (if given, the program prints the bytes
+ * moved in each interval of this length) or seed. JOB is
+ * NAME:OP:PATTERN:BYTES:DEPTH[:KEY=N]... Without a rate, a job has DEPTH commands in
+ * progress: it sends another when one has ended.
  *
  *   OP       read, write, fua, flush, discard
- *   PATTERN  random, sequential, or alternate (between two places @span apart)
+ *   PATTERN  random, sequential, or alternate (between two places that are span apart)
  *   offset, span  the part of the device in use, in bytes; default all of it
  *   host_ns  the host's time to submit a command; the job submits one at a time
  *   think_ns a pause between completion and the next command
- *   limit    commands in all
+ *   limit    total number of commands
  *   rate     commands a second, at exponentially distributed intervals; the
  *            job waits while DEPTH of them are in the device, and catches up
  *
- * "trace" in the results is a hash of every command's job, start and end: two
- * runs have the same one if no command took a ns more or less.
+ * "trace" in the results is a hash of every command's job, start and end. Two
+ * runs have the same hash if no command took a ns more or less.
  *
- * Exit status 1: bad arguments. 3: the model broke a promise. It completed a command
- * before the earliest time that its next() had given, or in the future, or next() gave
- * a time in the past, at which the driver's timer should have been.
+ * Exit status 1: bad arguments. 3: the model broke a rule of its interface. Either it
+ * completed a command before the earliest time that its next() had returned, or in the
+ * future, or next() returned a time that had already passed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -53,11 +54,11 @@ struct job {
 	u64 *intervals;
 };
 
-/* One of a job's DEPTH places for a command: when a command ends, the next one takes its slot. */
+/* One of a job's DEPTH places for commands. When a command ends, the job's next one takes it. */
 struct slot {
 	struct slot *next;
 	struct job *job;
-	u64 asked_ns;		/* when the job wanted the command */
+	u64 asked_ns;		/* the time at which the job wanted the command */
 	u64 submit_ns;
 	struct model_io *io;
 };
@@ -226,7 +227,7 @@ static u64 next_offset(struct job *job)
 	return offset;
 }
 
-/* Draw the time between two arrivals: exponentially distributed, @rate arrivals a second. */
+/* Draw an exponentially distributed time between two arrivals, at @rate arrivals a second. */
 static u64 interval_ns(u64 rate)
 {
 	double share = ((random64() >> 11) + 1) * 0x1p-53;	/* 0 < share <= 1 */
@@ -234,7 +235,7 @@ static u64 interval_ns(u64 rate)
 	return -log(share) * 1e9 / rate;
 }
 
-/* Queue the job's next command, which it wants at @t, for submission after host_ns. */
+/* Queue the job's next command, which it wants at @t or later. Submission takes host_ns. */
 static void ask(struct slot *slot, u64 t)
 {
 	struct job *job = slot->job;
@@ -280,7 +281,7 @@ static struct slot **slot_of(struct model_io *io, u32 parts)
 	return (struct slot **)&io->parts[parts];
 }
 
-/* Return the job whose next command is to be submitted first; NULL: none has one. */
+/* Return the job whose next command must be submitted first, NULL if no job has a command. */
 static struct job *first_job(void)
 {
 	struct job *first = NULL;
@@ -332,7 +333,7 @@ static void record(struct slot *slot, u64 t)
 	job->latencies[job->ended++] = t - slot->asked_ns;
 }
 
-/* Run the jobs until time_ms. Return how often the driver was woken up. */
+/* Run the jobs until time_ms. Return the number of times that the driver's timer expired. */
 static u64 run(void *model)
 {
 	u32 parts = profile->model->parts(&params);
@@ -431,7 +432,7 @@ static void print_results(const void *model, u64 wakes)
 
 int main(int argc, char **argv)
 {
-	static void *model;	/* static, so that the leak checker sees its memory in use */
+	static void *model;	/* static: the leak checker then sees that its memory is in use */
 	const char *wrong;
 
 	for (u32 i = 0; argc > 1 && i < model_nr_profiles; i++)

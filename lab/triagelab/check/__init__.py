@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks of a scheduler in guests: of its properties (verify), and under random load (storm)."""
+"""Check a scheduler in guests: its properties (verify), its reaction to random load (storm)."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Storms: a random load and random disturbances, made from a seed, in a guest of `sim`.
+"""Carry out storms: random loads with random disturbances, made from a seed, in guests of `sim`.
 
 The seed determines a plan: a text in which each line (a part) is a group of processes or a
 disturbance. The random numbers of the guest's program, of the disk and of the delays of CPUs depend
-on the seed too. The machine repeats to the last instruction, so a seed reproduces its failure.
+on the seed too. `sim` repeats a run to the last instruction, so a seed reproduces its failure.
 """
 
 import asyncio
@@ -31,9 +31,10 @@ _BOOT_LIMIT_S = 600.0
 _GUEST_LIMIT_S = 600
 #: The factor by which waits may be longer in a debug kernel.
 _DEBUG_SLOW = 4
-#: Requests that the groups of a plan share; some kinds of groups make only a part of their share.
+#: Number of requests that a plan divides among its groups of processes. Some kinds of groups use
+#: only a part of their share.
 _REQUESTS = 4000
-#: Shrinking begins no more candidates after this many.
+#: shrink() starts no further storms after this many.
 _SHRINK_TRIES = 80
 #: The load of a plan lasts this many ms of virtual time. A busy ms of virtual time takes five times
 #: as long by the host's clock; idle virtual time takes none.
@@ -63,7 +64,7 @@ _DEBUG_ONLY = {"allocations"}
 
 
 class _Dice:
-    """Random numbers of a seed: equal in all versions of Python, because all are from random()."""
+    """Random numbers from a seed, equal in all versions of Python because only random() is used."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -85,10 +86,10 @@ class _Dice:
 class Plan:
     """The plan that one seed determines.
 
-    storm  a line with the parameters of kernel/storm
-    tags   number of the scheduler's tags; 0: unchanged
-    parts  lines for the guest's program, each of which can be left out
-    ms     how long the load lasts at most, in virtual time
+    storm  a line with the parameters of the module in kernel/storm
+    tags   the number of the scheduler's tags; 0: unchanged
+    parts  lines for the guest's program; a storm can leave out any of them
+    ms     the longest duration of the load, in ms of virtual time
     """
 
     seed: int
@@ -105,7 +106,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Storm:
-    """A plan, of which the parts with a bit in `mask` are carried out, for `ms`."""
+    """A plan to carry out for `ms`, but only those parts whose bits are set in `mask`."""
 
     plan: Plan
     mask: int
@@ -138,8 +139,9 @@ def make(seed: int, debug: bool = False) -> Plan:
     without it.
     """
     dice = _Dice(seed)
-    # A theme limits what the plan may have, because some bugs need that. A forgotten request shows
-    # only if no other request causes a dispatch. A fault under load shows only if requests queue.
+    # A theme limits the values of the plan, because some bugs show only under such limits. A
+    # forgotten request shows only if no other request causes a dispatch. A fault under load shows
+    # only if requests queue.
     theme = dice.among(_THEMES)
     groups = theme.groups or [dice.among(_GROUPS) for _ in range(1 + dice.below(4))]
     each = _REQUESTS // len(groups)
@@ -173,7 +175,7 @@ def _who(dice: _Dice) -> str:
 def _neighbours(dice: _Dice, requests: int) -> Iterator[str]:
     """Yield a process whose threads read neighbouring blocks at once, so that requests merge."""
     threads = 2 + dice.below(3)
-    # With an area, the threads read the same few blocks again and again; else they move on.
+    # With an area, the threads read the same few blocks again and again; otherwise they move on.
     area = f" first={dice.below(512)} area={threads}" if dice.happens(0.7) else ""
     yield (
         f"process threads={threads} together=1 step=1{area} requests={requests // threads} "
@@ -235,10 +237,10 @@ _GROUPS = (_neighbours, _crowd, _streams, _mixture, _cached, _now_and_then)
 
 @dataclass(frozen=True)
 class _Theme:
-    """The values that a plan may have: the seed draws one of each.
+    """The possible values of a plan's properties. The seed draws one value of each property.
 
-    groups  kinds of groups, all of which the plan has; empty: the seed draws some of all kinds
-    often   the probability of each disturbance
+    groups  the kinds of groups in the plan; empty: the seed draws one to four groups of any kind
+    often   probabilities; the plan has each disturbance with the probability that the seed draws
     """
 
     groups: tuple[Callable[[_Dice, int], Iterator[str]], ...] = ()
@@ -271,7 +273,7 @@ def whole(plan: Plan) -> Storm:
 
 
 def parse_replay(text: str, debug: bool = False) -> Storm:
-    """Return the storm that --replay SEED[:MASK[:MS]] names. RequestError if there is none."""
+    """Return the storm that --replay SEED[:MASK[:MS]] names, or raise RequestError."""
     found = re.fullmatch(r"(\d+)(?::([0-9a-f]+)(?::(\d+))?)?", text)
     if found is None:
         raise RequestError(f"--replay {text}: give SEED, SEED:MASK or SEED:MASK:MS")
@@ -289,9 +291,9 @@ class Result:
 
     reason       the failure's message; empty if nothing failed
     last         the last steps of the CPUs, the latest first
-    fingerprint  a hash of all yield points that CPUs passed, and of the times
-    seconds      how long it took, by the host's clock
-    folder       the guest's output; it is removed unless something failed
+    fingerprint  a hash of all yield points that CPUs passed, and of the times at these points
+    seconds      the duration by the host's clock
+    folder       the folder with the guest's output; the lab removes it unless something failed
     """
 
     storm: Storm
@@ -424,8 +426,8 @@ def run(
 ) -> list[Result]:
     """Carry out storms side by side, and call `finished` with each result. Return all results.
 
-    No storm begins after `minutes`, or with `until_failure` after a failure. Raise StoppedError if
-    the user stops the run.
+    No storm begins after `minutes`. With `until_failure`, no storm begins after a failure either.
+    Raise StoppedError if the user stops the run.
     """
     end = time.monotonic() + minutes * 60 if minutes is not None else None
     left = iter(storms)
@@ -451,10 +453,10 @@ def run(
 def shrink(
     run_storm: RunStorm, failed: Result, told: Callable[[Result], None] = lambda result: None
 ) -> Result:
-    """Return the failure of the smallest storm found that fails in the same way.
+    """Return the result of the smallest storm found that fails in the same way as `failed`.
 
-    It tries to leave out ever fewer parts at once (delta debugging), and then to end sooner. `told`
-    is called with each smaller failure.
+    First leave out parts: half of them at once, then fewer and fewer (delta debugging). Then halve
+    the duration of the load. Call `told` with each smaller failure.
     """
 
     async def everything() -> Result:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Verification of a scheduler: checks, which are shell scripts, run in guests.
+"""Verify a scheduler: run checks, which are shell scripts, in guests.
 
 The comment at a check's start states the property that it guards, and its machines. A guest runs
 checks one after another; after a failure, the remaining checks run in a fresh guest.
@@ -29,9 +29,10 @@ CHECKS = sources.MODULES.parent / "tests/kernel"
 _SKIPPED = 77
 #: Seconds that one check may take, by the guest's clock.
 _CHECK_LIMIT_S = 300
-#: Seconds that a guest may take, by the host's clock: the limits of its checks and the allowance,
-#: but never more than the guest's limit. This matters if a bug leaves preemption off for good: then
-#: no program runs that could report it, and the kernel's own messages keep its watchdog quiet.
+#: Seconds that a guest may take, by the host's clock: the limits of its checks plus the allowance,
+#: but never more than _GUEST_LIMIT_S. The lab needs this limit if a bug leaves preemption off for
+#: good. Then no program runs that could report the bug, and the kernel's own messages keep its
+#: watchdog quiet.
 _GUEST_LIMIT_S = 1800.0
 _GUEST_ALLOWANCE_S = 180.0
 #: Seconds that a guest's boot may take, by the host's clock.
@@ -85,7 +86,7 @@ def read(script: Path) -> Check:
 
 
 def checks(folder: Path = CHECKS) -> list[Check]:
-    """Return the checks in a folder, in order."""
+    """Return the checks in a folder, in the order of their numbers."""
     return [read(script) for script in sorted(folder.glob("[0-9][0-9]-*.sh"))]
 
 
@@ -93,11 +94,11 @@ def checks(folder: Path = CHECKS) -> list[Check]:
 class Result:
     """The result of a check.
 
-    status   its exit status, None if the guest ended before the check did
-    log      its output, or the reason why there is none; if the guest died later, at most the
-             check's SKIP line
-    seconds  how long it took, by the guest's clock. If the guest died in it: how long the guest
-             ran, by the host's clock. Else 0
+    status   the check's exit status; None if the guest ended during the check
+    log      the check's output, or an error message if the guest ended during the check. If the
+             guest died in a later check, only the SKIP line, if there is one
+    seconds  the check's duration by the guest's clock. If the guest died during the check, the
+             guest's duration by the host's clock. If the guest died in a later check, 0
     """
 
     check: Check
@@ -113,7 +114,7 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """Return the reason of a skip, or the last lines of a failure's log; else nothing."""
+        """Return the reason of a skip, or the last lines of a failure's log; empty for a pass."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         if self.state == "skip":
             return next((line[6:] for line in lines if line.startswith("SKIP: ")), "")
@@ -140,9 +141,9 @@ class Result:
 
 @dataclass
 class Guest:
-    """Checks of one scheduler that run one after another in one place.
+    """Checks of one scheduler that run one after another on the machine of one Place.
 
-    folder   gets a folder with the output of each boot
+    folder   the folder that gets a folder with the output of each boot
     results  the results so far
     """
 
@@ -163,9 +164,10 @@ Boots: TypeAlias = Callable[[list[Check], Path], Awaitable[list[Result]]]
 def guests(
     kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
 ) -> list[Guest]:
-    """Return guests for the checks in all places where the kernel boots.
+    """Return guests for the checks, for each machine and number of CPUs where the kernel boots.
 
-    A place in `sim` gets a guest for each core, which share its checks; any other place gets one.
+    On `sim`, divide the checks among guests, at most one for each core of this computer. On `vm`,
+    one guest runs all checks.
     """
     by_place: dict[Place, list[Check]] = defaultdict(list)
     for check in chosen:
@@ -234,7 +236,10 @@ async def _through(
     boots: Boots,
     finished: Callable[[Result], None],
 ) -> None:
-    """Run a guest's checks with `boots`, again after each failure; call `finished` with each."""
+    """Run all checks of a guest, and call `finished` with each result.
+
+    `boots` stops at a failure. Then call it again, to boot a fresh guest for the remaining checks.
+    """
     left = list(guest.checks)
     while left:
         results = await boots(left, guest.folder / str(len(guest.checks) - len(left)))
@@ -250,7 +255,7 @@ def _prepare(wanted: Guest) -> Boots:
     machine = machines.make(place.machine, wanted.kernel, place.cpus, boots_once=True)
     sources = sorted(CHECKS.glob("tools/*.c"))
     built = {f"tools/{source.stem}": programs.static(source) for source in sources}
-    # busybox's mke2fs makes no journal.
+    # The guest gets mke2fs of e2fsprogs, because busybox's mke2fs makes no journal.
     tools.require([tools.MKE2FS])
     mke2fs = Path(tools.path(tools.MKE2FS)).resolve()
 
@@ -306,7 +311,7 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
 
 
 def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
-    """Return the results of the checks that ended in a guest; if none did, the first has failed."""
+    """Return the results of the checks that ended in a guest. If none ended, the first failed."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"
@@ -329,17 +334,18 @@ def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]
 def results_of_a_dead_guest(
     place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
 ) -> list[Result]:
-    """Return the results of the checks that ended, by the console, and fail the one that follows.
+    """Return the results of the checks before the guest died, and a failure of the next check.
 
-    `seconds` is how long the guest ran.
+    The console log has the results of the checks that ended. `seconds` is the time that the guest
+    ran.
     """
     said = (folder / "console.log").read_text(errors="replace")
     ended = dict(re.findall(r"^check (\S+) ended (.*?)\r?$", said, re.M))
     found: list[Result] = []
     for check in wanted:
         status, _, reason = ended.get(check.script.name, "").partition(": ")
-        # If all checks have ended, the guest's death counts against the last. After a failed check
-        # no other began.
+        # If all checks have ended, count the guest's death as a failure of the last check. No check
+        # began after a failed one.
         if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
             found.append(Result(check, place, None, str(error), seconds))
             break

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line's commands: a module for each, with its arguments and its action."""
+"""Define the commands of the command line: one module for each, with its arguments and action."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`fit`: make a drive for --device from fio's results; `fit measure` takes such results."""
+"""Define the command `fit`: make a model of a drive, for --device, from fio's results.
+
+`fit measure` measures a drive, and writes the results that `fit` needs.
+"""
 
 import argparse
 import re
@@ -103,7 +106,7 @@ def _fit(given: argparse.Namespace) -> int:
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """Return a drive with its points, and no parameters yet."""
+    """Return a drive with its measured points, but without parameters."""
     return drives.Drive(
         name=name,
         kind="",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`list`: the names of experiments, schedulers, devices and kernels, or of drives."""
+"""Define the command `list`: print experiments, schedulers, devices and kernels, or drives."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`matrix`: build our modules for several kernels, and verify a scheduler on each."""
+"""Define the command `matrix`: build for several kernels, and verify a scheduler on each."""
 
 import argparse
 import resource

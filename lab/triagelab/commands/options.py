@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options that several commands share, and decisions that need only the options."""
+"""Define the options that several commands share, and interpret them."""
 
 import argparse
 import glob
@@ -40,7 +40,7 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 
 def require_known(machine: str, given: argparse.Namespace) -> None:
-    """Raise RequestError if the machine is unknown, or measures in real time with --dask."""
+    """Raise RequestError for an unknown machine, or for a machine in real time with --dask."""
     kind = machines.kind(machine)
     if given.dask and not kind.in_virtual_time:
         raise RequestError(
@@ -59,7 +59,10 @@ def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
 
 
 def folder(given: argparse.Namespace, name: str, record: str) -> Path:
-    """Return --out, or a new folder `name`; with --resume the newest that has `record`."""
+    """Return the folder of --out; without --out, a new folder for `name`.
+
+    With --resume but without --out, return the newest such folder that has the file `record`.
+    """
     if given.out is None and given.resume:
         # Match the full date: another experiment's name may begin with this one's.
         found = sorted(Path("results").glob(f"{glob.escape(name)}-{_DATE}/{record}"))
@@ -70,7 +73,7 @@ def folder(given: argparse.Namespace, name: str, record: str) -> Path:
 
 
 def given_words(given: argparse.Namespace) -> list[str]:
-    """Return the given options that `run` and `study` have in common, for --resume."""
+    """Return the given options that `run` and `study` share, as words of a command to resume."""
     words = ["--allow-write"] if given.allow_write else []
     for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
         if getattr(given, option) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Locks for measurement in real time and for a disk, which only one process may use."""
+"""Let only one process of the lab measure in real time, and only one use a disk."""
 
 import argparse
 import contextlib
@@ -12,13 +12,13 @@ from triagelab.base.errors import RequestError
 from triagelab.commands import telling
 from triagelab.run import disks, host, machines, putback
 
-#: Held while an experiment measures in real time on this computer.
+#: An experiment holds this lock while it measures in real time on this computer.
 REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 
 
 @contextlib.contextmanager
 def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
-    """Hold the lock for measurement in real time, since two experiments disturb each other.
+    """Hold the lock for measurement in real time, because two experiments disturb each other.
 
     If the lock is taken, wait for it if `waits`, else raise an error. In virtual time, do nothing.
     """
@@ -42,7 +42,7 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
     """Hold the disk for --machine host, and yield it; yield None for other machines.
 
-    First restore what earlier runs left changed.
+    First restore the disks that earlier experiments left changed.
     """
     if not machines.kind(machine).is_here:
         if given.allow_write:

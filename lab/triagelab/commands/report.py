@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`report`: make the report again. `run` and `study` also use it at their end."""
+"""Define the command `report`: make the report of a run directory again.
+
+The commands `run` and `study` use this module to make their reports.
+"""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Building a plan's setup from the options of `run` and `study`."""
+"""Build a plan's setup from the options of `run` and `study`."""
 
 import argparse
 import functools
@@ -132,7 +132,7 @@ def _setup_on(
 def _built(
     kernel: kernels.Kernel, schedulers: Iterable[str], on: Iterable[devices.Device]
 ) -> dict[str, Path]:
-    """Return our modules that `schedulers` and the devices need, built for `kernel`."""
+    """Return this repository's modules that the schedulers and devices need, built for `kernel`."""
     files = {name: f"{name}-iosched.ko" for name in sources.own_schedulers() if name in schedulers}
     for driver in {device.module for device in on if device.module}:
         if (sources.MODULES / driver).is_dir():
@@ -145,9 +145,9 @@ def _built(
 
 @functools.cache
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
-    """Return our modules by file name.
+    """Return this repository's modules, built for `kernel`, by file name.
 
-    Cached for the measures of a study, since make takes two seconds to find that all is built.
+    The measures of a study share the cached result: make needs two seconds even if all is built.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
@@ -169,7 +169,7 @@ def schedulers_of(
 
 
 def values_to_vary(pairs: list[str]) -> dict[str, tuple[settings.Value, ...]]:
-    """Parse --vary: values by name, numbers as int."""
+    """Parse each NAME=A,B of --vary; return the values by name, with numbers as int."""
     return settings.by_name(map(_values, pairs))
 
 
@@ -186,8 +186,8 @@ def _settings(
 ) -> dict[str, settings.Value]:
     """Return the settings of --set and --cpus by name.
 
-    Raise an error if the experiment varies one of them. Raise one too if they or --vary have a
-    tunable of a scheduler that was not chosen.
+    Raise RequestError if the experiment varies one of them, or if --set or --vary has a tunable of
+    a scheduler that was not chosen.
     """
     changes = settings.by_name(map(_setting, given.set))
     if given.cpus is not None:

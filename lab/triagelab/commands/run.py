@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`run`: one experiment."""
+"""Define the command `run`: carry out one experiment."""
 
 import argparse
 import shlex
@@ -111,7 +111,7 @@ def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Pa
 
 
 def _resume(given: argparse.Namespace, out: Path) -> str:
-    """Return the command that goes on with this `run`."""
+    """Return the command that resumes this `run` in `out`."""
     quick = ["--quick"] if given.quick else []
     words = ["./triage", "run", given.experiment, *quick, *options.given_words(given)]
     for path in given.module:

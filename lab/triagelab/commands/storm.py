@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`storm`: look for a scheduler's bugs with random plans that replay."""
+"""Define the command `storm`: find a scheduler's bugs with random plans, and replay them."""
 
 import argparse
 import itertools
@@ -124,7 +124,7 @@ def _carry_out(
 
 
 def _tell(given: argparse.Namespace, result: storm.Result) -> None:
-    """Print a failure: the seed, how to replay it, the reason, and the CPUs' last steps."""
+    """Print a failure: seed, command to replay it, plan, reason, and the CPUs' last steps."""
     words = ["./triage", "storm", given.scheduler, "--replay", result.storm.replay]
     words += ["--debug"] if given.debug else []
     words += ["--kernel", given.kernel] if given.kernel != kernels.DEFAULT_SERIES else []

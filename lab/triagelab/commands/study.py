@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`study`: many experiments as one plan."""
+"""Define the command `study`: carry out many experiments as one plan."""
 
 import argparse
 import shlex
@@ -67,7 +67,7 @@ def _study(given: argparse.Namespace) -> int:
 def _parts(
     given: argparse.Namespace, whole: study.Study, held: host.Held | None
 ) -> tuple[list[_Part], dict[str, str]]:
-    """Return the measures that the options allow, and for each other one the reason."""
+    """Return the measures that the options allow, and the reason why each other is left out."""
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
@@ -93,10 +93,11 @@ def _parts(
 def _to_take_over(
     given: argparse.Namespace, held: host.Held | None, out: Path
 ) -> dict[str, plan.Setup]:
-    """Return the setups of the quick study, by measure, if the full study can take over its runs.
+    """Return the setups of the quick study, by measure, if the full study takes over its runs.
 
-    It can if `out` has the quick study, and the user wants the full one. Else return no setups.
-    Raise RequestError if `out` has the full study, and the user wants the quick one.
+    The full study does so if `out` holds the quick study, and the user asks for the full one.
+    Otherwise, return no setups. Raise RequestError if `out` holds the full study, and the user asks
+    for the quick one.
     """
     record = out / studyreport.RECORD
     if not record.exists() or records.read_json(record)["quick"] == given.quick:
@@ -117,8 +118,8 @@ def _measure_study(
     """Carry out all measures as one plan: first those in virtual time, side by side."""
     rundir.require_space(out)
     # planned() raises an error if a folder has another plan, so plan all measures before begin()
-    # writes any. Write study.json last: until then it still marks a quick study's folder as one, so
-    # a user who interrupts this function can ask for the full study again.
+    # writes any. Write study.json last: until then, an older study.json in `out` says that the
+    # study is quick. So a user who interrupts this function can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

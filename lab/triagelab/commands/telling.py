@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Output of the commands: messages, tables, progress, failures, and commands to go on with.
+"""Print the output of the commands: messages, tables, progress, failures, and how to resume.
 
-The lab never wraps a message, so that its paths and commands can be copied or read by a program;
-a terminal folds a long line by itself. Nothing in a message is taken for markup or an emoji.
+The lab never wraps a message, so that a user can copy its paths and commands, and a program can
+read them. A terminal folds a long line by itself. Rich interprets no markup or emoji in a message.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ output = _console()
 
 
 def show(found: RenderableType) -> None:
-    """Print tables and text: tables in the terminal's width, or 80 columns elsewhere.
+    """Print tables and text: tables in the terminal's width, or in 80 columns elsewhere.
 
-    Text is wrapped on a terminal only.
+    Text is wrapped only on a terminal.
     """
     output.print(found, soft_wrap=not output.is_terminal)
 
@@ -65,7 +65,7 @@ def progress(
 
 
 def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
-    """Return a function that calls `step` from progress() with a run's result."""
+    """Return a function that reports a run's result with `step`, the function from progress()."""
     return lambda result: step(result.run.id, "failed" if result.reason else "done")
 
 
@@ -81,6 +81,6 @@ def tell_again(failed: int, total: int, command: str) -> None:
 
 
 def tell_interrupted(command: str) -> int:
-    """Print the command that resumes; return the exit status."""
+    """Print the command that resumes the experiment; return the exit status."""
     error.print(f"triage: interrupted; finished runs are kept. Go on with:\n  {command}")
     return INTERRUPTED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`verify`: check a scheduler's correctness in guests."""
+"""Define the command `verify`: check a scheduler's correctness in guests."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ def add(commands: options.Commands) -> None:
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the kernel, and for the user's own module."""
+    """Add --debug, --kernel and --module, which select the kernel and the user's own module."""
     parser.add_argument(
         "--debug",
         action="store_true",
@@ -81,9 +81,9 @@ def _verify(given: argparse.Namespace) -> int:
 def built_for(
     kernel: kernels.Kernel, available: Iterable[Path] = (), with_yield_points: bool = False
 ) -> list[Path]:
-    """Return our modules, built for the kernel, and those in `available`.
+    """Return this repository's modules, built for the kernel, and the modules in `available`.
 
-    A module in `available` replaces ours of the same name.
+    A module in `available` replaces this repository's module of the same name.
     """
     built = sorted(modules.build(kernel, storm=with_yield_points).glob("*.ko"))
     files = {path.name: modules.kept(path) for path in [*built, *available]}
@@ -91,7 +91,7 @@ def built_for(
 
 
 def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
-    """Return the user's module, if any; raise an error if there is no scheduler `name`."""
+    """Return the user's module, if any. Raise RequestError if there is no scheduler `name`."""
     if module is None:
         known = [*sources.KERNELS_OWN, *sources.own_schedulers()]
         if name not in known:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The inputs of runs: packages, kernels, modules, programs, the guest's archive."""
+"""Provide the inputs of runs: packages, kernels, modules, programs and the guest's archives."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A copy of a kernel's headers that is configured for clang.
+"""Make a copy of a kernel's headers that is configured for clang.
 
-The configuration in the headers names the compiler that built the kernel, and the options that
-this compiler has. All of Debian's kernels are built by gcc. So the lab compiles and links modules
-with clang only to see the warnings; it does not load them.
+The configuration in the headers describes the compiler that built the kernel, which is gcc for all
+of Debian's kernels. The lab compiles and links modules with clang only to see clang's warnings. It
+does not load these modules.
 """
 
 import re
 import shutil
 from pathlib import Path
 
-#: Options of the kernel's configuration, with their values for clang; empty: not set.
+#: Option of the kernel's configuration -> its value for clang; empty: the option is not set.
 CONFIG = {
     "CC_IS_GCC": "",
     "GCC_VERSION": "0",
@@ -30,12 +30,13 @@ _FOR_C = "include/generated/autoconf.h"
 
 
 def configured(headers: Path, folder: Path) -> Path:
-    """Return the headers configured for clang, made anew in `folder`.
+    """Make a copy of `headers` in `folder`, configured for clang; return the copy's folder.
 
-    Their other files are links to the files in `headers`.
+    An earlier content of `folder` is deleted. In the copy, all files except the two with the
+    configuration are links to the original files.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    # Link all headers packages, because they name each other by relative paths.
+    # Link the folders of all packages with headers: they refer to each other by relative paths.
     for package in headers.parent.iterdir():
         _link(package, folder / package.name)
     made = folder / headers.name
@@ -60,7 +61,7 @@ def for_c(text: str) -> str:
 
 
 def _without(line: str, text: str) -> str:
-    """Return the text without the lines that set an option in CONFIG."""
+    """Return `text` without the lines that match the regex `line` and set an option in CONFIG."""
     return re.sub(
         rf"^{line}", lambda found: "" if found[1] in CONFIG else found[0], text, flags=re.M
     )
@@ -72,9 +73,9 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _unlink(folder: Path, name: str) -> None:
-    """Remove the link `name` in `folder`, so that a file can take its place.
+    """Remove the link at the path `name` in `folder`, so that a file can take its place.
 
-    A linked folder on the way becomes a folder of links.
+    If a parent folder of `name` is a link, replace it by a folder with a link to each entry.
     """
     first, _, rest = name.partition("/")
     path = folder / first

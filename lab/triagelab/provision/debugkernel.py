@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The two debug kernels, which the lab builds from a series' source."""
+"""Build the two debug kernels of a series from its source."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from triagelab.base import cache, tools
 from triagelab.base.errors import LabError
 
-#: The suffix of each debug kernel's name, and the bugs that this kernel finds.
+#: Suffix of a debug kernel's name -> the means with which this kernel finds bugs.
 VARIANTS = {
     "debug": "KASAN, lockdep, fault injection",
     "kcsan": "KCSAN: data races",

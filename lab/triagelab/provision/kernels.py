@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels to boot: this computer's, a given file, the distribution's newest of a series, or a
+"""Find a kernel to boot: this computer's, a given file, the distribution's newest of a series, or a
 debug kernel that the lab builds.
 
 The lab installs no kernel: it unpacks packages into the cache folder. Only the first use of a
@@ -25,15 +25,15 @@ from triagelab.provision.packages import Apt, debian_backports, everywhere, unpa
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: Number of series that backported() returns: Debian's backports keep only the newest.
+#: backported() returns at most this many series. Debian's backports keep only the newest series.
 BACKPORTED = 2
-#: Suffix of a series that names the debug kernel for `--debug`.
+#: Suffix that `--debug` adds to a series: the result is the name of the series' debug kernel.
 DEBUG = "-debug"
 _VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
 _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
-#: The offset at which the boot protocol's header ends, as far as every current image has it.
+#: Every current image has the header of the boot protocol at least up to this offset.
 _HEADER_END = 0x250
-#: The program that unpacks a boot image; the modules' build uses it too, without the lab.
+#: The program that unpacks a boot image. compat/generate.py also imports it, to build modules.
 UNPACK = sources.MODULES / "compat/vmlinux.py"
 
 
@@ -43,8 +43,8 @@ class Kernel:
 
     image     the bzImage
     root      the folder that contains lib/modules/RELEASE
-    headers   the folder that modules are built against, None if there is none
-    programs  the folder of the programs that build modules, None: this computer's are used
+    headers   the folder that modules are built against; None if there are no headers
+    programs  the folder of the programs that build modules; None: use this computer's programs
     """
 
     release: str
@@ -60,12 +60,12 @@ class Kernel:
 
     @cached_property
     def sha256(self) -> str:
-        """Return the image's hash, on which the name of a run depends."""
+        """Return the SHA-256 of the image. The names of runs depend on it."""
         return tools.sha256(self.image)
 
     @cached_property
     def elf(self) -> Path:
-        """Return the uncompressed kernel, which has the BTF, and boots faster than the image."""
+        """Return the uncompressed kernel's file, which has BTF and boots faster than the image."""
 
         def unpack(folder: Path) -> None:
             tools.call([sys.executable, "-B", *map(str, (UNPACK, self.image, folder / "vmlinux"))])
@@ -75,11 +75,11 @@ class Kernel:
 
     @cached_property
     def boots_as_elf(self) -> bool:
-        """Return whether the uncompressed kernel has a PVH entry: QEMU boots an ELF through it."""
+        """Return whether the uncompressed kernel has the PVH entry that QEMU needs to boot it."""
         try:
             elf = self.elf.read_bytes()
         except LabError:
-            return False  # the image can still unpack itself
+            return False  # then QEMU boots the image, which unpacks itself
         # An ELF note: name size 4, any description size, type 18, name "Xen".
         return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", elf) is not None
 
@@ -128,7 +128,7 @@ def looks_for_bugs(name: str) -> bool:
 
 
 def backported() -> list[str]:
-    """Return the newest series in the backports of Debian's newest release, oldest first."""
+    """Return the newest series in Debian's newest release and its backports, oldest first."""
     with tempfile.TemporaryDirectory() as folder:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
@@ -137,7 +137,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """List the names that `find` accepts, and the source of each kernel."""
+    """Return pairs of a name that find() accepts, and the place that this kernel comes from."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=version):
@@ -153,7 +153,7 @@ def listing() -> list[tuple[str, str]]:
 
 
 def _installed() -> dict[str, Path]:
-    """Return the releases that have both an image in /boot and modules."""
+    """Return release -> image, for each release with an image in /boot and modules."""
     images = {path.name.removeprefix("vmlinuz-"): path for path in Path("/boot").glob("vmlinuz-*")}
     return {
         release: path
@@ -163,7 +163,10 @@ def _installed() -> dict[str, Path]:
 
 
 def _given(image: Path) -> Kernel:
-    """Return the kernel in the file `image`; its modules are beside it or installed here."""
+    """Return the kernel in the file `image`.
+
+    Its modules must be in lib/modules beside the file, one folder above it, or in /.
+    """
     try:
         release = release_of(image.read_bytes())
     except OSError as error:
@@ -195,7 +198,7 @@ def _debug(series: str, variant: str) -> Kernel:
 
 
 def newest(packages: list[str], series: str) -> str | None:
-    """Return the newest release of `series` that has packages of both image and headers."""
+    """Return the newest release of `series` that has packages for image and headers, or None."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
     known = set(packages)
     releases = [
@@ -219,7 +222,8 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From 7.2 on the image's package is empty: its dependencies contain the parts.
+    # From Linux 7.2 on, the image's package is empty: the packages that it depends on have the
+    # parts.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
     (folder / "packages").mkdir()
@@ -239,14 +243,17 @@ def _fetch(series: str, folder: Path) -> None:
 
 
 def compiler_of(headers: Path) -> str | None:
-    """Return the compiler that the headers name, None if they leave the choice to make."""
+    """Return the compiler that the headers name, such as gcc-12; None if they name none."""
     variables = headers / ".kernelvariables"
     found = re.search(r"\bgcc-\d+\b", variables.read_text()) if variables.exists() else None
     return found and found[0]
 
 
 def _published(series: str, state: Path) -> tuple[Apt, str]:
-    """Return the package source with the newest `series`: this computer's, else Debian's."""
+    """Return the first package source that has a kernel of `series`, and its newest release.
+
+    The computer's own source comes first, then Debian's suites.
+    """
     for apt in everywhere(state):
         release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
         if release is not None:
@@ -322,9 +329,10 @@ def checkpatch() -> Path:
 
 
 def _relocate(root: Path, release: str) -> None:
-    """Make the headers that are unpacked under `root` work there.
+    """Make the headers work in `root`, where they are unpacked.
 
-    Their Makefile names /usr/src; links to the headers lead there too, and are removed.
+    Make the paths to /usr/src in their Makefile relative. Remove the modules' links to the headers,
+    because these links lead to /usr/src too.
     """
     headers = root / "usr/src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"

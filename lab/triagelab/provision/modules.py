@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""This repository's kernel modules: a kernel's headers and its BTF suffice to build them."""
+"""Build this repository's kernel modules. A build needs only a kernel's headers and BTF."""
 
 import dataclasses
 import hashlib
@@ -18,7 +18,7 @@ BUILD = sources.ROOT / "build"
 
 
 def require_built_for(module: Path, kernel: Kernel) -> None:
-    """Raise RequestError if `module` was built for another kernel: `kernel` would refuse it."""
+    """Raise RequestError if `module` is no kernel module, or was built for another kernel."""
     found = re.search(rb"\0vermagic=(\S+)", module.read_bytes())
     if found is None:
         raise RequestError(f"{module} is no kernel module")
@@ -35,7 +35,7 @@ def build(
 ) -> Path:
     """Build every module under `source` for `kernel`; return the folder with the .ko files.
 
-    With `storm`, each module has yield points (kernel/include/yield.h) and needs kernel/storm.
+    With `storm`, each module has yield points (kernel/include/yield.h) and needs the module storm.
     """
     output = output or BUILD / (kernel.release + ("-storm" if storm else ""))
     _make(kernel, source, output, *(["STORM=1"] if storm else []))
@@ -43,7 +43,7 @@ def build(
 
 
 def warnings(kernel: Kernel, clang: bool = False) -> None:
-    """Compile and link with the kernel's compiler or clang; LabError if there is any warning."""
+    """Compile and link with the kernel's compiler or clang. Raise LabError on any warning."""
     if not clang:
         _make(kernel, sources.MODULES, _output(kernel), "warnings")
         return
@@ -56,9 +56,9 @@ def warnings(kernel: Kernel, clang: bool = False) -> None:
 
 
 def check(kernel: Kernel) -> str:
-    """Compile with all warnings, sparse and checkpatch; return the output.
+    """Compile with all warnings, run sparse and checkpatch, and return the output.
 
-    LabError if any of them complains.
+    Raise LabError if the compiler or one of the checkers complains.
     """
     tools.require([tools.SPARSE, tools.PERL])
     checker = f"CHECKPATCH={kernels.checkpatch()}"
@@ -80,7 +80,7 @@ def _output(kernel: Kernel) -> Path:
 
 
 def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
-    """Call `source`/Makefile for `kernel`; return its output."""
+    """Run make with `source`/Makefile for `kernel`; return its output, or raise LabError."""
     headers = _headers(kernel)
     tools.require(tools.BUILD)
     programs = _programs(headers, kernel.programs)
@@ -100,7 +100,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *arguments,
     ]
     with cache.handed_over(output), files.locked(output / ".lock"):
-        # make must end when the lab does: then the lock is free, and another build may begin.
+        # When the lab ends, the lock is free and another build may begin. So make must end too.
         done = subprocess.run(
             tools.with_us("TERM", command),
             stdin=subprocess.DEVNULL,
@@ -114,9 +114,10 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
 
 
 def _programs(headers: Path, folder: Path | None) -> list[str]:
-    """Return make's arguments that name the compiler and pahole, or none: make finds them.
+    """Return make's arguments that name the compiler and pahole.
 
-    `folder` has the programs of another Debian release; None: this computer's are used.
+    `folder` has these programs, of another Debian release. If it is None, return no arguments:
+    make then finds this computer's programs.
     """
     compiler = kernels.compiler_of(headers)
     if compiler is None:
@@ -129,7 +130,7 @@ def _programs(headers: Path, folder: Path | None) -> list[str]:
 
 
 def kept(module: Path) -> Path:
-    """Return a copy of `module` in the cache, which a later build does not change."""
+    """Copy `module` into the cache, where no later build changes it; return the copy's path."""
     content = module.read_bytes()
     key = f"{module.stem}-{hashlib.sha256(content).hexdigest()[:16]}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The distribution's packages, fetched and unpacked without installing anything."""
+"""Fetch and unpack the distribution's packages without installing anything."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from triagelab.base.errors import LabError
 #: The folders of libraries in packages.
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
-#: Packages that are never fetched: the C library must match the loader, which is this computer's.
+#: fetched() leaves these packages out: the C library must match this computer's loader.
 _OURS = ("libc6", "libc-bin")
 
 
@@ -28,7 +28,7 @@ _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class Apt:
-    """apt with its own package lists: any user may fetch them, and the computer's do not change.
+    """apt with package lists of its own, which any user may fetch. The computer's stay unchanged.
 
     release  the code name of the Debian release whose packages are in the lists
     """
@@ -43,8 +43,8 @@ class Apt:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
-        # A container's image may set a command in this hook that deletes downloaded packages.
-        # Another apt may be about to install them.
+        # In a container's image this hook may have a command that deletes downloaded packages. It
+        # would delete packages that another apt is about to install.
         settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
             f"-c={settings}",
@@ -73,11 +73,11 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Return True for another release than the computer's: it may need newer libraries."""
+        """Return True if the packages are of another release than the computer's own."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
-        """Return the program's output. Raise LabError if it fails."""
+        """Run a program of apt and return its output. Raise LabError if it fails."""
         command = [program, *self._options, *arguments]
         try:
             done = subprocess.run(
@@ -137,7 +137,10 @@ def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
 
 
 def _target(apt: Apt, form: str, shape: str) -> str | None:
-    """Format each of apt's package lists by `form`; return what `shape` captures in the first."""
+    """Return the text that the regex `shape` captures in apt's listing of its package lists.
+
+    The listing has a line in the format `form` for each list; the first line that matches counts.
+    """
     said = apt.run("apt-get", "indextargets", "--format", form, "Created-By: Packages")
     found = re.search(rf"^{shape}$", said, re.M)
     return found[1] if found else None
@@ -162,7 +165,7 @@ def fetched(name: str, wanted: Sequence[str]) -> Path:
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    # The folder depends on the release and on the packages.
+    # The folder's name depends on the release and on the packages.
     key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
     return cache.fetched(f"packages/{name}-{key}", fetch)
 

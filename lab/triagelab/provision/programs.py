@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""This repository's small C programs, compiled once and kept in the cache folder."""
+"""Compile this repository's small C programs, and keep them in the cache folder."""
 
 import hashlib
 import re
@@ -11,12 +11,12 @@ from triagelab.base.errors import LabError
 
 
 def static(source: Path) -> Path:
-    """Return a program for a guest, built from one C file and linked statically."""
+    """Return the program built from the C file `source`, linked statically."""
     return _compiled(source, "-static")
 
 
 def shared(source: Path) -> Path:
-    """Return a library, built from one C file, to preload into a program of this computer."""
+    """Return the library built from the C file `source`, to preload it with LD_PRELOAD."""
     # The loader splits LD_PRELOAD at spaces and colons, and ignores files that it cannot find.
     if re.search(r"[\s:]", str(cache.root())):
         raise LabError(
@@ -29,8 +29,8 @@ def shared(source: Path) -> Path:
 def _compiled(source: Path, *options: str) -> Path:
     tools.require([tools.GCC])
     command = [tools.path(tools.GCC), "-O2", "-Wall", *options]
-    # The cache entry depends on the source with its headers, and on the C library that becomes
-    # part of a static program.
+    # The name of the cache entry depends on the options, the compiler, and the source with its
+    # headers. A static program contains the C library, so its name depends on that too.
     text = _call([*command, "-E", "-P", str(source)], source)
     made_of = [*options, tools.version(tools.GCC), text]
     if "-static" in options:
@@ -44,7 +44,7 @@ def _compiled(source: Path, *options: str) -> Path:
 
 
 def _call(command: list[str], source: Path) -> str:
-    """Return the compiler's output. LabError, with its message, if it rejects `source`."""
+    """Return the compiler's output. Raise LabError with its message if it rejects `source`."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LabError(f"compiling {source.name} failed:\n{done.stderr.strip()}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs of a newer Debian release, which build modules for that release's kernels here.
+"""Fetch programs of another Debian release, to build modules for that release's kernels.
 
-The lab unpacks them and does not install them. They may need a newer C library than this
-computer's. So each program is started by the loader, and with the libraries, of its own release.
+The lab unpacks the programs and does not install them. They may need a newer C library than this
+computer's. So a script starts each program with the loader and the libraries of its own release.
 """
 
 import hashlib
@@ -16,19 +16,20 @@ from triagelab.provision.packages import Apt, unpack, with_libraries
 #: The loader that a program for x86-64 names, and Debian's folder of the loader and libraries.
 _LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
-#: The number of a program's first bytes in which the loader's name is searched for.
+#: The lab searches this many bytes at the start of a program for the loader's name.
 _HEAD_BYTES = 4096
 #: The suffix of a program that was renamed because a script took its name.
 _REAL = ".real"
-#: The link in a kernel's folder to the programs that build modules for it.
+#: The name of a link in a kernel's folder. It leads to the programs that build modules for that
+#: kernel.
 _LINK = "programs"
 
 
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
-    """Fetch programs that build modules for the kernel in `root`, of its own Debian release.
+    """Fetch the programs that build modules for the kernel in `root`, from its Debian release.
 
-    kbuild  the package of the kernel's build programs, which is unpacked in `root`; they get the
-            libraries of that release too
+    kbuild  the package of the kernel's build programs, which is unpacked in `root` already; this
+            function makes them use the libraries of that release too
     """
     preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]
@@ -45,13 +46,16 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
 
     key = hashlib.sha256(" ".join([*wanted, kbuild]).encode()).hexdigest()[:16]
     folder = cache.fetched(f"packages/{apt.release}-{compiler}-{key}", fetch)
-    # Relative, so that the cache folder may move.
+    # The link is relative, so that the cache folder may move.
     (root / _LINK).symlink_to(os.path.relpath(folder, root))
     _bring_loader(root / "usr/lib" / kbuild, root / _LINK)
 
 
 def of(root: Path) -> Path | None:
-    """Return the folder of the programs for the kernel in `root`, None: use this computer's."""
+    """Return the folder of the programs that provide() fetched for the kernel in `root`.
+
+    Return None if it fetched none: then use this computer's programs.
+    """
     link = root / _LINK
     return link if link.exists() else None
 

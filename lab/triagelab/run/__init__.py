@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Execution of a plan: machines, this computer's disks, clusters, run directories."""
+"""Execute a plan: run its jobs on machines, disks or a cluster, and keep run directories."""

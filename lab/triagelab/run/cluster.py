@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs on the workers of a Dask cluster, which may be other computers.
+"""Carry out runs on the workers of a Dask cluster, which may be other computers.
 
 The lab sends all inputs of a run to the workers as bytes, each file once: the kernel, the
 guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. A worker needs this package and QEMU, both of the same version as here. It returns a run's
-results as bytes too. If a worker dies, another one gets its run. The lab writes down only
-complete results.
+hash. A worker needs this package and QEMU, both of the same version as here. The worker returns a
+run's results as bytes too. If a worker dies, another worker gets its run. The lab writes run.json
+only when a result is complete.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class _File:
 
 @dataclass(frozen=True)
 class _Order:
-    """A run for a worker. Its files are sent, because the worker lacks this computer's paths.
+    """A run for a worker, with all its files: the worker cannot open paths of this computer.
 
     determines   the machine's `determines` on this computer; the worker's must be equal to it
-    base         the folder of the guest's base
-    environment  QEMU's variable -> its value, or the file that was sent
+    base         the folder with the guest's initramfs
+    environment  QEMU's environment variable -> its value, or the file that was sent
     files        path under /job -> the text, or the file that was sent
     """
 
@@ -138,7 +138,7 @@ async def _client(address: str) -> AsyncIterator[Client]:
 
 @contextlib.asynccontextmanager
 async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterator[None]:
-    """Keep the files on all workers for as long as the block runs."""
+    """Send the files to all workers, and to each worker that joins while the block runs."""
     # The name is unique: of two shipments with the same name the cluster keeps only the later.
     name = f"triage-shipment-{client.id}"
     await client.register_plugin(_Shipment(parcels), name=name)
@@ -152,7 +152,10 @@ async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterato
 
 
 def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
-    """Unpack a result into `folder`, as if the run had been on this computer."""
+    """Unpack a worker's result into `folder`, write run.json, and return the result.
+
+    If the guest did not boot, raise the worker's BootError and write no run.json.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _unpack(back.content, folder)
@@ -166,7 +169,7 @@ def _receive(run: Run, back: _Back, folder: Path) -> execute.Result:
 
 
 def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
-    """Return the order for a run; put an archive of each of its files in `parcels` by hash."""
+    """Return the order for a run; add an archive of each of its files to `parcels`, by hash."""
 
     def ship(path: Path) -> _File:
         digest, content = _packed(path)
@@ -194,7 +197,10 @@ def _order(run: Run, parcels: dict[str, bytes]) -> _Order:
 
 @functools.cache
 def _packed(path: Path) -> tuple[str, bytes]:
-    """Return a hash and an archive of a file or folder: only names, contents and modes count."""
+    """Return a hash and an archive of a file or folder.
+
+    Both depend only on names, contents and modes.
+    """
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         return member.replace(mtime=0, uid=0, gid=0, uname="", gname="")
@@ -225,7 +231,7 @@ def _unshipped(contents: Mapping[str, str | _File]) -> dict[str, str | Path]:
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Name what differs between two machines: the versions of QEMU, or its files and options."""
+    """Return, as text, how two machines differ: versions of QEMU, or QEMU's files and options."""
     if here["qemu"] != there["qemu"]:
         return f"{here['qemu']} and {there['qemu']}"
     words = set[str]().union(*({*here[part]} ^ {*there[part]} for part in ("files", "command")))

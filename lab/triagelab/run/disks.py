@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The block devices of this computer: find a whole disk, describe it, and list its users."""
+"""Find a whole disk of this computer, describe the disk, and list its users."""
 
 import contextlib
 import os
@@ -104,7 +104,7 @@ class Disk:
 def find(name: str) -> Disk:
     """Return the disk at path `name`; raise RequestError if no experiment can use it.
 
-    It must be a whole disk with a scheduler and a medium.
+    The path must name a whole disk with a scheduler and a medium.
     """
     path = Path(name)
     try:
@@ -130,7 +130,7 @@ def find(name: str) -> Disk:
 
 
 def _whole_disks() -> str:
-    """Return a hint: the disks of this computer that an experiment can use."""
+    """Return a hint for the user: the disks of this computer that an experiment can use."""
     found = [Disk(folder.name) for folder in sorted(_BLOCK.iterdir())]
     wanted = [
         f"{disk.path} ({disk.model})"
@@ -148,7 +148,7 @@ def users(disk: Disk) -> list[str]:
 def _mounts(disk: Disk) -> Iterator[str]:
     """Yield a phrase for each mounted file system on the disk or its partitions.
 
-    btrfs is found by the path of its device, because its mounts have a number of their own.
+    A mount of btrfs has a device number of its own. So compare the mounted device node as well.
     """
     for line in _text(_PROC / "self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Execution of a plan: runs go on side by side, and each has a folder that records its end.
+"""Execute a plan: carry out runs side by side, and record each run's result in its folder.
 
-The lab writes down a finished run at once. Whatever ends the experiment, finished runs are
-kept, and --resume repeats none of them.
+The lab writes a run's record as soon as the run ends. However the experiment ends, the records
+are kept, and --resume repeats no run that succeeded.
 """
 
 import asyncio
@@ -38,13 +38,14 @@ class Result:
 #: A run and its folder in the run directory.
 Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
-#: Prepares this computer or a cluster for the given runs; yields a function that carries out one.
+#: An executor prepares this computer or a cluster for some runs. It yields a function that
+#: carries out one run.
 Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
 
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """Carry out runs on this computer: as many at once as their machines allow (`at_once`)."""
+    """Yield a function that carries out a run here, after a wait if `at_once` runs are going on."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
@@ -59,8 +60,9 @@ def execute(
 ) -> list[Result]:
     """Carry out `tasks`, call `finished` with each result, and return all results.
 
-    Raise StoppedError on a request to stop, FullError if the disk is full, and BootError if a
-    kernel does not boot before any run has come back. Later, this is an ordinary failure.
+    Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. Raise
+    BootError if a guest does not boot and no earlier run has ended. After the first run has ended,
+    a guest that does not boot is an ordinary failed run.
     """
 
     async def everything() -> list[Result]:
@@ -89,8 +91,8 @@ def execute(
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
 
-    A terminal's Ctrl-C also ends the compilers and packers that the coroutine runs. So any error
-    after a request to stop is taken for its consequence, except a full disk.
+    Ctrl-C on a terminal also ends the compilers and packers that the coroutine runs. So any error
+    after a request to stop, except FullError, counts as a consequence of the request.
     """
     asked = False
 
@@ -99,9 +101,9 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         assert task is not None
         loop = asyncio.get_running_loop()
         stopping = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup sets it to be ignored
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup makes the lab ignore it
             stopping.append(signal.SIGHUP)
-        # Not loop.add_signal_handler: the earlier handlers could not be restored then.
+        # loop.add_signal_handler() could not restore the earlier handlers, so do not use it.
 
         def stop(*_: object) -> None:
             nonlocal asked
@@ -135,7 +137,7 @@ async def carry_out(run: Run, folder: Path) -> Result:
 async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
     """Carry out a run without writing run.json.
 
-    Return the reason if it failed or None, and the seconds until fio started. Raise
+    Return the reason if the run failed, else None, and the seconds until fio started. Raise
     BootError if the guest did not boot.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -158,7 +160,10 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 
 
 def take_over(was: Path, run: Run, folder: Path) -> None:
-    """Make the folder `was` that of `run`: the same run with another name or more points."""
+    """Rename the folder `was` to `folder`, and update its record for `run`.
+
+    The run in `was` is the same as `run`, but `run` may have another name or more points.
+    """
     record = was / "run.json"
     if record.exists():
         files.write_json(record, records.read_json(record) | _about(run))
@@ -182,7 +187,7 @@ def _about(run: Run) -> dict[str, Any]:
 
 
 def _complaint(outcome: Outcome, folder: Path) -> str | None:
-    """Return the reason why a job that ended has failed; None if it has succeeded."""
+    """Return the reason why a finished job failed; None if it succeeded."""
     if outcome.status == 0:
         return None
     told = outcome.folder / "reason"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The machine `host`: this computer and one of its disks, in real time.
+"""Run jobs on the machine `host`: this computer and one of its disks, in real time.
 
 The lab keeps the disk open for all runs of an experiment, so that no other program can open it
 exclusively. All programs of a run have ended before the next run begins. After the last run, the
@@ -84,11 +84,11 @@ class Host:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Run the job in the folder `folder`/job, which is then removed.
+        """Run the job in the folder `folder`/job, and then remove this folder.
 
-        `folder`/out holds its results then, and `folder`/console.log its output. All programs of
-        the run have ended on return. There is no time limit here: the sampler ends a run that
-        makes no progress.
+        The job's results are then in `folder`/out, and its output in `folder`/console.log. All
+        programs of the run have ended on return. There is no time limit here: the sampler ends a
+        run that makes no progress.
         """
         work, out = folder / "job", folder / "out"
         for path in (work, out):
@@ -98,8 +98,8 @@ class Host:
             guest.install(content, work / name)
         for name, content in self._programs.items():
             guest.install(content, work / "bin" / name)
-        # The job chooses a scheduler anew, so that it starts from its defaults and not from the
-        # previous run's settings.
+        # Begin with the scheduler `none`. The scheduler that the job then chooses starts with its
+        # defaults, and not with the previous run's settings.
         putback.put_back(self.before)
         (self.disk.queue / "scheduler").write_text("none")
         try:
@@ -113,7 +113,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """At the end of the block, write the kernel's messages since the block began to `path`."""
+    """Write to `path` the messages that the kernel logs during the block, at the block's end."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)
@@ -131,7 +131,7 @@ def _kernel_records(source: int) -> Iterator[bytes]:
             yield os.read(source, _KERNEL_RECORD_BYTES)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # records were overwritten; the next read returns the oldest left
+        except BrokenPipeError:  # records were overwritten; the next read gets the oldest one left
             yield b"records were lost here: later ones took their place in the kernel's buffer\n"
 
 
@@ -157,7 +157,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             pass_fds=[theirs],
-            start_new_session=True,  # Ctrl-C reaches the lab alone, which then ends fio
+            start_new_session=True,  # Ctrl-C reaches only the lab, which then ends fio
         )
         os.close(theirs)
         assert process.stdout is not None
@@ -180,8 +180,8 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
 class Held:
     """A disk that the lab holds until the experiment is over.
 
-    loaded    scheduler -> the module that the lab loaded for it
-    left_out  scheduler -> the reason why it is not available here
+    loaded    scheduler -> the file of the module that the lab loaded; not the kernel's own modules
+    left_out  scheduler -> the reason why the scheduler is not available here
     """
 
     machine: Host
@@ -196,7 +196,10 @@ class Held:
     def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
         """Load the modules of those `schedulers` that the disk does not offer yet.
 
-        files  scheduler -> the user's own module; the others are ours or the kernel's
+        A scheduler that cannot be loaded goes into `left_out`.
+
+        files  scheduler -> the user's own module; the other modules are this repository's or the
+               kernel's
         """
         for name in schedulers:
             if name in self.loaded or name in self.left_out:
@@ -217,9 +220,9 @@ class Held:
                 self.loaded[name] = file
 
     def _load(self, name: str, file: Path | None) -> Path | None:
-        """Load a scheduler from the user's module `file`, from ours, or from the kernel's.
+        """Load a scheduler: the user's module `file`, else this repository's, else the kernel's.
 
-        Return the file of the module; None if it is the kernel's.
+        Return the file of the module; None if the module is the kernel's.
         """
         release = os.uname().release
         if not (_PROC / "modules").exists():
@@ -307,7 +310,7 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
 
 
 def require_root() -> None:
-    """Raise an error unless the user is root, who may open disks and choose schedulers."""
+    """Raise RequestError unless the user is root, because only root may open a disk directly."""
     if os.geteuid() != 0:
         raise RequestError(
             "--machine host opens a disk and chooses its scheduler, which root may: "
@@ -351,10 +354,11 @@ def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Defer signals that would end the lab to the end of the block; an error in it goes first.
+    """Defer signals that would end the lab until the end of the block.
 
-    To block the signals is not enough, because a mask applies to one thread. A thread that a
-    library started may take the signal, and Python then calls the handler all the same.
+    If the block raises an error, drop the deferred signals. A signal mask would not be enough,
+    because a mask applies to one thread. A thread that a library started may take the signal, and
+    Python then calls the handler all the same.
     """
     came: list[int] = []
     with _handled_by(lambda number, frame: came.append(number)):

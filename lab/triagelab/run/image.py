@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The file system of an application: the first content of the device that it runs on."""
+"""Make the file system of an application, which a guest copies to its device first."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ _MAKE_MEMORY_MB = 1536
 def of(application: Application, kernel: Kernel) -> Path:
     """Return the file with the application's file system; make it if the cache lacks it.
 
-    A guest on the machine `sim` makes it, so it is the same on every computer.
+    A guest of the machine `sim` makes the file system, so it is the same on every computer.
     """
     tools.require([tools.MKE2FS])
     unpacked = packages.fetched(application.name, application.packages)
@@ -60,7 +60,7 @@ def of(application: Application, kernel: Kernel) -> Path:
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file of the application's root: its path there and its path here.
+    """Yield each file of the application's root: its path in the root and its path here.
 
     The root has the application's files, busybox, mke2fs, and the libraries that they need.
     """

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Preloaded into QEMU by the `sim` machine: keeps QEMU's main loop out of the way
- * while the virtual CPUs run.
+ * Stop QEMU's main loop while the virtual CPUs run.  The machine `sim` preloads this
+ * library into QEMU.
  *
- * QEMU 7.2 has a race: when all virtual CPUs halt, its main loop skips virtual time
- * to the next timer (icount_start_warp_timer()). It looks whether they have halted
- * under the big lock, but a CPU says that it has before it takes that lock to account
- * for the instructions it has executed. A main loop that happens to look in between
- * skips too far, by so many nanoseconds: once in some ten runs on a busy computer.
+ * QEMU 7.2 has a race.  When all virtual CPUs have halted, its main loop skips virtual
+ * time to the next timer (icount_start_warp_timer()).  The main loop checks under the
+ * big lock whether they have halted.  But a CPU reports its halt before it takes that
+ * lock to account for the instructions that it has executed.  If the main loop checks
+ * in between, it skips too far: a nanosecond for each of these instructions.  On a busy
+ * computer this happened in one of about ten runs.
  *
- * Here the main loop, having taken the big lock, gives it back until the thread of
- * the CPUs waits for something to do. That one waits with the big lock, on a
- * condition: so it is known which lock it is, and `waiting` changes only under it.
+ * With this library, a main loop that has taken the big lock releases it again until
+ * the thread of the virtual CPUs waits for work.  That thread waits on a condition,
+ * with the big lock as its mutex.  So this library learns which mutex is the big lock,
+ * and changes `waiting` only while the thread holds it.
  *
- * And as it can do nothing until then, it is not woken before: the thread of the CPUs
- * tells other threads of every timer that is due, by an eventfd, a quarter of all that
- * QEMU did. What it would tell is kept until it waits.
+ * The main loop can do nothing until then, so it should not be woken earlier.  The
+ * thread of the CPUs writes to an eventfd for every timer that is due, to wake other
+ * threads.  This took a quarter of QEMU's work.  The library keeps these writes back
+ * until the thread of the CPUs waits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,10 +34,11 @@
 #include <unistd.h>
 
 /*
- * Shutdown and reset are for the main loop to do, even if the CPUs run on. Else it is not to
- * do anything meanwhile: when it does depends on this computer, and a guest may notice. With
- * 0.3 ms half of the boots are others; with 2 s, as a boot on a busy computer runs for longer
- * without waiting, one in a hundred was.
+ * The main loop waits at most this long for the CPUs.  It must carry out shutdown and reset
+ * even if the CPUs never wait.  Otherwise it must do nothing while the CPUs run: the moment
+ * of its action would depend on this computer, and the guest may notice.  With a limit of
+ * 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred did,
+ * because a boot on a busy computer may run for longer than that without waiting.
  */
 enum { PATIENCE_S = 30 };
 
@@ -47,12 +51,12 @@ static int (*real_close)(int fd);
 static int (*real_ppoll)(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 			 const sigset_t *signals);
 
-/* A bit for each of the first descriptors. */
-static _Atomic uint64_t eventfds;
-static uint64_t untold;			/* the thread of the CPUs' own */
+/* A bit for each of the first 64 file descriptors. */
+static _Atomic uint64_t eventfds;	/* descriptors that are eventfds */
+static uint64_t untold;			/* eventfds to write to; only the CPUs' thread uses it */
 
 static pthread_mutex_t *big_lock;
-static volatile bool waiting = true;	/* changed under the big lock, and guard */
+static volatile bool waiting = true;	/* written under both big_lock and guard */
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -61,7 +65,7 @@ __attribute__((constructor)) static void find_real(void)
 {
 	real_lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
 	real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
-	/* The version that is current since 2002; without one, dlsym() may find the old. */
+	/* glibc's current version, since 2002.  dlsym() may find the older version. */
 	real_wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))
 		dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
 	real_write = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
@@ -71,10 +75,13 @@ __attribute__((constructor)) static void find_real(void)
 			      const sigset_t *))dlsym(RTLD_NEXT, "ppoll");
 }
 
-/* Is this the thread of the virtual CPUs? QEMU names it, with debug-threads=on. */
+/*
+ * Return true in the thread of the virtual CPUs.  With debug-threads=on, QEMU puts "/TCG"
+ * into the name of this thread.
+ */
 static bool runs_cpus(void)
 {
-	static __thread int known;	/* 0: not asked yet, 1: yes, 2: no */
+	static __thread int known;	/* 0: not checked yet, 1: yes, 2: no */
 	char name[16] = "";
 
 	if (!known) {
@@ -101,7 +108,7 @@ static void set_waiting(bool now)
 	real_unlock(&guard);
 }
 
-/* Returns false when patience ran out. */
+/* Wait until the CPUs wait.  Return false if that takes longer than PATIENCE_S. */
 static bool wait_for_cpus(void)
 {
 	struct timespec end;
@@ -156,12 +163,12 @@ static void tell(void)
 	int fd;
 
 	for (fd = 0; untold; fd++, untold >>= 1)
-		/* Fails only where there is as much to be read as can be, which tells too. */
+		/* If the eventfd's counter is full, the write fails, but the reader wakes. */
 		if (untold & 1 && real_write(fd, &one, sizeof(one)) < 0)
 			continue;
 }
 
-/* The main loop looks by itself now and then, should the CPUs never wait again. */
+/* Wake the main loop after PATIENCE_S, even if the CPUs never wait again. */
 int ppoll(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 	  const sigset_t *signals)
 {

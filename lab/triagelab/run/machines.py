@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The machines that run a job in QEMU and return its files.
+"""Run jobs in QEMU on the machines `sim` and `vm`, and return the jobs' files.
 
 sim  QEMU with instruction counting. An instruction takes one nanosecond of virtual time,
      and idle time is skipped. The computer has no influence, so a run can be repeated to
      the last digit.
-vm   QEMU in real time. It uses KVM if a kernel really boots under it.
+vm   QEMU in real time. QEMU uses KVM if a test shows that a kernel boots under KVM.
 """
 
 import asyncio
@@ -42,19 +42,20 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-#: Limits of a test boot under KVM, in real time and in CPU time. A kernel that dies under KVM may
-#: keep a core busy. A boot takes one or two seconds of CPU time, and longer on a busy computer.
+#: Limits of a test boot under KVM: seconds of real time, and seconds of CPU time. A kernel that
+#: dies under KVM may keep a core busy. A boot takes one or two seconds of CPU time, and longer on
+#: a busy computer.
 _KVM_PROBE_S = 120.0
 _KVM_PROBE_CPU_S = 10
 _CONSOLE_POLL_S = 0.05
 _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
-#: The kernel must not test its ciphers: the tests take 0.8 virtual seconds of a boot.
+#: With this argument the kernel does not test its ciphers: the tests take 0.8 virtual seconds.
 _UNTESTED = "cryptomgr.notests"
-#: Hides the instruction `cmpxchg16b`. QEMU 7.2 computes the flags after it from values of an
-#: earlier instruction. An interrupt saves these flags; if the CPU cannot restore them, the guest
-#: ends in a double fault. This was not seen with one CPU, so `sim` with one CPU keeps the
-#: instruction: to hide it would change the figures.
+#: Hides the instruction `cmpxchg16b` from the guest. QEMU 7.2 computes this instruction's flags
+#: from values of an earlier instruction. An interrupt saves these flags. If the CPU cannot restore
+#: them, the guest ends in a double fault. This was not seen with one CPU, so `sim` with one CPU
+#: keeps the instruction: to hide it would change the figures.
 _NO_CMPXCHG16B = ",-cx16"
 #: QEMU's accelerator in which the virtual CPUs run side by side.
 _CPUS_IN_THREADS = "tcg,thread=multi"
@@ -65,15 +66,15 @@ _JOB = "job.cpio"
 
 @dataclass(frozen=True)
 class Qemu:
-    """A machine that boots a kernel.
+    """A machine that boots a kernel in QEMU.
 
-    base         the kernel, and the archive that it unpacks as its root
+    base         the kernel and its initramfs
     qemu         QEMU's options for accelerator, clock and CPUs
     arguments    the kernel arguments for this machine
     environment  all of QEMU's environment variables; a value that is a Path names a file
     at_once      the number of runs that may go on side by side
     boots_once   jobs go on from the saved state of a machine that has booted
-    cpu_s        seconds of CPU time after which the host's kernel ends QEMU
+    cpu_s        seconds of CPU time after which the host's kernel ends QEMU; None: no limit
     """
 
     name: str
@@ -89,7 +90,7 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Return whether its CPUs run at the same time, so that one may wait for another."""
+        """Return whether a job counts waits for locks: only if the CPUs run at the same time."""
         return self.in_real_time and self.cpus > 1
 
     @property
@@ -98,7 +99,7 @@ class Qemu:
         return "-icount" not in self.qemu
 
     def booting_once(self) -> "Qemu":
-        """Return this machine with one boot for all its jobs; unchanged if it uses KVM."""
+        """Return this machine, but with one boot for all jobs. With KVM, return it unchanged."""
         if self.boots_once or "kvm" in self.qemu:
             return self
         return replace(
@@ -109,10 +110,10 @@ class Qemu:
         )
 
     def poisoning(self) -> "Qemu":
-        """Return this machine with a kernel that overwrites memory when it is freed.
+        """Return this machine, but with a kernel that overwrites memory when it frees it.
 
-        Code that still uses freed memory then finds invalid pointers, and flags that are set.
-        The debug kernel also finds the place of such a use, but is several times as slow.
+        Code that uses freed memory then finds invalid pointers, and flags that are set. The debug
+        kernel also reports which code uses freed memory, but is several times as slow.
         """
         return replace(self, arguments=(*self.arguments, "slub_debug=P", "page_poison=1"))
 
@@ -121,7 +122,7 @@ class Qemu:
         """Return everything about the machine that determines a job's figures.
 
         This includes QEMU's command, with a hash of each file in place of its path, and the
-        files that QEMU opens by itself. It does not include the memory of a job.
+        files that QEMU opens by itself. The size of a job's memory is not included.
         """
         contents = {
             self.base.kernel.elf_or_image: f"kernel {self.base.kernel.sha256}",
@@ -145,7 +146,7 @@ class Qemu:
         """Boot the machine, run `job` in it, and unpack the job's output in `folder`/out.
 
         `folder`/console.log is the guest's console. QEMU has ended when this call returns or
-        raises. Raises BootError if the job was never started, GuestError if it did not end.
+        raises. Raise BootError if the job was never started, GuestError if it did not end.
         """
         try:
             return await self._boot(job, folder)
@@ -192,8 +193,8 @@ class Qemu:
     async def save(self, job: Job, folder: Path, state: Path) -> None:
         """Boot until the guest waits for a job, and save the machine in the file `state`.
 
-        Any job with the memory of `job` can go on from there. `folder`/console.log is the
-        guest's console. Raises BootError if the guest does not come to wait for a job.
+        Any job with as much memory as `job` can go on from this state. `folder`/console.log is
+        the guest's console. Raise BootError if the guest never waits for a job.
         """
         try:
             command = tools.with_us("KILL", _command(self, job.memory_mb, folder, None))
@@ -224,9 +225,9 @@ def cores() -> int:
 def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool = False) -> Qemu:
     """Return the machine called `name`; for `vm`, find out whether KVM really works.
 
-    `sim` boots once for all jobs. With `boots_once`, so does `vm` without KVM. Use this for
-    checks that pass or fail, not for figures in real time: the intervals of such figures must
-    include the differences between boots.
+    `sim` boots once for all jobs. With `boots_once`, `vm` without KVM does so too. Use `boots_once`
+    for checks that pass or fail, not to measure in real time: the confidence intervals of figures
+    in real time must include the differences between boots.
     """
     guests = {of: kind.make for of, kind in KINDS.items() if kind.make}
     if name not in guests:
@@ -238,8 +239,9 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
     # Each of these options is needed: without one of them, figures change by 5 to 20 %.
+    # Without -erms,-fsrm the kernel would copy with `rep movsb`, which QEMU executes byte by byte.
     qemu = (
-        # lockstep.c knows QEMU's threads by their names.
+        # lockstep.c finds the thread of the virtual CPUs by the name that QEMU gives it.
         "-name", "triage,debug-threads=on",
         "-accel", "tcg,thread=single",
         "-icount", "shift=0,align=off,sleep=off",
@@ -289,8 +291,8 @@ def _vm(base: guest.Base, wanted: int | None) -> Qemu:
         qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{_NO_CMPXCHG16B}")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
-    # At boot, the kernel counts timer ticks. On a busy computer they come late, and the kernel
-    # would refuse to boot.
+    # At boot, the kernel counts timer ticks to test its timer. On a busy computer the ticks come
+    # late, and the kernel would refuse to boot. no_timer_check omits this test.
     arguments = ("mitigations=off", _UNTESTED, "no_timer_check")
     return Qemu("vm", base, cpus, qemu, arguments, {}, 1, description)
 
@@ -345,18 +347,18 @@ def _command(
 ) -> list[str]:
     """Return QEMU's command. It writes console and results to `folder`.
 
-    archive  the job, if there is one
-    named    returns the name for a file that all runs of the machine use
+    archive  the job's archive; None: QEMU gets no job
+    named    returns the name that the command has for a file that all runs of the machine use
     """
     kernel = machine.base.kernel
     environment = {
         name: named(value) if isinstance(value, Path) else value
         for name, value in machine.environment.items()
     }
-    # After a panic, panic=-1 restarts at once, and with -no-reboot QEMU ends instead.
+    # With panic=-1, a guest that panics restarts at once. With -no-reboot, QEMU ends instead.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
     command = [
-        # This computer's environment has no influence.
+        # QEMU gets none of this computer's environment variables.
         "env", "-i", *(f"{name}={value}" for name, value in environment.items()),
         named(Path(tools.path(tools.QEMU))), *machine.qemu,
         "-m", str(memory_mb),
@@ -364,7 +366,8 @@ def _command(
         "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
         "-serial", "chardev:console",
         "-chardev", f"file,id=results,path={_escaped(folder / 'results.tar')}",
-        # The CPU that makes a request serves it, not a thread of QEMU's at a random time.
+        # The virtual CPU that makes a request serves the request itself. With ioeventfd, a thread
+        # of QEMU would serve it, at a random time.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
         "-kernel", named(kernel.elf_or_image), "-initrd", named(machine.base.archive),
@@ -385,9 +388,9 @@ async def _run(
 ) -> tuple[float | None, str]:
     """Run QEMU until the job is done, QEMU ends, or a time limit passes.
 
-    Until the job is started, the limit is job.boot_limit_s if this is shorter. QEMU continues
-    from `state`, if there is one. Return the seconds until fio started (None if it did not),
-    and QEMU's error messages or the limit that passed.
+    The limit is job.time_limit_s. Until the guest is ready for the job, it is job.boot_limit_s if
+    this is shorter. QEMU continues from `state`, if there is one. Return the seconds until fio
+    started (None if it did not), and QEMU's error messages or the limit that passed.
     """
     begin = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -396,7 +399,7 @@ async def _run(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is ours to handle
+        start_new_session=True,  # Ctrl-C must reach the lab, but not QEMU
     )
     communicate = asyncio.ensure_future(_talk(process, state))
     started = None
@@ -471,7 +474,8 @@ class Kind:
 
     in_virtual_time  figures do not depend on the computer's speed, so runs may go on side by
                      side and on other computers; an instruction takes a nanosecond
-    make             makes the guest with this number of CPUs; None for `host`, this computer
+    make             a function that returns the machine for an initramfs and a number of CPUs;
+                     None for `host`, which is this computer
     """
 
     in_virtual_time: bool

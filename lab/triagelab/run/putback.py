@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Restoring a disk's settings, however the run ended.
+"""Restore a disk's settings after an experiment on `host`, even if the lab was killed.
 
-The lab records the settings before it changes anything. If a run is killed, or cannot restore
-a setting, the next run restores it from that record. The records are in one folder for all
-runs on this computer, whatever the cache folder. A reboot loses the records and the settings.
+The lab records the settings before it changes anything. If the lab is killed, or cannot restore a
+setting, the next experiment on `host` restores it from that record. All experiments on this
+computer keep their records in one folder, whatever cache folder they use. A reboot deletes the
+records and undoes the changes.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ class Before:
     """A disk's settings before the experiment.
 
     boot       the id of the boot in which they were recorded
-    sequence   the kernel's number of this disk; another disk of the same name has another number
+    sequence   the kernel's number for this disk; a later disk of the same name has another number
     settings   file in the queue folder -> value, for each file that can be written
     modules    kernel modules that the lab has loaded since, or has tried to
     """
@@ -47,9 +48,9 @@ class Before:
 
 @contextlib.contextmanager
 def noted(disk: Disk) -> Iterator[Before]:
-    """Record the disk's settings, and hold a lock that shows that this run is alive.
+    """Record the disk's settings, and hold a lock that shows that this process is alive.
 
-    If an earlier run could not restore the disk, its record is kept and yielded.
+    If an earlier experiment could not restore the disk, keep and yield the earlier record.
     """
     RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # no other user may hold a lock
     record = _record(disk.name, disk.about("diskseq"))
@@ -73,10 +74,10 @@ def put_back(before: Before) -> None:
         _write(queue / "scheduler", before.scheduler)
     for name, value in before.settings.items():
         if name == _WBT and _read(queue / name) != value:
-            _write(queue / name, "-1")  # the kernel chooses, and may change its choice
+            _write(queue / name, "-1")  # -1: the kernel chooses the value, and may change it
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # twice: 6.12 tells the scheduler the previous number
+            if name == "nr_requests":  # again: Linux 6.12 told the scheduler the previous number
                 _write(queue / name, value)
 
 
@@ -95,14 +96,14 @@ def finish(before: Before) -> list[str]:
 
 
 def recover() -> list[str]:
-    """Restore the disks that earlier runs left changed, and remove the modules they loaded.
+    """Restore the disks that earlier experiments left changed, and remove the modules they loaded.
 
     Return a message for each disk that was left changed during this boot, and for each failure.
     """
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
         with files.locked_if_free(_lock(path)) as ours:
-            if ours and path.exists():  # else that run still goes on
+            if ours and path.exists():  # else that experiment still goes on
                 told += _recovered(_recorded(path))
     return told
 
@@ -167,7 +168,7 @@ def _recorded(record: Path) -> Before:
 
 
 def _record(disk: str, sequence: str) -> Path:
-    """Return the record's path. It has the sequence, so each disk of this name has its own."""
+    """Return the path of the record of the disk with this name and sequence."""
     return RECORDS / f"{disk}-{sequence}.json"
 
 

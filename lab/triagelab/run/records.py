@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The records in a run directory: environment.json about all runs, run.json about each run."""
+"""Read the records in a run directory: environment.json for all runs, run.json for each run."""
 
 import json
 from pathlib import Path
@@ -28,17 +28,17 @@ def read_environment(out: Path) -> Record:
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
-    """Return the folder and the content of run.json of each run, finished or failed."""
+    """Return the folder of each run that ended or failed, with the content of its run.json."""
     return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
 
 
 def point_key(point: Record) -> str:
-    """Return a point of the matrix as text: JSON with sorted keys."""
+    """Return a point of an experiment as text: JSON with sorted keys."""
     return json.dumps(point, sort_keys=True)
 
 
 def point_order(point: Record) -> list[tuple[str, bool, Any]]:
-    """Return a key to sort points by: names, then numbers by value, then texts."""
+    """Return a key that sorts points name by name: numbers by value, and texts after numbers."""
     return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
 
 

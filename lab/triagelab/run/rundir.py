@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run directories: locking one, planning its runs, and finding the runs that remain."""
+"""Manage a run directory: lock it, plan its runs, and find the runs that remain."""
 
 import contextlib
 import shutil
@@ -42,7 +42,7 @@ def owned(out: Path) -> Iterator[None]:
         with files.exclusive(
             out / ".lock", f"another triage is writing {out}; wait for it, or give another --out"
         ):
-            # Temporary files of a process that was killed while it wrote.
+            # Delete the temporary files of a process that was killed while it wrote.
             for left in out.rglob(f"*{files.PART}"):
                 left.unlink(missing_ok=True)
             yield
@@ -51,8 +51,8 @@ def owned(out: Path) -> Iterator[None]:
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
     """Return `out`, or if it is None, a new path with `name` and the time.
 
-    Raise RequestError if `out` is a file, or has files and `resume` is not True. None for
-    `resume` says that the command has no --resume.
+    Raise RequestError if `out` is a file, or has files and `resume` is not True. `resume` is None
+    if the command has no option --resume.
     """
     if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -112,7 +112,11 @@ def _environment(
 
 
 def _described(on: list[devices.Device]) -> dict[str, Any]:
-    """Describe the device at the first point; of several devices, the names and all parts."""
+    """Describe the device for environment.json.
+
+    `on` has the device of each point. If these are several devices, give only their names, their
+    number and all their parts.
+    """
     first, names = on[0], list(dict.fromkeys(device.name for device in on))
     several = len(names) > 1
     parts = {name: asdict(part) for device in on for name, part in device.parts.items()}
@@ -141,7 +145,8 @@ def _not_interleaved(machine: str, taken_over: int) -> list[str]:
 def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
     """Plan all runs of an experiment for `out`; raise an error if `out` was made by another plan.
 
-    `out` may have been made for `part`, a smaller plan of the experiment. Write nothing.
+    `out` may have been made by `part`, a smaller plan of the experiment. Its runs are then in
+    `earlier` of the returned plan. Write nothing.
     """
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():
@@ -159,7 +164,7 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
 
 
 def begin(planned: Planned) -> None:
-    """Write environment.json; runs of the earlier plan become runs of this plan."""
+    """Write environment.json, and turn runs of the earlier plan into runs of this plan."""
     by_name = {run.id: run for run in planned.runs}
     by_content = {run.content: run for run in planned.runs}
     runs = planned.out / "runs"
@@ -214,7 +219,7 @@ def require_space(out: Path) -> None:
 
 
 def _refuse_other(then: dict[str, Any], now: dict[str, Any], out: Path) -> None:
-    """Raise an error if `out` was made by another plan, with the names of what differs."""
+    """Raise an error that names the differences if `out` was made by another plan."""
     if then["runs"] == now["runs"]:
         return
     differ = [key for key in now if key not in _NOT_ASKED_FOR and then.get(key) != now[key]] or [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Saving a machine that has booted, so that every job can go on from there.
+"""Save the state of a machine that has booted, so that every job can go on from it.
 
 QEMU writes the state as if it moved the machine to another computer. The guest chooses the
 moment: it writes to QEMU's panic device (`hold` in provision/guest/init), and QEMU stops the
@@ -18,19 +18,20 @@ from typing import Any
 
 from triagelab.base.errors import LabError
 
-#: QEMU's options for a machine that a write to the panic device stops.
+#: With these options, QEMU stops the machine when the guest writes to the panic device.
 OPTIONS = ("-device", "pvpanic", "-action", "panic=pause")
-#: A monitor on standard input and output. Without `mux`, QEMU gives the monitor a thread of its
-#: own, which every timer of the machine wakes.
+#: QEMU's monitor on standard input and output. Without `mux`, QEMU gives the monitor a thread of
+#: its own, and every timer of the machine wakes that thread.
 _MONITORED = ("-chardev", "stdio,id=monitor,mux=on", "-mon", "chardev=monitor,mode=control")
-#: QEMU waits for the monitor's commands: before the first instruction, or to load a saved state.
+#: With these options QEMU waits for commands from the monitor: with _WAITING before the first
+#: instruction, with INCOMING before it loads a saved state.
 _WAITING = ("-S", *_MONITORED)
 INCOMING = ("-incoming", "defer", *_MONITORED)
 
 _PARAMETERS = {
     "max-bandwidth": 1 << 36,  # bytes a second: as fast as it can
-    # Else QEMU sets a timer in real time to announce the machine on the network. While this timer
-    # is due and lockstep.c keeps QEMU's main loop waiting, the virtual CPU stands still.
+    # Otherwise QEMU sets a timer in real time to announce the machine on the network. While this
+    # timer is due and lockstep.c keeps QEMU's main loop waiting, the virtual CPU stands still.
     "announce-rounds": 0,
 }
 
@@ -40,10 +41,10 @@ DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 
 
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
-    """Run QEMU's `command` until the guest stops it, and write its state to the file `state`.
+    """Run QEMU's `command` until the guest stops the machine; write its state to `state`.
 
     Return None, or QEMU's error messages if QEMU ended before. Raise TimeoutError after
-    `limit_s`, LabError if the state cannot be written. In every case QEMU has ended then.
+    `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended on return.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -51,7 +52,7 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is ours to handle
+        start_new_session=True,  # Ctrl-C must reach the lab, but not QEMU
     )
     assert process.stderr
     complaint = asyncio.ensure_future(process.stderr.read())
@@ -80,7 +81,7 @@ async def go_on(process: Process, state: Path) -> None:
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        # The user must remove the whole folder: without the file, the cache would still use it.
+        # The user must remove the whole folder: the cache would use it even without the file.
         raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 
@@ -114,7 +115,7 @@ class _Monitor:
         self._events: list[dict[str, Any]] = []
 
     async def execute(self, command: str, **arguments: Any) -> None:
-        """Send a command and wait for its answer; LabError if QEMU refuses the command."""
+        """Send a command and wait for its answer. Raise LabError if QEMU refuses the command."""
         message = {"execute": command, "arguments": arguments}
         with contextlib.suppress(ConnectionError):
             self._to.write(json.dumps(message).encode() + b"\n")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints for each flash drive of drives/, and for the profile flash, where triage's
- * controller settles beside readers, writers and both. docs/triage.md explains the columns.
+ * Prints the budget at which triage's controller settles, beside readers, writers and both. It
+ * does so for the profile flash and for each flash drive of drives/. docs/triage.md explains the
+ * columns.
  *
  *   convergence EXCHANGE [DRIVE]...	the table
  *   convergence EXCHANGE -l [DRIVE]...	the same with costs that triage would learn
@@ -10,7 +11,7 @@
 #include "convergence.h"
 
 #define RUNS 4
-/* At a cliff P99 grows by at least this factor, while the budget grows by half an octave. */
+/* A cliff: P99 grows by at least this factor, while the budget grows by half an octave. */
 #define CLIFF 2
 
 /* Return the last budget below the steepest cliff, or NULL if there is no cliff. */
@@ -32,7 +33,7 @@ static const struct fixed *frontier_cliff(const struct frontier *frontier)
 	return edge;
 }
 
-/* Print on which side of the cliff @budget is: good is the side of the best budget. */
+/* Print on which side of the cliff @budget is. The side with the best budget is good. */
 static void print_side(const struct frontier *frontier, const struct fixed *best, double budget)
 {
 	const struct fixed *edge = frontier_cliff(frontier);
@@ -45,7 +46,7 @@ static void print_side(const struct frontier *frontier, const struct fixed *best
 		printf("**bad**, %s", budget <= edge->budget ? "below" : "above");
 }
 
-/* Return the cost of a request of bulk as tg_cost_learn() learns it: a busy drive's time for it. */
+/* Return the cost of a bulk request, as tg_cost_learn() finds it: the busy drive's time for one. */
 static u64 learnt_cost(struct scene scene)
 {
 	scene.free = true;

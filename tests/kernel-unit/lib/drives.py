@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Print the drives of drives/*.toml as rows of C for drive.c, sorted by name.
 
-A parameter that the models do not have fails to compile.
+If a drive sets a parameter that the models do not have, drive.c does not compile.
 """
 
 import json
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parents[3] / "drives"
 
 
 def row(path: Path) -> str:
-    """Return the initializer of one drive."""
+    """Return the C initializer of one drive."""
     drive = tomllib.loads(path.read_text())
     settings = drive.get("settings", {})
     parameters = drive["parameters"]

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Simulates a reader beside bulk (make -C kernel knee). The argument is the exchange rate. With
- * it, prints the result of triage's controller for each modelled load. Columns: bulk's
- * throughput in % of its unlimited throughput, and the reader's P50 and P99 in the drive, in
- * us. Each has the mean, the least and the most of several runs.
+ * Simulates a reader beside bulk, which is background I/O (make -C kernel knee).
  *
- * Without an argument, runs each fixed budget twice: once with reads as bulk, once with writes.
- * Prints the budget in us, and for each run bulk's IOPS and three latencies of the reader, in
- * us: the P50, the mean of the slowest eighth, and the P99.
+ * With an argument, the exchange rate, the program prints the results of triage's controller
+ * for each load. The columns are bulk's throughput, in % of its unlimited throughput, and the
+ * reader's P50 and P99 in the drive, in us. Each column has the mean, the least and the most
+ * of several runs.
+ *
+ * Without an argument, the program runs each fixed budget twice: once with reads as bulk, once
+ * with writes. It prints the budget in us. For each run it prints bulk's IOPS and three
+ * latencies of the reader, in us: the P50, the mean of the slowest eighth, and the P99.
  */
 #include "closed_loop.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * crowd - many processes of one I/O priority that read once and end.
+ * crowd - start many processes of one I/O priority. Each reads once and ends.
  *
  *	crowd DEVICE PROCESSES AT_ONCE CLASS LEVEL
  *
@@ -9,7 +9,8 @@
  * 4 KiB, directly, from its own place. crowd prints the longest time that a read took, in
  * microseconds.
  *
- * Exit status: 0, all have read; 1, one could not; 2, the arguments make no sense.
+ * Exit status: 0, all processes have read; 1, a process could not; 2, the arguments make no
+ * sense.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -28,7 +29,7 @@
 
 #define BLOCK_BYTES	4096
 #define BLOCKS		8192	/* 32 MiB from the start of the device */
-#define STRIDE		5	/* neighbours would be merged */
+#define STRIDE		5	/* blocks; reads of neighbours would be merged */
 
 static uint64_t now_us(void)
 {
@@ -69,7 +70,7 @@ static void read_once(int fd, unsigned int number, int ioprio, uint64_t *longest
 	_exit(0);
 }
 
-/* Wait for any process of the crowd to end; it must have read. */
+/* Wait for any process of the crowd to end. Exit with an error if it could not read. */
 static void reap_one(void)
 {
 	int status;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * storm - carry out a plan: processes that read and write a disk, and disturbances. Checks
- * that each request completes once, in time, with its data.
+ * storm - carry out a plan: start processes that read and write a disk, and disturb them. The
+ * program checks that each request completes once, in time, with its data.
  *
  *	storm DEVICE SCHEDULER < PLAN
  *
  * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
  *	load ms=N tags=N [slow=N]	the load ends after `ms`; the scheduler has `tags` tags
- *					(0: its own number); all may take `slow` times as long
+ *					(0: its default); all times are `slow` times as long
  *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
@@ -16,7 +16,7 @@
  * know the oldest and newest generation that each block may have. A read must find a
  * generation between these.
  *
- * Exit status: 0, all is well; 1, it is not; 2, the plan makes no sense.
+ * Exit status: 0, no error was found; 1, an error was found; 2, the plan makes no sense.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -78,11 +78,11 @@ struct work {
 	unsigned int pid;	/* id of the first process; 0: any */
 	unsigned int class, level;	/* class 4: each process has a random priority */
 	unsigned int cgroup;	/* 0: none of its own */
-	unsigned int first, area;	/* the first block that they use, and how many */
+	unsigned int first, area;	/* the first block in use, and their number */
 	unsigned int step;	/* sequential: blocks from one request to the next; 0: at random */
 	unsigned int share[OPS];	/* of 100 requests */
 	unsigned int pause_us, pause_every;
-	bool scattered;		/* process ids are at random */
+	bool scattered;		/* process ids are random */
 	bool buffered, together;	/* together: threads' blocks are neighbours */
 	bool sync;
 	uint64_t seed;
@@ -91,9 +91,9 @@ struct work {
 /* A block's state, shared by all processes. Generation 0: it was never written. */
 struct block {
 	_Atomic uint32_t last;		/* the newest generation that a write got */
-	_Atomic uint32_t oldest;	/* the oldest that a read may find */
+	_Atomic uint32_t oldest;	/* the oldest generation that a read may find */
 	_Atomic uint32_t zeroed;	/* the generation that the last discard got */
-	_Atomic bool busy;		/* being written */
+	_Atomic bool busy;		/* a request is writing or discarding the block */
 };
 
 /* A place for a request that has begun and not ended. */
@@ -158,7 +158,7 @@ static uint32_t below(uint64_t *state, uint32_t bound)
 	return (draw(state) >> 32) * bound >> 32;
 }
 
-/* Report the first error, and have all processes stop. */
+/* Report an error if it is the first. Make all processes stop. */
 static void __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
 {
 	char text[256];
@@ -187,10 +187,10 @@ struct request {
 	struct slot *slot;
 	enum op op;
 	uint32_t block, blocks;
-	uint32_t generation[MAX_BLOCKS];	/* a write's; of a read the oldest right one */
+	uint32_t generation[MAX_BLOCKS];	/* a write's; for a read, the oldest right one */
 };
 
-/* Take the blocks for writing, up to the first that another request is writing. */
+/* Take blocks for writing. Cut the request before a block that another one is writing. */
 static void take_blocks(struct request *r)
 {
 	uint32_t i;
@@ -295,7 +295,7 @@ static void end(struct request *r, long long result, bool buffered)
 	/* If only a part failed, the result is the length of the part before it. */
 	if (!done && !((result == -EIO || (result >= 0 && result < wanted)) && may_fail) &&
 	    !(result == -ENOMEM && may_lack_memory) &&
-	    /* The page cache is in use by another discard. */
+	    /* EBUSY: another discard uses the page cache. */
 	    !(result == -EBUSY && r->op == DISCARD))
 		wrong("%s of %u blocks at %u ended with %lld", op_names[r->op], r->blocks,
 		      r->block, result);
@@ -318,7 +318,7 @@ struct worker {
 	const struct work *work;
 	uint32_t process, thread;
 	uint64_t random;
-	uint32_t at;		/* how many requests it has made */
+	uint32_t at;		/* number of requests that it has made */
 	int fd;
 	struct request requests[MAX_DEPTH];
 };
@@ -480,7 +480,7 @@ static void work_async(struct worker *w)
 
 				if (errno != EAGAIN && !may_lack_memory)
 					err(2, "io_submit");
-				/* The request never began. */
+				/* The kernel has not taken the request: end it here. */
 				idle[nr_idle++] = (struct request *)(uintptr_t)refused->aio_data;
 				end(idle[nr_idle - 1], -ENOMEM, false);
 				n = 1;
@@ -667,7 +667,7 @@ static void choose_ours(void)
 	choose_scheduler(scheduler);
 	if (!tags)
 		return;
-	/* Write it twice, because late 6.12 tells the scheduler the previous number. */
+	/* Write two numbers, because late 6.12 tells the scheduler the previous one. */
 	set_tags(tags - 1);
 	set_tags(tags);
 }
@@ -837,7 +837,7 @@ static void act_debugfs(struct disturbance *d)
 
 	snprintf(folder, sizeof(folder), "/sys/kernel/debug/block/%s%s", name,
 		 folders[below(&d->seed, 5)]);
-	/* Only read, although some files, as "state" and "*_busy", can be written too. */
+	/* Only read the file. Some, such as "state" and "*_busy", could be written too. */
 	if (any_file(d, folder, path, sizeof(path)))
 		poll_file(path);
 }
@@ -1013,7 +1013,7 @@ static void tell_requests(void)
 	printf("  %u requests wait\n", told);
 }
 
-/* Keep the yield points that CPUs passed last, before any other work adds more. */
+/* Copy the CPUs' latest yield points to out/last, before other work adds more. Do so once. */
 static void keep_last(void)
 {
 	static bool kept;
@@ -1055,7 +1055,7 @@ static void look_for_stuck(void)
 		      (unsigned long long)bound_ms);
 }
 
-/* Wait for @left processes, until @until_ns at most. Return how many have not ended. */
+/* Wait for @left processes, until @until_ns at most. Return the number that have not ended. */
 static uint32_t await(uint32_t left, uint64_t until_ns)
 {
 	int status;
@@ -1084,8 +1084,8 @@ static void check_audit(void)
 }
 
 /*
- * Wait for the disturbances to end: those of tunables, or all others. One may wait for a
- * request. Return false if one does not end until @until_ns.
+ * Wait for the disturbances to end: those of tunables, or all others. A disturbance may have to
+ * wait for a request. Return false if one has not ended at @until_ns.
  */
 static bool disturbances_end(bool of_tunables, uint64_t until_ns)
 {
@@ -1147,7 +1147,7 @@ int main(int argc, char **argv)
 	if (atomic_load(&shared->failed)) {
 		keep_last();
 		tell_requests();
-		/* _exit(), not exit(), which threads that wait for a request could hold up. */
+		/* Use _exit(), because threads that wait for a request could hold up exit(). */
 		fflush(stdout);
 		_exit(1);
 	}

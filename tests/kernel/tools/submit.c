@@ -11,18 +11,19 @@
  *	read SECTOR BYTES [CLASS [LEVEL]]	CLASS: none, rt, be or idle
  *	write SECTOR BYTES [CLASS [LEVEL]]
  *	sleep MS
- *	wait					for all requests so far
+ *	wait					until all requests so far are done
  *
  * Requests are asynchronous and direct. Each is submitted by a system call of
- * its own, so that the kernel keeps none in a plug: when the call returns, the
+ * its own, so that the kernel keeps none in a plug. When the call returns, the
  * I/O scheduler has the request. submit prints "submitted N" when the scheduler
- * has the last one. For each request that completes it prints
+ * has the last request. For each request that completes it prints
  * "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS" (of CLOCK_MONOTONIC) or
  * "failed SECTOR RESULT".
  *
- * Exit status: 0, all done; 1, a request failed; 2, the script makes no sense.
+ * Exit status: 0, all requests are done; 1, a request failed; 2, the script makes
+ * no sense.
  *
- * It makes the system calls itself, so that a static build does not need libaio.
+ * submit makes the system calls itself, so that a static build needs no libaio.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -139,7 +140,7 @@ static void put(int fd, int opcode, unsigned long long sector,
 	in_flight++;
 }
 
-/* Return the ioprio of CLASS LEVEL. Without a class it is -1: the process's own. */
+/* Return the ioprio of CLASS LEVEL; -1 without a class: the process's own counts. */
 static int parse_ioprio(const char *class, int level)
 {
 	static const char * const names[] = { "none", "rt", "be", "idle" };
@@ -174,7 +175,7 @@ static void run_line(int fd, const char *line)
 		errx(2, "cannot make sense of: %s", line);
 }
 
-/* Go on in a child with the id @pid; the parent exits as the child does. */
+/* Go on in a child with the id @pid. The parent exits with the child's status. */
 static void become(pid_t pid)
 {
 	struct clone_args args = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's two archives: an initramfs with tools and modules, and the job's archive.
+"""Make the guest's two archives: the initramfs, with tools and modules, and the job's archive.
 
-The initramfs is made once for each kernel; the guest fetches the job's archive after it
-has booted. This repository's modules are in the archives of jobs that need them, so a
-change to a module does not change the other runs.
+The lab makes the initramfs once for each kernel. The guest fetches the job's archive after it has
+booted. This repository's modules are only in the archives of jobs that need them. So a change to a
+module does not change the other runs.
 """
 
 import gzip
@@ -52,7 +52,7 @@ def has_module(kernel: Kernel, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Base:
-    """The initramfs with init, busybox, fio and its libraries, and the kernel's own modules."""
+    """The initramfs: init, busybox, fio, the lab's guest programs, and the kernel's own modules."""
 
     kernel: Kernel
     folder: Path
@@ -69,7 +69,7 @@ class Base:
 
 
 def base(kernel: Kernel) -> Base:
-    """Return the initramfs for `kernel`; it is made once."""
+    """Return the initramfs for `kernel`; make it if the cache lacks it."""
     tools.require(tools.RUN)
     binaries = {
         "bin/busybox": Path(tools.path(tools.BUSYBOX)).resolve(),
@@ -80,7 +80,7 @@ def base(kernel: Kernel) -> Base:
     libraries = sorted({lib for path in binaries.values() for lib in tools.libraries(path)})
     contents: dict[str, Path] = {"init": FILES / "init"} | binaries
     contents |= {str(library).lstrip("/"): library.resolve() for library in libraries}
-    # This file is part of the digest, because it packs the archive.
+    # The digest includes this Python file, because its code packs the archive.
     key = hashlib.sha256(f"{kernel.sha256} {tools.sha256(Path(__file__))}\n".encode())
     contents_of_kernel = {f"modules/{name}": kernel.modules / name for name in _needed(kernel)}
     for name, path in (contents | contents_of_kernel).items():
@@ -126,9 +126,10 @@ def pack_job(
 
 
 def archive(stage: Path, output: Path) -> None:
-    """Pack `stage` as a newc archive that depends only on names, contents and execute bits.
+    """Pack the folder `stage` into the newc archive `output`.
 
-    Modes are set for all files, so that the umask makes no difference.
+    The archive depends only on names, contents and execute bits. This function sets the modes of
+    all files, so that the umask makes no difference.
     """
     names = sorted(str(path.relative_to(stage)) for path in stage.rglob("*"))
     for name in names:
@@ -197,7 +198,7 @@ def _needed(kernel: Kernel) -> list[str]:
 
 
 def _stage_modules(kernel: Kernel, stage: Path) -> Path:
-    """Copy the files in _needed() to `stage`, modules uncompressed; return modprobe's index."""
+    """Copy the files of _needed() to `stage`, modules uncompressed; return the new modules.dep."""
     target = stage / "lib/modules" / kernel.release
     for name in _needed(kernel):
         listed = name in _LISTINGS

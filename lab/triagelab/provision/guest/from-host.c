@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * from-host NAME: write a file that the host has for the guest to standard output.
- * NAME is its name in QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
+ * from-host NAME: print the content of a file that the host provides for the guest.
+ * NAME is the file's name in QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
  *
  * The device itself copies the file into the guest's memory, which takes no virtual time.
  * Reading a megabyte through the device's port, byte by byte, would take the host a second.
@@ -50,8 +50,8 @@ static void fail(const char *what)
 }
 
 /*
- * Return the physical address of our `address`.  The low 55 bits of an entry in pagemap
- * are a page's number.
+ * Return the physical address of `address`.  The low 55 bits of an entry in pagemap are a
+ * page's number.
  */
 static uint64_t physical(const void *address)
 {
@@ -73,7 +73,7 @@ static void transfer(uint32_t control, uint32_t length)
 	to->address = htobe64(data_address);
 	to->control = htobe32(control | DMA_READ);
 	outl(htobe32(transfer_address >> 32), PORT_DMA);
-	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when all is done */
+	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when the device has copied */
 	__asm__ volatile("" : : : "memory");	/* the device has written to memory */
 	if (be32toh(to->control) & DMA_ERROR) {
 		fprintf(stderr, "the device could not copy\n");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and write counters every
- * 100 ms meanwhile, as CSV.  DEVICES is one argument: names, with spaces between them.
+ * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and write counters to CSV
+ * files every 100 ms meanwhile.  DEVICES is one argument: names with spaces between them.
  *
  * FOLDER/samples.csv	the guest's counters, and those of DEVICES added up
- * FOLDER/device.csv	the counters of a modelled device, if DEVICES is only that
+ * FOLDER/device.csv	the counters of a modelled device, if DEVICES is one such device
  * FOLDER/locks.csv	how often the trace events in LOCK_EVENTS happened, if there are any
  *
- * The sampler is small, because the lab counts the guest's instructions.  It ends with the
+ * The sampler is small, because the lab counts the guest's instructions.  It exits with the
  * program's status.  If no request completes for STALL_MS although some are in flight, it
- * kills the program and ends with 75 (EX_TEMPFAIL).
+ * kills the program and exits with 75 (EX_TEMPFAIL).
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -27,7 +27,10 @@ enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256,
 
 #define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
-/* Perf events that count LOCK_EVENTS, one for each CPU: so counting writes no shared memory. */
+/*
+ * Perf events that count LOCK_EVENTS.  Each CPU has its own, so that a CPU that counts does
+ * not write to memory that it shares with other CPUs.
+ */
 static struct {
 	int fds[MAX_COUNTS];
 	int number;
@@ -47,7 +50,10 @@ struct counters {
 	long long io_ticks_ms, queue_ms;
 };
 
-/* Return a kernel file's text, until the next call.  Exit if the file cannot be read. */
+/*
+ * Return the text of a file in /proc or /sys.  The next call overwrites the text.  Exit if
+ * the file cannot be opened.
+ */
 static const char *slurp(const char *path)
 {
 	static char text[1 << 20];
@@ -66,7 +72,7 @@ static const char *slurp(const char *path)
 	return text;
 }
 
-/* Return the sum of the numbers that follow each occurrence of `key`. */
+/* Return the sum of the numbers that follow the occurrences of `key` in `text`. */
 static long long sum_after(const char *text, const char *key)
 {
 	long long sum = 0;
@@ -79,8 +85,8 @@ static long long sum_after(const char *text, const char *key)
 }
 
 /*
- * Add the counters of a device's file `stat` in /sys (Documentation/block/stat.rst in
- * Linux).  It has flushes since 5.5.
+ * Add to `now` the counters of a device, from its file `stat` in /sys
+ * (Documentation/block/stat.rst in Linux).  The file counts flushes since Linux 5.5.
  */
 static void add_device(const char *stat, struct counters *now)
 {
@@ -118,7 +124,7 @@ static void sample(struct counters *now)
 		add_device(devices.stat[i], now);
 }
 
-/* Prepare to sample the devices that are named in `names`, which this cuts into words. */
+/* Prepare to sample the devices in `names`.  This function cuts `names` into words. */
 static void devices_open(char *names)
 {
 	char *name;
@@ -147,7 +153,7 @@ static FILE *create(const char *folder, const char *name)
 	return file;
 }
 
-/* Print one word of each "name value" line, the first or the `second`, as a CSV line. */
+/* Print a CSV line with the names of all "name value" lines, or with the values if `second`. */
 static void print_words(FILE *file, const char *text, int second)
 {
 	const char *comma = "";
@@ -163,7 +169,7 @@ static void print_words(FILE *file, const char *text, int second)
 	fputc('\n', file);
 }
 
-/* Append a modelled device's counters to a CSV file, which begins with their names. */
+/* Append a modelled device's counters to a CSV file.  The first call also writes their names. */
 static void sample_device(const char *stats, FILE *file)
 {
 	const char *text = slurp(stats);

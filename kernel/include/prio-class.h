@@ -17,7 +17,7 @@
 #endif
 #include <linux/ioprio.h>
 
-/* In the order in which the classes are served: most urgent first. */
+/* The classes in the order in which they are served: most urgent first. */
 enum prio_class {
 	PRIO_CLASS_HIGH,
 	PRIO_CLASS_NORMAL,
@@ -27,11 +27,11 @@ enum prio_class {
 
 /**
  * struct prio_bounds - the division of the best-effort levels, 0 to 7
- * @be_high_max: the last level of HIGH
- * @be_low_min: the first level of LOW
+ * @be_high_max: the last best-effort level of HIGH
+ * @be_low_min: the first best-effort level of LOW
  *
  * The levels between the two are NORMAL. There may be none. Readers need no lock, because
- * each bound is one word. If they take none, the writer uses WRITE_ONCE().
+ * each bound is one word. For readers without a lock, the writer must use WRITE_ONCE().
  */
 struct prio_bounds {
 	unsigned int be_high_max;
@@ -40,7 +40,10 @@ struct prio_bounds {
 
 #define PRIO_BOUNDS_DEFAULT { .be_high_max = 2, .be_low_min = 6 }
 
-/* Return whether @bounds puts each level into one class, and some into HIGH and LOW each. */
+/*
+ * Return whether @bounds puts each level into one class, and leaves HIGH and LOW at least one
+ * each.
+ */
 static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 {
 	return bounds->be_high_max < bounds->be_low_min &&
@@ -50,14 +53,14 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
 /**
  * prio_classify() - return the class of a request
  * @bounds: the division of the best-effort levels
- * @ioprio: the request's priority as of ioprio_set(2), with class and level
+ * @ioprio: the request's priority in the format of ioprio_set(2), with class and level
  *
  * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL.
  */
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)
 {
-	/* The level has three bits. Since 6.5 there are hints in the bits above. */
+	/* The level has three bits. Since Linux 6.5 the bits above it hold hints. */
 	const unsigned int level = ioprio & (IOPRIO_NR_LEVELS - 1);
 
 	switch (IOPRIO_PRIO_CLASS(ioprio)) {

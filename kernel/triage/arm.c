@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bulk's turns of a disk's arm while urgent requests come.
+ * Shares a disk's arm: while urgent requests come, bulk gets turns.
  *
- * A submitter that waits for each answer asks again as soon as it has one. Without turns,
- * bulk would go between any two of its requests, and cost it two seeks, there and back.
- * Bulk's turn ends after a cost or a time. Urgent requests are held meanwhile, so that the
- * arm stays with bulk's stream, which soon asks for more.
+ * A submitter that waits for each answer sends its next request as soon as it has the answer.
+ * Without turns, bulk would go between any two of its requests. Then each of its requests would
+ * cost two seeks, to bulk's place and back. A turn of bulk ends after a cost or a time. Urgent
+ * requests are held meanwhile, so that the arm stays with bulk's stream, which soon asks for
+ * more.
  */
 #include <linux/ktime.h>
 
@@ -13,27 +14,28 @@
 #include "triage.h"
 
 /*
- * How long urgent requests have the arm between two turns, as a multiple of their service
- * time without bulk. HIGH has a multiple of a seek if that is longer.
+ * The pause between two turns of bulk, as a multiple of urgent requests' service time without
+ * bulk. While HIGH comes, it is a multiple of a seek if a seek takes longer.
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
 /*
- * While no request of HIGH comes, urgent requests may take so many times their target: then
- * bulk's turns are longer, and the arm spends less of its time on the seeks between turns. A
- * target that the user has set in us is kept as it is.
+ * While no request of HIGH comes, urgent requests may take this many times their target. So
+ * bulk's turns are longer, and the arm spends less of its time on the seeks between turns. This
+ * does not apply to a target that the user has set in us (latency_target_us).
  */
 #define TG_ARM_PATIENT 2
 
-/* Return how long the arm takes to bulk's place, in ns: a read's cost without its data. */
+/* Return the time of a seek to bulk's place, in ns: a read's cost without its data. */
 static u64 tg_arm_way(const struct tg_data *tg)
 {
 	return tg_costs_base(&tg->costs, TG_READ);
 }
 
 /*
- * Return the length of a turn, in ns: the target less urgent requests' service time without
- * bulk. If that time is not known, or the budget is fixed, a turn is as long as the budget.
+ * Return the length of bulk's turn, in ns: the target minus urgent requests' service time
+ * without bulk. If the user has set a budget, or this time is not known, a turn is as long as
+ * the budget.
  */
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
@@ -48,9 +50,9 @@ static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return how long urgent requests have the arm between two turns, in ns. HIGH may read in
- * sequence: its requests then take next to no time, but each turn costs it two seeks. So its
- * pause is at least a multiple of a seek.
+ * Return the pause between two turns of bulk, in ns. HIGH may read in sequence. Its requests
+ * then take next to no time, but each turn of bulk costs it two seeks. So the pause is at least
+ * a multiple of a seek while HIGH comes.
  */
 static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
 {
@@ -60,15 +62,15 @@ static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
 		      alone * TG_ARM_PAUSE;
 }
 
-/* Return whether bulk has its turn. */
+/* Return whether a turn of bulk has begun and is not over. */
 static bool tg_arm_has_bulk(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->arm.left) > 0 && ktime_get_ns() < READ_ONCE(tg->arm.until);
 }
 
 /*
- * Return whether urgent requests are held, because bulk's turn is due or goes on. If no bulk
- * is queued, the caller ends the turn (tg_arm_yield()).
+ * Return whether urgent requests are held, because bulk's turn goes on or is due. They are not
+ * held during a probe. If no bulk is queued, the caller ends the turn (tg_arm_yield()).
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {
@@ -77,9 +79,10 @@ bool tg_arm_is_held(const struct tg_data *tg)
 }
 
 /*
- * Return when bulk's next turn may begin, in ns: when it is due, or when the last urgent
- * request came back a while ago. As long as the disk has urgent requests, the turn begins
- * later than it is due, because the disk might serve them last.
+ * Return when bulk's next turn may begin, in ns. It begins when it is due, or earlier if no
+ * urgent request has followed the last one for the time of the tunable anticipation. While the
+ * disk has an urgent request, the turn begins later than it is due: the disk might serve bulk
+ * first.
  */
 static u64 tg_arm_opens_at(const struct tg_data *tg)
 {
@@ -96,7 +99,7 @@ bool tg_arm_is_free(const struct tg_data *tg)
 	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
 }
 
-/* Return when tg_arm_is_free() or tg_arm_is_held() changes by time alone; ns. */
+/* Return when bulk's turn ends or, if none goes on, when the next one may begin; in ns. */
 u64 tg_arm_changes_at(const struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) ? READ_ONCE(tg->arm.until) : tg_arm_opens_at(tg);
@@ -108,8 +111,8 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
 
 	/*
-	 * Subtract a seek, or the service time of urgent requests if that is less. Add 1, so
-	 * that one request goes in any case.
+	 * Subtract the seek to bulk's place, or urgent requests' mean service time if that is
+	 * less. Add 1, so that one request goes in any case.
 	 */
 	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
 	WRITE_ONCE(tg->arm.until, now + turn);
@@ -117,8 +120,8 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 }
 
 /*
- * Charge a request of bulk. If it goes out of turn, because it has aged or its class lacks
- * its share, a turn begins: the arm has to go there anyway.
+ * Charge a dispatched request of bulk. If bulk has no turn now, one begins, even before it is
+ * due: a request that has aged, or whose class lacks its share, moves the arm there anyway.
  */
 void tg_arm_charge(struct tg_data *tg, u32 cost)
 {
@@ -129,7 +132,7 @@ void tg_arm_charge(struct tg_data *tg, u32 cost)
 	WRITE_ONCE(tg->arm.left, READ_ONCE(tg->arm.left) - cost);
 }
 
-/* End bulk's turn: bulk has no use for the rest of it. */
+/* End bulk's turn early: no bulk can use the rest of it. */
 void tg_arm_yield(struct tg_data *tg)
 {
 	WRITE_ONCE(tg->arm.until, 0);

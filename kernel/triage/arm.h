@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Bulk's turns of a disk's arm while urgent requests come. */
+/* Shares a disk's arm: while urgent requests come, bulk gets turns. */
 #ifndef TG_ARM_H
 #define TG_ARM_H
 
@@ -8,8 +8,8 @@
 struct tg_data;
 
 /**
- * struct tg_arm - bulk's turns of a disk's arm
- * @left: cost that bulk may still use in its turn, in ns; 0 or less: the turn is over
+ * struct tg_arm - the present turn of bulk, and the next one
+ * @left: cost that bulk may still send in its turn, in ns; 0 or less: the turn is over
  * @until: when bulk's turn ends at the latest, in ns
  * @next_at: when bulk's next turn is due, in ns
  *

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How much bulk may be in the device.
+ * Limits how much bulk may be in the device.
  *
  * For a second after each urgent request, a budget limits bulk in the device. The controller
  * finds this budget. While two or more submitters are greedy, tg_bulk_may_share() limits bulk
- * too. At any other time nothing limits it.
+ * too. At any other time nothing here limits it.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -13,14 +13,17 @@
 #include "device.h"
 #include "triage.h"
 
-/* If no bulk has gone for so long, some is let in: the device may never answer. */
+/*
+ * If no bulk has gone for this long, the budget lets one request go: a device that never
+ * answers must not hold bulk for ever.
+ */
 #define TG_PATIENCE_FLASH msecs_to_jiffies(100)
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
 /*
- * A shard is ahead of the others by at most so many requests of average cost, or by one of its
- * own. What it sent while nothing limited bulk, or because of its age, must not count for long:
- * 16 reads of 64 KiB are a millisecond of flash.
+ * A shard counts as ahead of the others by at most this many requests of average cost, or by
+ * its own request if that costs more. Bulk that it sent while nothing limited it, or because it
+ * had aged, must not hold it back for long. 16 reads of 64 KiB take flash a millisecond.
  */
 #define TG_LEAD_MAX 16
 
@@ -57,22 +60,23 @@ u32 tg_urgent_inside(const struct tg_data *tg)
 	return sum;
 }
 
-/* Return whether an urgent request came in the last second, so that the budget applies. */
+/* Return whether an urgent request came in the last second. If so, the budget applies. */
 bool tg_pressed(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->budget.pressed) &&
 	       time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_QUIET_JIFFIES);
 }
 
-/* Return whether a budget is less than one request: bulk then goes at a pace. */
+/* Return whether a budget is below the cost of one request, so that it is a pace. */
 static bool tg_paced(const struct tg_data *tg, u64 budget)
 {
 	return budget < READ_ONCE(tg->budget.bulk_cost);
 }
 
 /*
- * Return when gated bulk may go although no urgent request made way for it, in ns. Until then
- * it waits for an urgent request in the device, or for another to follow the last one.
+ * Return when gated bulk may go without a grant, in ns. While the device has an urgent request,
+ * this is four times urgent requests' service time after the last grant. Otherwise it is half
+ * that service time after the last urgent request came back: the next one may follow soon.
  */
 static u64 tg_gate_opens_at(const struct tg_data *tg)
 {
@@ -83,8 +87,8 @@ static u64 tg_gate_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Let bulk in behind an urgent request. There bulk cannot delay that request, and delays the
- * next one as little as possible.
+ * Give bulk a grant as an urgent request goes. Bulk that goes right behind this request cannot
+ * delay it, and delays the next urgent one as little as possible.
  */
 void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 {
@@ -105,7 +109,7 @@ static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
 {
 	s64 old = atomic64_read(&tg->budget.granted);
 
-	/* Mostly there is no grant and no debt: then do not write what other CPUs read. */
+	/* Mostly there is no grant and no debt. Then do not write, because other CPUs read it. */
 	while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,
 						       tg_depth_charge(old, gated, cost)))
 		;
@@ -127,7 +131,7 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
 	budget = tg_budget_now(tg);
-	/* There is no limit, for example because the device has no queue: do not sum up. */
+	/* No limit, for example because the device has no queue: skip the sum over shards. */
 	if (budget >= TG_DEPTH_MAX)
 		return true;
 	inside = tg_bulk_inside(tg);
@@ -137,13 +141,19 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 		if (ktime_get_ns() < tg_gate_opens_at(tg))
 			return false;
 	}
-	/* If none is inside, one may go; if the budget is a pace, not before @next_at. */
+	/*
+	 * If no bulk is inside, a request may go; but if the budget is a pace, only after
+	 * @next_at.
+	 */
 	if (!inside)
 		return !tg_paced(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
 	return inside + READ_ONCE(tg->budget.bulk_cost) <= budget;
 }
 
-/* Return whether the budget lets bulk go. Called while @pressed is set, which may be old. */
+/*
+ * Return whether the budget lets bulk go. The caller has seen @pressed set. Reset it if the
+ * last urgent request came more than a second ago.
+ */
 static bool tg_bulk_may_go_pressed(struct tg_data *tg)
 {
 	if (!tg_pressed(tg)) {
@@ -158,9 +168,10 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg)
 }
 
 /*
- * Return whether bulk may go while several submitters are greedy. If a device takes every
- * request, the submitter that asks for most gets most of it. So flash gets no more than keeps
- * it busy, and turns decide what it gets. A disk takes little anyway.
+ * Return whether bulk may go while several submitters are greedy. If a device took every
+ * request, the submitter with the most requests would get most of the device. So flash gets
+ * only as many as keep it busy, and the turns of flows decide which. A disk takes few requests
+ * anyway.
  */
 static bool tg_bulk_may_share(struct tg_data *tg)
 {
@@ -175,7 +186,7 @@ static bool tg_bulk_may_share(struct tg_data *tg)
 	return true;
 }
 
-/* Return whether the device may have another request of bulk, of whatever shard. */
+/* Return whether the device may have another request of bulk, from any shard. */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg)
 {
 	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg))
@@ -183,19 +194,22 @@ static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg)
 	return atomic_read(&tg->submitters.nr_greedy) < 2 || tg_bulk_may_share(tg);
 }
 
-/* Return whether submitters share what keeps the device busy. */
+/* Return whether the room limits bulk: the device is flash, and several submitters are greedy. */
 static bool tg_shares_room(const struct tg_data *tg)
 {
 	return !tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1;
 }
 
-/* Return where a shard stands: one that joins the others begins where the last of them is. */
+/*
+ * Return a shard's virtual time of fair queueing, in ns. A shard that joins the others begins
+ * at the least of theirs.
+ */
 static u64 tg_turn(const struct tg_shard *shard)
 {
 	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
 }
 
-/* Look at all shards; @asking: one that counts as waiting in any case, or NULL. */
+/* Fill @parts. @asking: a shard that counts as waiting in any case, or NULL. */
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts)
 {
@@ -209,7 +223,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		.whole = tg_shares_room(tg) ? min(budget, READ_ONCE(tg->controller.room)) : budget,
 		.least = U64_MAX,
 	};
-	/* There is no limit: do not look at the shards. */
+	/* No limit: do not look at the shards. */
 	if (parts->whole >= TG_DEPTH_MAX)
 		return;
 	for (i = 0; i < tg->nr_shards; i++) {
@@ -224,12 +238,14 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 }
 
 /*
- * Return whether a shard that waits may send bulk, as far as the others that wait are concerned.
- * What bulk may have in the device is divided among these in equal parts of cost, whichever CPU
- * asks first. While urgent requests come, the shard whose bulk has had least may go in any case:
- * so the remainder is used, and shards take turns if a part is less than a request. No other
- * goes while its bulk has had more than that by a part: so a shard whose requests are larger
- * than the average, and overfill its part, gets no more.
+ * Return whether a waiting shard may send bulk, or has to leave the device to other waiting
+ * shards. Each of them may have an equal part of the limit, by cost. Otherwise the CPU that
+ * asks first would get all of it.
+ *
+ * While urgent requests come, two more rules apply. The waiting shard whose bulk has had least
+ * may go in any case. So the remainder is used, and shards take turns if a part is less than
+ * one request. Another shard may not go if its bulk has had more than the least by over one
+ * part. So a shard with large requests, which overfill its part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
@@ -239,7 +255,10 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 	if (parts->whole >= TG_DEPTH_MAX || parts->waiting <= 1)
 		return true;
-	/* Patience: the others may be unable to send, as in the functions that let bulk in. */
+	/*
+	 * If patience lets bulk in (TG_PATIENCE_FLASH), any shard may go: the others may be
+	 * unable to send.
+	 */
 	if (!parts->pressed)
 		return own * parts->waiting < parts->whole || parts->inside >= parts->whole;
 	if (turn <= parts->least ||
@@ -268,7 +287,10 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 	return tg_bulk_is_due(&parts, shard);
 }
 
-/* Return how many requests of average cost bulk has room for, and at least one. */
+/*
+ * Return how many requests of average cost still fit the limit on bulk, plus 1; UINT_MAX: no
+ * limit.
+ */
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts)
 {
 	const u64 room = parts->whole - min(parts->whole, parts->inside);
@@ -278,10 +300,10 @@ unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_part
 	return div_u64(room, max(READ_ONCE(tg->budget.bulk_cost), 1u)) + 1;
 }
 
-/* Return whether held bulk may go, and will not soon be held again. */
+/* Return whether held bulk may go, and is not likely to be held again soon. */
 bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
-	/* A shard that is woken sends several requests. */
+	/* A woken shard sends several requests, so wake it only if there is room for them. */
 	if (tg_shares_room(tg) &&
 	    tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;
@@ -300,7 +322,7 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
 
-/* Charge bulk that is dispatched while urgent requests come; @write: it is no read. */
+/* Charge bulk that is dispatched while urgent requests come; @write: it is not a read. */
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
 {
 	struct tg_data *tg = shard->tg;
@@ -332,7 +354,7 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Return when held bulk may go by time alone, in ns; 0: at no known time. */
+/* Return when held bulk may go if nothing else happens, in ns; 0: not known. */
 u64 tg_bulk_opens_at(const struct tg_data *tg)
 {
 	const u64 budget = tg_budget_now(tg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The limit on bulk in the device. */
+/* Limits how much bulk may be in the device. */
 #ifndef TG_BUDGET_H
 #define TG_BUDGET_H
 
@@ -11,30 +11,32 @@ struct tg_shard;
 struct tg_tag;
 
 /**
- * struct tg_budget - bulk's use of the device while urgent requests come
- * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) apart
- * @pressed: @urgent_at is valid; reset when that is more than a second ago
+ * struct tg_budget - the state of the limit on bulk, besides the controller's
+ * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) do not
+ *	count
+ * @pressed: an urgent request has come; reset when @urgent_at is more than a second ago
  * @bulk_at: jiffies when bulk was last dispatched while @pressed
- * @bulk_seen: @bulk_at is valid; reset when that is more than a second ago
- * @written_at: jiffies when bulk that is no read was last dispatched while @pressed
- * @shared_at: jiffies when bulk of several submitters was last let in
- * @limited: bulk would have used more than its budget; until the controller has read it
+ * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
+ * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
+ * @shared_at: jiffies when bulk last got permission to go while several submitters were greedy
+ * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is a pace: no bulk may go before this time; ns
- * @granted: cost that bulk may still send behind the last urgent request, or its debt (below
+ * @granted: cost that bulk may still send behind the last urgent request, or bulk's debt (below
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
- * @granted_at: when an urgent request last made way for bulk; ns
- * @urgent_back_at: when an urgent request last came back; ns
- * @turn: the time of fair queueing: the least tg_shard.bulk_turn of the shards that waited when a
- *	limit was last asked about
+ * @granted_at: when bulk last got a grant; ns
+ * @urgent_back_at: when an urgent request that was timed last came back; ns
+ * @turn: virtual time of fair queueing, in ns: the least one of the waiting shards
+ *	(tg_shard.bulk_turn) when tg_bulk_may_go_limited() last looked
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
- * Each is one word that dispatchers and completions of all shards write and read without
- * a lock, with WRITE_ONCE() and READ_ONCE(). A lost write of any but @granted makes the
- * budget wrong for a tick at most, and one of @turn until a limit is asked about next.
+ * Each field is one word that dispatchers and completions of all shards write and read
+ * without a lock, with WRITE_ONCE() and READ_ONCE(). Except for @granted, a lost write does
+ * little harm: the budget is wrong for a tick at most, or for @turn until the next look.
  *
- * Held bulk may wait for a change of these. A completion (tg_back_noticed()) or a dispatch
- * (tg_send_before_bulk()) that makes one has a full barrier before it looks for held shards.
+ * Held bulk may wait until one of these fields changes. A completion (tg_back_noticed()) or
+ * a dispatch (tg_send_before_bulk()) that changes one has a full barrier before it looks for
+ * held shards.
  */
 struct tg_budget {
 	unsigned long urgent_at;
@@ -54,16 +56,17 @@ struct tg_budget {
 };
 
 /**
- * struct tg_parts - how what bulk may have in the device is divided among shards, at one moment
+ * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk may go only right behind an urgent request
- * @whole: cost that bulk of all shards may have in the device, in ns; TG_DEPTH_MAX: no limit,
- *	and then the fields below have no value
- * @inside: cost that it has there, in ns
- * @waiting: number of shards that wait for bulk to go (tg_waits_for_bulk())
- * @least: the least tg_shard.bulk_turn of these; U64_MAX: there are none
+ * @whole: limit on the cost of all shards' bulk in the device, in ns; TG_DEPTH_MAX or more: no
+ *	limit, and then the fields below mean nothing
+ * @inside: cost of all shards' bulk in the device, in ns
+ * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()), with the one
+ *	that asks
+ * @least: the least tg_turn() of these shards; U64_MAX: none waits
  *
- * Filled once for decisions about many shards, because it takes a visit of each.
+ * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */
 struct tg_parts {
 	bool pressed;

@@ -3,9 +3,10 @@
  * Learns bulk's budget from the latency of urgent requests.
  *
  * Now and then a probe keeps bulk out of the device, to learn the latency of urgent requests
- * without bulk. Between probes, trials find the budget that is worth most (knee.h). If the
- * administrator has set a target, there are no trials: an urgent request that takes longer
- * lowers the budget, and the others raise it (depth.h).
+ * without bulk. On flash, trials between probes find the budget that is worth most (knee.h). If
+ * the administrator has set a target, or the device is a disk, there are no trials. Then an
+ * urgent request that takes longer than the target lowers the budget, and the others raise it
+ * (depth.h).
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -14,46 +15,55 @@
 #include "device.h"
 #include "triage.h"
 
-/* A probe without enough samples ends after this. A disk first has to serve its requests. */
+/*
+ * A probe that lacks samples ends after this time. It is longer on a disk, which first has to
+ * serve the requests that it has.
+ */
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * Urgent requests pause if none came for so long, and a probe then lets bulk in. On flash 30
- * requests a second are no pause: otherwise each would meet bulk, and their latency without
- * it would never be known. On a disk, bulk would lose more by a longer wait.
+ * If no urgent request came for this long, a probe lets bulk in; in jiffies. On flash, 30
+ * urgent requests a second must not let it in. Otherwise each would meet bulk, and their
+ * latency without bulk would never be known. On a disk, a longer wait would cost bulk too much.
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2
-/* The latency factor if none is set: a reader hardly notices twice the latency. */
+/* The latency factor if none is set, in hundredths: a reader hardly notices twice the latency. */
 #define TG_FACTOR_ELSE 200
-/* Requests that are in the device when a trial begins leave it within so many times @tail. */
+/* Requests that are in the device when a trial begins leave it within this multiple of @tail. */
 #define TG_GONE_TIMES 4
-/* The costs of so many requests of bulk are enough to measure bulk's throughput. */
+/* Bulk's throughput is measured over at least this many requests of average cost. */
 #define TG_ENOUGH_REQUESTS 8
-/* The first budget, in units of @alone. One unit keeps a device just busy (Little's law). */
+/*
+ * The first budget of the search for the knee, as a multiple of @alone. A budget of one @alone
+ * keeps a device just busy (Little's law).
+ */
 #define TG_FIRST_TIMES 2
-/* A write buffer still programs what it has for so long after the last write. */
+/* For this long after the last write, a drive may still write its buffer to the flash. */
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
-/* Bulk may still delay urgent requests for so long after its dispatch. */
+/* For this long after the last dispatch of bulk, it may still delay urgent requests. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
- * The room is the limit on bulk of several greedy submitters. It must keep the device busy:
- * by Little's law the costs of the requests in a busy device add up to the time that one of
- * them takes there. So the room is twice the shortest such time seen. With a gain below one
- * it would shorten that time, and so shrink again. The least room is ten times what flash
- * takes for a read.
+ * The room is the limit on bulk of several greedy submitters. It must keep the device busy. By
+ * Little's law, the costs of the requests in a busy device add up to the time that one of them
+ * takes there. So the room is twice the shortest service time seen. With a gain below 1, a
+ * smaller room would shorten that time, and so the room would shrink again and again. The least
+ * room is ten times what flash takes for a read.
  */
 #define TG_ROOM_GAIN 2
 #define TG_ROOM_LEAST NSEC_PER_MSEC
 /*
  * The controller measures the shortest service time anew at this interval, because paths and
- * devices change. It begins with a smaller room, for TG_LEAST_DRAIN times the shortest service
- * time so far. With the usual room, requests would queue behind each other in the device, and
- * none would have the shortest time.
+ * devices change. The measurement begins with a smaller room, for TG_LEAST_DRAIN times the
+ * shortest service time so far. With the usual room, requests would queue behind each other in
+ * the device, and none would have the shortest time.
  */
 #define TG_LEAST_JIFFIES (10 * HZ)
 #define TG_LEAST_DRAIN 8
-/* The smaller room is the usual one divided by this: half the shortest time, by a gain of 2. */
+/*
+ * The smaller room is the usual one divided by this. The usual one is twice the shortest
+ * service time, so the smaller one is half of it.
+ */
 #define TG_ROOM_DRAINED 4
 
 void tg_controller_init(struct tg_data *tg)
@@ -81,7 +91,10 @@ u64 tg_target(const struct tg_data *tg)
 			 (READ_ONCE(tg->tunables.latency_factor) ?: TG_FACTOR_ELSE), 100);
 }
 
-/* Return whether trials find the budget: no target is set, and the device has no arm. */
+/*
+ * Return whether trials find the budget (knee.h): an exchange rate is set, no target is set,
+ * and the device is not a disk.
+ */
 bool tg_finds_knee(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->tunables.exchange) && !READ_ONCE(tg->tunables.latency_factor) &&
@@ -100,7 +113,7 @@ bool tg_probe_holds(const struct tg_data *tg)
 		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + pause));
 }
 
-/* Copy what urgent requests take alone to the fields that are read without the lock. */
+/* Copy urgent requests' service time without bulk to the fields that are read without the lock. */
 static void tg_publish_alone(struct tg_controller *controller)
 {
 	const struct tg_depth *depth = &controller->depth;
@@ -128,8 +141,8 @@ static void tg_probe_begin(struct tg_data *tg)
 }
 
 /*
- * End a probe. The time until the next is a multiple of the time for which this one may have
- * kept bulk out: until now, or until @probe_until.
+ * End a probe. The time until the next one is a multiple of the time for which this one may
+ * have kept bulk out. That is the time since @probe_began, but not beyond @probe_until.
  */
 static void tg_probe_end(struct tg_data *tg)
 {
@@ -149,8 +162,8 @@ static void tg_probe_end(struct tg_data *tg)
 }
 
 /*
- * Learn what urgent requests take alone, if this one met no bulk (@clean). End a probe that has
- * all its samples, or whose time is over.
+ * Learn the latency of an urgent request that met no bulk (@clean). End a probe that has all
+ * its samples, or whose time is over.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
@@ -168,7 +181,7 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	}
 }
 
-/* Return the cost of all bulk served so far, in ns. It wraps: only differences count. */
+/* Return the cost of all bulk served so far, in ns. It wraps, so use only differences. */
 static u64 tg_bulk_served(const struct tg_data *tg)
 {
 	u64 sum = 0;
@@ -187,7 +200,10 @@ static u64 tg_felt_for(const struct tg_data *tg)
 	return TG_GONE_TIMES * READ_ONCE(tg->controller.tail);
 }
 
-/* Learn what the budget is worth. Return the budget from now on, in ns of cost. */
+/*
+ * Learn from an urgent request what the present budget is worth (knee.h). Return the budget
+ * from now on, in ns of cost.
+ */
 static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 least)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -214,7 +230,10 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 	return tg_knee_budget(knee);
 }
 
-/* Adapt the budget by an urgent request that bulk may have delayed. Begin a probe if due. */
+/*
+ * Adapt the budget to the latency of an urgent request that bulk may have delayed. Begin a
+ * probe if one is due.
+ */
 static void tg_learn_budget(struct tg_data *tg, u64 latency)
 {
 	struct tg_controller *controller = &tg->controller;
@@ -266,7 +285,7 @@ void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Set the room from the shortest service time. */
+/* Set the room from the shortest service time of bulk. */
 static void tg_make_room(struct tg_controller *controller)
 {
 	const u64 room = TG_ROOM_GAIN * controller->least;

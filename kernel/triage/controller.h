@@ -14,25 +14,25 @@ struct tg_data;
 /**
  * struct tg_controller - what triage has learnt about urgent requests, and about bulk
  * @budget: limit on bulk in the device, in ns of cost
- * @alone: service time of urgent requests without bulk, a mean, in ns
- * @tail: the 99th percentile of that time
+ * @alone: mean service time of urgent requests without bulk, in ns
+ * @tail: 99th percentile of that service time, in ns
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
- * @probing: a probe keeps bulk out
- * @probe_until: jiffies when a probe ends though it lacks samples
+ * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
+ * @probe_until: jiffies when a probe ends even if it lacks samples
  * @room: limit on bulk of several greedy submitters in the device, in ns of cost
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with
  *	trylock only, also in interrupts: if that fails, a sample is left out.
- * @depth: the estimates of probes, and the budget for a target
- * @knee: the budget for an exchange rate
- * @probe_began: jiffies; samples count from then on
+ * @depth: the results of probes, and the budget for a target
+ * @knee: the search for the budget that is worth most at an exchange rate
+ * @probe_began: jiffies; samples count from this time on
  * @probe_next: jiffies when the next probe is due
  * @probes: number of probes
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of those that took longer than the target
  * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
- * @least_now: the shortest since @least_until was set
+ * @least_now: the shortest since @least was last measured anew
  * @drain_until: jiffies; until then @room is smaller, to measure @least
- * @least_until: jiffies when @least is measured anew
+ * @least_until: jiffies when @least is next measured anew
  */
 struct tg_controller {
 	u64 budget;

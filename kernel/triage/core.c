@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The core: inserts requests, dispatches them, holds shards, and runs the hardware queues.
+ * Inserts requests, dispatches them, holds shards, and runs the hardware queues.
  *
- * The kernel runs a hardware queue after each insertion: it calls tg_has_work() and, if
- * that returns true, tg_dispatch_request(), until there is no more. A request is lost for
+ * The block layer runs a hardware queue after each insertion: it calls tg_has_work() and, if
+ * that returns true, tg_dispatch_request(), until no request may go. A request is lost for
  * good if it is queued and nothing will run its hardware queue. So:
  *
- *  1. tg_has_work() sees each request. The request is in the inbox, or shard->queued counts
- *     it, or a dispatcher has it, and this dispatcher asks again. tg_take_in() counts one
+ *  1. tg_has_work() sees each queued request: it is in the inbox, or shard->queued counts it.
+ *     Otherwise a dispatcher has it, and this dispatcher asks again. tg_take_in() counts one
  *     request too many while it moves requests from the inbox to the lists.
  *  2. If no queued request may go, the shard is held: TG_HELD is set, and tg_has_work()
- *     returns false. The dispatcher that holds it arms its watchdog, a timer that ends the
- *     hold and runs the hardware queue.
- *  3. No event is missed that may end a hold sooner. An insertion pushes and then looks at
- *     TG_HELD. A completion changes a gauge, an urgent request makes way for bulk
- *     (tg_grant()), and then both look at nr_held. A dispatcher sets TG_HELD and nr_held
- *     (tg_set_held()) and then looks at inbox, gauges and grant. Each has a full barrier in
- *     between, so one of any two sees the other. The watchdog takes care of two
- *     other events: time alone lets a request go (a limit or a pace opens, HIGH has not come
- *     for a while), or another shard no longer waits (tg_bulk_is_due()). If the event lets
- *     bulk of another shard go, the watchdog wakes that shard too.
- *  4. The side that ends a hold has the hardware queue run. An inserting task and a
- *     dispatcher do so anyway. Watchdog and completion call tg_run(). A lock holder that
- *     neither inserts nor dispatches runs it in tg_shard_leave().
+ *     returns false. The dispatcher that begins the hold arms the shard's watchdog, a timer
+ *     that ends the hold and runs the hardware queue.
+ *  3. No event that may end a hold sooner is missed. An insertion pushes its requests, and
+ *     then looks at TG_HELD. A completion changes a gauge, and then looks at nr_held. The
+ *     dispatch of an urgent request gives bulk a grant (tg_grant()), and then looks at
+ *     nr_held. A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and
+ *     then looks at inbox, gauges and grant. Each has a full barrier between its two steps.
+ *     So if an event and a hold meet, at least one side sees the other.
+ *     The watchdog takes care of two other events: time alone lets a request go (a limit or
+ *     a pace opens, HIGH has not come for a while), or another shard no longer waits
+ *     (tg_bulk_is_due()). If the event lets bulk of another shard go, the watchdog wakes
+ *     that shard too.
+ *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
+ *     the block layer runs it anyway. The watchdog and a completion call tg_run(). Any other
+ *     lock holder calls tg_shard_leave(), which runs it.
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
- *  6. An inserting task has only its requests to keep the scheduler alive. Once pushed, they
+ *  6. Only its own requests keep the scheduler alive for an inserting task. Once pushed, they
  *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
  *     preemption off, for which tg_core_wait_for_inserters() waits.
  *     iosched_unregister() waits until the task has left the module's code. The block layer
@@ -53,26 +55,27 @@
 /* The longest hold: after this the watchdog has the hardware queue run. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * The hold when the policy contradicts itself: twice it says that a request may go, and
- * finds none. So this mistake costs a pause, and not a CPU that loops.
+ * The length of a hold if the policy contradicts itself: it says twice that a request may go,
+ * but then finds none. So such a mistake costs a pause instead of a CPU that loops.
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A shard that was woken counts as waiting until it dispatches. If its driver takes nothing, it
- * may never dispatch. So it no longer counts after two ticks, of which the first may be short.
+ * A woken shard counts as waiting until it dispatches. If its driver takes nothing, it may
+ * never dispatch. So it no longer counts after two ticks, of which the first may be short.
  */
 #define TG_WOKEN_JIFFIES 2
 
 static struct llist_node *tg_node(struct request *rq)
 {
-	/* Nothing but its scheduler uses this node before the request completes. */
+	/* Only a request's scheduler uses this node before the request completes. */
 	return &rq->ipi_list;
 }
 
 /*
- * Return whether a shard waits until bulk may go: it is held, and not by limits alone, or it was
- * woken and has not dispatched since. Needs no lock: the answer is old at once.
+ * Return whether a shard waits until bulk may go: it is held, and not by rate limits alone, or
+ * it was woken and has not dispatched since. The caller needs no lock: the result may be out of
+ * date at once anyway.
  */
 bool tg_waits_for_bulk(const struct tg_shard *shard)
 {
@@ -83,14 +86,14 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 	/* Pairs with tg_release(): a shard is noted as woken before its hold ends. */
 	smp_rmb();
 	until = READ_ONCE(shard->woken_until);
-	/* It may have dispatched all that it had, and found nothing to look at since. */
+	/* A woken shard without requests does not wait: it may have dispatched them all. */
 	return until && time_before(jiffies, until) &&
 	       (READ_ONCE(shard->queued) || !llist_empty(&shard->inbox));
 }
 
 /*
- * End a hold; return false if the shard was not held. The caller has the hardware queue run
- * (rule 4). Needs no lock.
+ * End a hold. Return false if the shard was not held. Otherwise the caller must have the
+ * hardware queue run (rule 4). The caller needs no lock.
  */
 static bool tg_release(struct tg_shard *shard)
 {
@@ -102,8 +105,9 @@ static bool tg_release(struct tg_shard *shard)
 
 /*
  * Return whether a request that is about to be inserted may go although the queued ones may
- * not. On a disk any request may, because it can be near the head. If rate limits hold the
- * queued ones, a request of a class below its limit may.
+ * not. A request that was sent back, is urgent or is hinted may. On a disk any request may,
+ * because it can be near the head. If rate limits hold the queued ones, a request of a class
+ * below its limit may.
  */
 static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
 {
@@ -118,9 +122,9 @@ static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *
 }
 
 /*
- * Insert new requests, or those that the driver sent back (tg_requeue_request()). The core
- * inserts the latter at head. It also inserts data at head that had to wait for a flush,
- * and that triage has not seen before. Called from a task, without a lock.
+ * Insert new requests, or requests that the driver sent back (tg_requeue_request()). The block
+ * layer inserts the latter at head. It also inserts a write at head that had to wait for a
+ * flush; triage sees this write for the first time. Called from a task, without a lock.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -129,8 +133,8 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct request *rq = list_first_entry(list, struct request, queuelist);
 	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
 	/*
-	 * If the shard is not held now, a dispatcher that begins a hold later has not seen these
-	 * requests. So each of them ends that hold.
+	 * If the shard is not held now, a dispatcher that begins a hold later may not have seen
+	 * these requests. So any of them ends that hold.
 	 */
 	bool ends = !test_bit(TG_HELD, &shard->state);
 
@@ -165,7 +169,10 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	yield_point();
 }
 
-/* Queue a request that the driver sent back: before all but those sent back earlier. */
+/*
+ * Queue a request that the driver sent back, behind those sent back earlier and before all
+ * others.
+ */
 static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -179,7 +186,7 @@ static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Queue the requests on @list, which come from the inbox, the newest first. Return whether
+ * Queue the requests on @list, which come from the inbox with the newest first. Return whether
  * one of them may go although bulk may not.
  */
 static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
@@ -232,9 +239,10 @@ void tg_drain(struct tg_shard *shard)
 }
 
 /*
- * Take a request from the inbox directly, without a flow, if no other request waits: there is
- * no other to choose or to be fair to. Return NULL if it may not go or another waits; then the
- * caller empties the inbox. If a flash device keeps up, most requests go this way.
+ * If no other request waits, take the only one in the inbox without queueing it in a flow:
+ * there is no other to choose, or to be fair to. Return NULL if it may not go, or if there is
+ * none or another one. The caller then empties the inbox. While a flash device keeps up, most
+ * requests go this way.
  */
 static struct request *tg_take_only(struct tg_shard *shard)
 {
@@ -256,7 +264,10 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	urgent = tg_is_urgent(tg, class, rq);
 	if (tag->returned || (!urgent && !tg_bulk_may_go(shard)))
 		return NULL;
-	/* Only the lock holder removes from the inbox, so this fails only if another came. */
+	/*
+	 * Only the lock holder removes from the inbox, so this fails only if another request
+	 * came.
+	 */
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
 		return NULL;
 	tag->class = class;
@@ -274,7 +285,10 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	return rq;
 }
 
-/* Take the next request by the policy, and record that it is sent; NULL: none may go. */
+/*
+ * Take the request that the policy chooses (order.c), and record that it is sent; NULL: none
+ * may go.
+ */
 static struct request *tg_take_next(struct tg_shard *shard)
 {
 	enum tg_reason reason;
@@ -290,8 +304,8 @@ static struct request *tg_take_next(struct tg_shard *shard)
 }
 
 /*
- * Return for how long the queued requests must wait if nothing else happens, in ns; 0: they
- * need not. Set @limited if rate limits alone hold them.
+ * Return how long the queued requests must wait if nothing else happens, in ns; 0: they need
+ * not wait. Set @limited if only rate limits hold them.
  */
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {
@@ -302,7 +316,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	if (limits)
 		return limits;
 	awaited = tg_media_wait(shard);
-	/* Read the clock first: tg_bulk_may_go() takes into account each time up to @now. */
+	/* Read the clock first, so that tg_bulk_may_go() sees all times up to @now as past. */
 	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard))
 		return 0;
@@ -311,7 +325,10 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 		   awaited ?: TG_WATCHDOG_NS);
 }
 
-/* Arm the watchdog for @ns. If it is armed, only a time below the longest resets it. */
+/*
+ * Arm the watchdog for @ns, or for TG_WATCHDOG_NS if that is less. If it is armed already, only
+ * an @ns below TG_WATCHDOG_NS sets it again.
+ */
 static void tg_watch(struct tg_shard *shard, u64 ns)
 {
 	if (ns < TG_WATCHDOG_NS || !hrtimer_is_queued(&shard->watchdog))
@@ -320,8 +337,9 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
 }
 
 /*
- * Have held shards looked at after @ns, when bulk may go again: this shard has sent some, and
- * their own watchdogs may fire later. A shard that is held after this knows the time itself.
+ * If a shard is held, arm this shard's watchdog for the time after which bulk may go again, in
+ * @ns. This shard has just sent bulk, and the watchdogs of held shards may fire later. A shard
+ * whose hold begins after this knows the new time itself.
  */
 void tg_watch_others(struct tg_shard *shard, u64 ns)
 {
@@ -335,7 +353,7 @@ void tg_watch_others(struct tg_shard *shard, u64 ns)
 
 /*
  * Begin a hold. An insertion or a completion after this sees it, and may end it. The caller
- * then looks for those that came before (rule 3).
+ * then looks for those that came before it (rule 3).
  */
 static void tg_set_held(struct tg_shard *shard)
 {
@@ -352,7 +370,7 @@ static void tg_set_held(struct tg_shard *shard)
 	yield_point();
 }
 
-/* Have the watchdog end the hold after @ns; @limited: rate limits alone cause the hold. */
+/* Have the watchdog end the hold after @ns. @limited: only rate limits cause the hold. */
 static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)
@@ -363,8 +381,8 @@ static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 }
 
 /*
- * Choose among the queued requests: look, begin a hold, look again (rule 5). NULL: nothing
- * is queued, or the shard is held.
+ * Return the queued request that the policy chooses. If it finds none, begin a hold and look
+ * once more (rule 5). NULL: nothing is queued, or the shard is held.
  */
 static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 						   struct blk_mq_hw_ctx *hctx)
@@ -378,7 +396,10 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	tg_take_in(shard);
 	if (!shard->queued)
 		return NULL;
-	/* A shard that is woken has requests in its lists, so it always dispatches here. */
+	/*
+	 * A woken shard has requests in its lists, so it dispatches here, not by
+	 * tg_take_only().
+	 */
 	if (READ_ONCE(shard->woken_until))
 		WRITE_ONCE(shard->woken_until, 0);
 	rq = tg_take_next(shard);
@@ -400,15 +421,18 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	tg_keep_held(shard, wait ?: TG_REST_NS, limited);
 	return NULL;
 found:
-	/* The core asks again after this request: the next call decides about the others. */
+	/*
+	 * The block layer asks again after this request. That call decides about the other
+	 * requests.
+	 */
 	if (unlikely(test_bit(TG_HELD, &shard->state)))
 		tg_release(shard);
 	return rq;
 }
 
 /*
- * Return a request for the device. NULL: nothing is queued, or the shard is held. The core
- * calls this as it runs the hardware queue, from a task.
+ * Return a request for the device. NULL: nothing is queued, or the shard is held. The block
+ * layer calls this from a task, when it runs the hardware queue.
  */
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
@@ -435,9 +459,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether to call tg_dispatch_request(). If that then returns NULL, the core runs all
- * hardware queues 3 ms later. Called without the lock, several times for each request, also
- * in interrupts.
+ * Return whether the block layer should call tg_dispatch_request(). If that then returns NULL,
+ * the block layer runs all hardware queues 3 ms later. Called without the lock, several times
+ * for each request, also in interrupts.
  */
 bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -462,7 +486,10 @@ static void tg_run(struct tg_shard *shard)
 	blk_mq_run_hw_queue(READ_ONCE(shard->hctx), true);
 }
 
-/* Record that a shard is about to be woken: others see this before they see its hold end. */
+/*
+ * Record that a shard is about to be woken. Call this before its hold ends: other CPUs must see
+ * it as woken by then.
+ */
 static void tg_note_woken(struct tg_shard *shard)
 {
 	WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);
@@ -488,12 +515,15 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 		if (!test_bit(TG_HELD, &shard->state) ||
 		    test_bit(TG_LIMITED, &shard->state))
 			continue;
-		/* Once for all shards, because it takes a visit of each. */
+		/* Look once for the whole loop, because this visits each shard. */
 		if (!looked) {
 			if (!tg_bulk_is_worth_waking(tg))
 				break;
 			tg_parts_look(tg, NULL, &parts);
-			/* A grant is for one. More than there is room for would only look. */
+			/*
+			 * A grant is for one shard. Without room for its requests, a woken
+			 * shard would send none.
+			 */
 			most = min(most, parts.gated ? 1 : tg_bulk_has_room_for(tg, &parts));
 			looked = true;
 		}
@@ -507,7 +537,7 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			next = at + 1;
 		}
 	}
-	/* The next call begins behind the last shard that this one has woken. */
+	/* The next call begins behind the last shard that this call has woken. */
 	if (next != from)
 		WRITE_ONCE(tg->wake_from, next);
 }
@@ -517,12 +547,12 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 	struct tg_shard *shard = container_of(timer, struct tg_shard, watchdog);
 
 	yield_point();
-	/* It may be armed still for a hold that has ended. */
+	/* The watchdog may still be armed for a hold that has ended. */
 	if (tg_waits_for_bulk(shard))
 		tg_note_woken(shard);
 	tg_release(shard);
 	tg_run(shard);
-	/* It may be the turn of another shard, whose timer is later. */
+	/* Bulk of another shard may be due, and its watchdog may fire later. */
 	if (atomic_read(&shard->tg->nr_held))
 		tg_wake(shard->tg, 1);
 	return HRTIMER_NORESTART;
@@ -536,7 +566,10 @@ void tg_shard_enter(struct tg_shard *shard)
 	tg_drain(shard);
 }
 
-/* Unlock for a holder that did not dispatch: run the queue if it ended a hold (rule 4). */
+/*
+ * Unlock a shard for a holder that did not dispatch. If the holder ended a hold, run the
+ * hardware queue (rule 4).
+ */
 void tg_shard_leave(struct tg_shard *shard)
 	__releases(&shard->lock)
 {
@@ -565,8 +598,8 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 
 /*
  * Wait for inserting tasks whose requests have completed already (rule 6). Called with the
- * queue frozen. The core also waits for RCU as it quiesces a queue, but for SRCU instead if
- * the driver may sleep.
+ * queue frozen. The block layer's own wait does not suffice: when it quiesces a queue, it waits
+ * for RCU, but for SRCU instead if the driver may sleep.
  */
 void tg_core_wait_for_inserters(void)
 {

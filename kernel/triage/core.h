@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The core: inserts, dispatches and holds requests, and runs the hardware queues. core.c
- * explains its rules. The other parts of triage make the decisions: for example, which request
- * is next, and how much bulk may be in the device.
+ * Inserts, dispatches and holds requests, and runs the hardware queues. core.c explains its
+ * rules. The other parts of triage make the decisions: for example, which request is next, and
+ * how much bulk may be in the device.
  */
 #ifndef TG_CORE_H
 #define TG_CORE_H
@@ -14,13 +14,13 @@
 struct tg_data;
 struct tg_shard;
 
-/* elevator operations */
+/* Operations of the elevator, for main.c: */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags);
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
 bool tg_has_work(struct blk_mq_hw_ctx *hctx);
 
-/* For holders of a shard's lock that do not dispatch. */
+/* For holders of a shard's lock that do not dispatch: */
 void tg_drain(struct tg_shard *shard);
 void tg_shard_enter(struct tg_shard *shard) __acquires(&shard->lock);
 void tg_shard_leave(struct tg_shard *shard) __releases(&shard->lock);

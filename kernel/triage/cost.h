@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cost of a request: how long it occupies a busy device, in ns.
+ * Computes and learns the cost of a request: how long it occupies a busy device, in ns.
  *
- * The cost is not the latency: if a device serves 16 requests side by side, each in 80 us,
- * each of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes
- * and other requests each have a base and a slope of their own. On a disk, a request near
- * the head pays no base. Triage learns base and slope while the device is busy: then the
- * costs of all requests must add up to the elapsed time.
+ * The cost is not the latency: if a device serves 16 requests side by side, each in 80 us, each
+ * of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes and other
+ * requests each have a base and a slope of their own. On a disk, a request near the head is
+ * charged no base. Triage learns base and slope while the device is busy: then the costs of all
+ * requests must add up to the elapsed time.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -18,37 +18,37 @@
 enum tg_op {
 	TG_READ,
 	TG_WRITE,
-	TG_OTHER,	/* moves no data: a discard, say */
+	TG_OTHER,	/* moves no data: for example, a discard */
 	TG_OPS,
 };
 
 /**
  * struct tg_cost - the cost of requests of one kind
- * @base: of each request, in ns
- * @per_kib: the slope: of each KiB of its length, in ns
+ * @base: cost of each request apart from its length, in ns
+ * @per_kib: the slope: cost of each KiB of a request's length, in ns
  */
 struct tg_cost {
 	u32 base;
 	u32 per_kib;
 };
 
-/* Bounds of base and slope, in ns: below those of any flash, and above a disk's seek. */
+/* The bounds of base and slope, in ns: less than any flash needs, and more than a disk's seek. */
 #define TG_COST_MIN 16u
 #define TG_COST_MAX 100000000u
 
 /*
- * First guesses. Triage soon learns the sum of base and slope, but their ratio only when the
- * mix of sizes changes. So the guesses have the ratio of real devices. On flash the base
- * costs as much as 2 to 3 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560
- * MB/s; PCIe: a million and 7 GB/s). On a disk it costs as much as about a MiB.
+ * The first guesses. Triage soon learns the sum of base and slope, but their ratio only when
+ * the mix of sizes changes. So the guesses have the ratio of real devices. On flash the base
+ * costs as much as 1.6 to 2.8 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560
+ * MB/s; PCIe: a million such requests and 7 GB/s). On a disk it costs as much as about a MiB.
  */
 #define TG_COST_GUESS_FLASH { .base = 2000, .per_kib = 1000 }
 #define TG_COST_GUESS_DISK { .base = 8000000, .per_kib = 6000 }
 
 /**
  * struct tg_work - the requests of one kind dispatched to a device over some time
- * @requests: number of those that pay the base
- * @kib: length of all
+ * @requests: number of requests that are charged the base
+ * @kib: length of all requests together, in KiB
  */
 struct tg_work {
 	u64 requests;
@@ -56,9 +56,9 @@ struct tg_work {
 };
 
 /*
- * A shard counts both in one word, with one addition for each request: @requests times
- * TG_WORK_ONE, plus @kib. The word may wrap, because only differences are used, of fewer
- * than 2^24 requests and 2^40 KiB.
+ * A shard counts both fields of struct tg_work in one word, with one addition for each request:
+ * @requests times TG_WORK_ONE, plus @kib. The word may wrap, because only differences are used,
+ * of fewer than 2^24 requests and 2^40 KiB.
  */
 #define TG_WORK_SHIFT 40
 #define TG_WORK_ONE ((u64)1 << TG_WORK_SHIFT)
@@ -76,8 +76,8 @@ static inline struct tg_work tg_work_between(u64 then, u64 now)
  * tg_cost_of() - the cost of one request
  * @cost: base and slope of its kind
  * @bytes: its length; 0 if it moves no data
- * @pays_base: the base counts too; on a disk it does not for a request that is near the head,
- *	or continues its flow
+ * @pays_base: the base counts too; on a disk it does not count for a request that is near the
+ *	head, or that continues its flow
  *
  * Return: ns, never 0, so that no request is free.
  */
@@ -91,7 +91,7 @@ static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_ba
 
 static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 error)
 {
-	/* Go a quarter of the way, in proportion to the number's part in the sum. */
+	/* Correct a quarter of the error, in proportion to this estimate's part in the sum. */
 	const s64 step = (s64)scale * error / 1024 *
 			 (s64)div64_u64(part * 1024, whole) / 4096;
 
@@ -127,7 +127,7 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 	if (!whole)
 		return;
 
-	/* The relative error in 1/1024, bounded: one strange window must not spoil much. */
+	/* The relative error in 1/1024, bounded: one unusual measurement must not spoil much. */
 	off = max_t(u64, elapsed, sum) - min_t(u64, elapsed, sum);
 	off = div64_u64(min_t(u64, off, 2 * whole) * 1024, whole);
 	error = elapsed < sum ? -min_t(s64, off, 512) : min_t(s64, off, 1024);

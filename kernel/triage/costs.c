@@ -8,7 +8,10 @@
 
 /* Costs are learnt over windows of this length. */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
-/* A window counts if the device always had so many requests: flash has many dies. */
+/*
+ * Triage learns from a window if the device always had at least this many requests. Flash needs
+ * several to be busy, because it has many dies.
+ */
 #define TG_BUSY_FLASH 8
 #define TG_BUSY_DISK 1
 
@@ -27,8 +30,8 @@ void tg_costs_init(struct tg_data *tg)
 
 /*
  * Return the least number of requests that a shard had in the device since costs were learnt
- * last, and begin anew. Return 0 if none came back, because then the device is stuck, or if the
- * shard sent none, because then its work is unknown.
+ * last, and begin to count anew. Return 0 if none came back, because then the device is stuck,
+ * or if the shard sent none, because then its work is unknown.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {
@@ -37,9 +40,9 @@ static u64 tg_costs_fewest(struct tg_device *device)
 	const u32 fewest = READ_ONCE(device->fewest);
 
 	device->learnt_back = back;
-	/* If the shard lowers it at this moment, the next window may count as idle. */
+	/* If the shard lowers this number at this moment, the next window may count as idle. */
 	WRITE_ONCE(device->fewest, U32_MAX);
-	/* Since its last request went, it has had no fewer than it has now. */
+	/* Since the shard sent its last request, it has never had fewer in the device than now. */
 	return moves && fewest != U32_MAX ? min(fewest, tg_device_has(device)) : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The learnt cost of requests on one device. */
+/* Keeps the learnt cost of requests on one device. */
 #ifndef TG_COSTS_H
 #define TG_COSTS_H
 
@@ -10,12 +10,12 @@
 struct tg_data;
 
 /**
- * struct tg_costs - estimates for one device
+ * struct tg_costs - estimates for one device, learnt over windows of time
  * @of: cost of each kind of request, by enum tg_op; written under @lock, read without it
  * @lock: guards all below; tg_costs_learn() only tries it, and learns nothing if it is taken
- * @window_until: jiffies when the window ends; also read without the lock
- * @window_began: when the window began, in ns
- * @window_work: the work of all shards until then, by enum tg_op (TG_WORK_ONE)
+ * @window_until: jiffies when the present window ends; also read without the lock
+ * @window_began: when the present window began, in ns
+ * @window_work: the work of all shards before the window, by enum tg_op (TG_WORK_ONE)
  */
 struct tg_costs {
 	struct tg_cost of[TG_OPS];

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The limit on bulk in the device while urgent requests come.
+ * Computes the limit on bulk in the device while urgent requests come.
  *
- * No request can overtake one that is in the device already. So a budget of cost limits
- * bulk in the device. If the administrator has set a target, this part finds the budget: it
- * is right when hardly any urgent request takes longer than the target. Otherwise knee.h
- * finds it.
+ * A request cannot overtake another that is in the device already. So a budget limits the cost
+ * of bulk in the device. If the administrator has set a target, this part finds the budget. The
+ * budget is right when hardly any urgent request takes longer than the target. Without a
+ * target, knee.h finds the budget on flash.
  *
- * The target is a multiple of the service time of urgent requests without bulk. This time
- * depends on the device, and on how many urgent requests meet there. So the controller
+ * The target is usually a multiple of the service time of urgent requests without bulk. This
+ * time depends on the device, and on how many urgent requests meet there. So the controller
  * measures it: now and then a probe keeps bulk out for a moment. Thus bulk's budget does not
  * shrink because urgent requests queue behind each other.
  *
- * Pure functions that also compile in user space, where they are tested against a model of
- * a queue.
+ * Pure functions that also compile in user space, where they are tested against a model of a
+ * queue.
  */
 #ifndef TG_DEPTH_H
 #define TG_DEPTH_H
@@ -21,36 +21,40 @@
 #include "pure.h"
 
 /*
- * One urgent request in this many may take longer than the target. One in a hundred would
- * put the 99th percentile at the target, and the budget always moves a little.
+ * One urgent request in this many may take longer than the target. With 100, the 99th
+ * percentile would be right at the target, and often above it, because the budget always moves
+ * a little.
  */
 #define TG_DEPTH_RARE 150
 
 /*
- * A late request takes 1/16 of the budget away, the others give it back. So some 50 late
- * requests bring a budget that is far too large to the right one, and a settled budget
- * moves by 6 %.
+ * A late request lowers the budget by 1/16, and the others raise it again. So some 50 late
+ * requests correct a budget that is far too large, and a settled budget moves by 6 %.
  */
 #define TG_DEPTH_CUT_SHIFT 4
 
-/* The number of samples in a probe, and how slowly estimates follow them up and down. */
+/*
+ * The number of samples in a probe. If a probe's result is larger than the estimate, the
+ * estimate moves by 1/2^UP_SHIFT of the difference; if it is smaller, by 1/2^DOWN_SHIFT.
+ */
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * The time between probes, as a multiple of the last probe's time. It doubles each time.
- * For a target it begins small, because jobs may still have been starting during the first
- * probe. An exchange rate needs less precision, and a probe beside writers takes 36 ms.
+ * The time between probes, as a multiple of the last probe's length. The multiple doubles each
+ * time. For a target it begins small, because jobs may still have been starting during the
+ * first probe. It begins larger for an exchange rate, which needs less precision. A probe
+ * beside writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_TARGET 8
 #define TG_DEPTH_SPACING_PRICE 64
 #define TG_DEPTH_SPACING_LAST 256
 
 /*
- * A device that answers a quarter of its requests sooner than this, in ns, has no queue
- * inside: the CPU that asks does all the work, and a late request has waited for a CPU. A
- * quarter suffices, because the others may also have waited for a CPU. It takes no fewer,
- * because any device may refuse a few requests as quickly.
+ * A device that answers a quarter of its requests sooner than this, in ns, has no queue inside.
+ * The submitting CPU does all the work, so a late request has waited for a CPU. A quarter
+ * suffices, because the others may also have waited for a CPU. Fewer do not suffice, because
+ * any device may refuse a few requests as quickly.
  */
 #define TG_DEPTH_AT_ONCE 5000
 
@@ -59,18 +63,18 @@
 #define TG_DEPTH_MAX 4000000000ull
 
 /**
- * struct tg_depth - what probes have found, and the budget for a target; all zero at first
- * @budget: cost that bulk may have in the device, in ns; 0 before the first use
- * @rest: what requests in time gave back and @budget does not have yet, because it is below
- *	1 ns; in ns / (TG_DEPTH_RARE - 1)
- * @missed: a request has been late
+ * struct tg_depth - the results of probes, and the budget for a target; zero at first but @budget
+ * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first
+ * @rest: what requests in time have given back to @budget, but is below 1 ns and so not added
+ *	yet; in ns / (TG_DEPTH_RARE - 1)
+ * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: their mean distance from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
- * @spacing: time from the last probe to the next, as a multiple of the last probe's
+ * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @sampled: number of samples so far in this probe
- * @samples: their latencies, in ns
+ * @samples: latencies of the requests in this probe, in ns
  */
 struct tg_depth {
 	u64 budget;
@@ -94,11 +98,11 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
 
 /**
  * tg_depth_alone() - learn from a request that met no bulk
- * @depth: the controller
+ * @depth: the estimates; updated
  * @latency: from dispatch to completion, in ns
  *
- * Estimates follow quicker samples soon and slower ones slowly: a device that is still
- * emptying its write buffer must not pass for a slow one.
+ * Estimates follow shorter latencies soon and longer ones slowly: a device that is still
+ * emptying its write buffer must not be taken for a slow one.
  *
  * Return: true if this was the last sample of a probe
  */
@@ -130,8 +134,8 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 }
 
 /*
- * Return the time until the next probe, as a multiple of the one that just ended; @first:
- * the multiple after the first probe.
+ * Return the time until the next probe, as a multiple of the length of the one that just ended.
+ * @first: the multiple after the first probe.
  */
 static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 {
@@ -141,11 +145,11 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 
 /**
  * tg_depth_target() - the latency that few urgent requests may exceed
- * @depth: the controller, which knows their latency without bulk
+ * @depth: the estimates of their latency without bulk
  * @factor_pct: the multiple of that latency that they may take, in hundredths
  *
- * The 99th percentile without bulk is put at three mean distances above the mean:
- * two would do for a uniform distribution, five for an exponential one.
+ * The 99th percentile without bulk is taken to be three mean distances above the mean. A
+ * uniform distribution has it at two, an exponential one at five.
  *
  * Return: ns
  */
@@ -156,15 +160,15 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
 
 /**
  * tg_depth_judge() - learn from an urgent request
- * @depth: the controller
- * @late: it took longer than the target
+ * @depth: the estimates; its budget is updated
+ * @late: the request took longer than the target
  * @limited: bulk would have used more than the budget
- * @least: the budget at which bulk just goes on, in ns
+ * @least: the smallest budget, with which bulk still goes on, in ns
  *
- * The expected change is nil when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
+ * The expected change is zero when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
  * quantile). @rest keeps this true for a small budget, to which one request gives back less
- * than 1 ns. Until the first request is late, each gives as much as a late one takes. A
- * device without a queue has no limit.
+ * than 1 ns. Until the first request is late, each other one raises the budget by 1/16 if
+ * @limited. A device without a queue has no limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -189,14 +193,14 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 }
 
 /**
- * tg_depth_gap() - the pause of bulk after a request
- * @budget: in ns
- * @floor: the cost of one request of bulk, in ns
+ * tg_depth_gap() - the pause of bulk after one of its requests
+ * @budget: the limit on the cost of bulk, in ns
+ * @floor: the average cost of a request of bulk, in ns
  * @cost: of the request, in ns
  *
- * A write buffer completes writes early, and programs them later, which delays reads. A
- * limit on the requests in the device does not reach these programs. So a budget below one
- * request is a pace: the part of the time that bulk may use.
+ * A drive completes a write once it is in the write buffer, and writes it to the flash later,
+ * which delays reads. A limit on the requests in the device does not limit this later work.
+ * So a budget below the cost of one request is a pace: the part of the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */
@@ -208,11 +212,11 @@ static inline u64 tg_depth_gap(u64 budget, u64 floor, u64 cost)
 /**
  * tg_depth_grant() - the cost that bulk may send behind an urgent request
  * @granted: the rest of the last grant, or the debt (below 0), in ns of cost
- * @budget: in ns
- * @inside: of bulk in the device, in ns of cost
+ * @budget: the limit on the cost of bulk in the device, in ns
+ * @inside: cost of bulk in the device, in ns
  *
- * Bulk gets the room in its budget, less its debt: so a budget below one request lets one
- * go now and then.
+ * Bulk gets the unused part of its budget, less its debt. So even with a budget below the
+ * cost of one request, a request goes now and then.
  *
  * Return: ns of cost; 0 or less lets nothing in
  */
@@ -222,13 +226,13 @@ static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
 }
 
 /**
- * tg_depth_charge() - charge bulk that was let in
+ * tg_depth_charge() - charge a dispatched request of bulk to the grant
  * @granted: the rest of the grant, or the debt (below 0), in ns of cost
- * @gated: it waits for grants
- * @cost: of the request, in ns
+ * @gated: bulk needs grants
+ * @cost: cost of the request, in ns
  *
- * The debt is at most this request's cost, even if bulk goes again and again because no
- * urgent request comes to grant. There is no debt if bulk needs no grant. Otherwise debts
+ * The debt is at most this request's cost, even if no urgent request comes and bulk goes
+ * again and again without a grant. If bulk needs no grant, there is no debt. Otherwise debts
  * would grow without end, and keep bulk out later.
  *
  * Return: the new @granted
@@ -240,8 +244,8 @@ static inline s64 tg_depth_charge(s64 granted, bool gated, u32 cost)
 
 /**
  * tg_depth_lingering() - the budget when no urgent request has come for a while
- * @budget: in ns
- * @quiet_ms: for how long, in ms
+ * @budget: the budget when the last urgent request came, in ns
+ * @quiet_ms: time since the last urgent request, in ms
  *
  * The next urgent request must not meet a device full of bulk, so the limit rises slowly:
  * it doubles every 16 ms.

@@ -11,7 +11,7 @@
 
 /* A sequential reader may skip this much, forwards or backwards (metadata, a hole). */
 #define TG_DETECTOR_GAP 512	/* sectors */
-/* The score's bound, so that some requests of the other kind turn the verdict. */
+/* The score's bound. It is low, so that a few requests of the other kind change the verdict. */
 #define TG_DETECTOR_SURE 4
 /*
  * A flow with a run of this length is a stream. A disk transfers this in about a seek's time.
@@ -20,9 +20,9 @@
 
 /**
  * struct tg_detector - the pattern of a flow's requests; all zero to begin with
- * @next: the sector after its latest request; 0 before the first
+ * @next: the sector after the flow's latest request; 0 before the first
  * @run: number of sectors in sequence without a pause; a jump halves it
- * @score: above 0: sequential, below: random; at most TG_DETECTOR_SURE from 0
+ * @score: above 0: sequential; below 0: random; never further than TG_DETECTOR_SURE from 0
  */
 struct tg_detector {
 	u64 next;
@@ -41,7 +41,7 @@ static inline bool tg_detector_follows(const struct tg_detector *detector, u64 s
 static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next)
-		detector->score = 0; /* the first tells nothing */
+		detector->score = 0; /* the first request tells nothing */
 	else if (!tg_detector_follows(detector, sector))
 		detector->score = max_t(s8, detector->score - 1, -TG_DETECTOR_SURE);
 	else if (detector->score < TG_DETECTOR_SURE)
@@ -57,7 +57,7 @@ static inline void tg_detector_measure(struct tg_detector *detector, u64 sector,
 	detector->run = min_t(u64, (u64)detector->run + sectors, 2 * TG_DETECTOR_STREAM);
 }
 
-/* End the run: the submitter did something else than wait for the device. */
+/* End the run: the submitter paused, so it did not only wait for the device. */
 static inline void tg_detector_pause(struct tg_detector *detector)
 {
 	detector->run = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The work that only some requests need on their way to the device and back. */
+/* Does the work that only some requests need on their way to the device and back. */
 #include <linux/ktime.h>
 
 #include "core.h"
@@ -7,10 +7,10 @@
 #include "triage.h"
 #include "yield.h"
 
-/* One request of so many is measured for the histograms. */
+/* One request in this many is measured for the histograms. */
 #define TG_MEASURED 16
 
-/* Do the work of each tick, before the shard's first request in it is sent. */
+/* Do the work that is due once a tick, when the shard sends its first request in that tick. */
 static void tg_tick(struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
@@ -36,7 +36,10 @@ static void tg_time(struct tg_shard *shard, struct request *rq)
 	rq->io_start_time_ns = ktime_get_ns();
 }
 
-/* Begin to time an urgent request beside bulk. If bulk is gated, let it in behind this one. */
+/*
+ * Begin to time an urgent request while bulk comes. If bulk is gated, give it a grant to go
+ * behind this request. If it is not, and enough requests were timed in this tick, do nothing.
+ */
 static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
@@ -58,7 +61,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	WRITE_ONCE(shard->granted, 1);
 }
 
-/* Count how long a request has waited, and have its service time counted. */
+/* Count how long a request has waited. Mark it, so that its service time is counted too. */
 static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -105,7 +108,7 @@ static bool tg_is_usual(const struct request *rq)
 	return tg_moves_data(rq) && !(rq->cmd_flags & (REQ_FUA | REQ_PREFLUSH));
 }
 
-/* Learn from a request that was timed or measured, unless it was sent back. */
+/* Learn from a request that was timed or measured, unless the driver sent it back. */
 static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -135,7 +138,7 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 	if (tag->timed || tag->measured) {
 		tg_learn_back(tg, rq, done);
 		yield_point();
-		/* Bulk may go by what was learnt. Pairs with tg_set_held(). */
+		/* What was learnt may let bulk go. Pairs with tg_set_held(). */
 		smp_mb();
 		yield_point();
 	}

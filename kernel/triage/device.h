@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The code on every request's path to the device and back. device.c and the other parts
- * have the code that only some requests need.
+ * Records requests on their way to the device and back: the code on every request's path.
+ * device.c and the other parts have the code that only some requests need.
  */
 #ifndef TG_DEVICE_H
 #define TG_DEVICE_H
@@ -13,8 +13,8 @@
 #include "yield.h"
 
 /*
- * How many urgent requests a shard times in a tick at most. Without bulk their times are
- * alike, so a few suffice.
+ * The largest number of urgent requests that a shard times in one tick. Without bulk their
+ * times are alike, so a few suffice.
  */
 #define TG_SAMPLES_ALONE 4
 #define TG_SAMPLES_BULK 64
@@ -22,12 +22,16 @@
 /* If no urgent request came for this long, the budget no longer applies. */
 #define TG_QUIET_JIFFIES HZ
 /*
- * Sparse flows of NORMAL make way for HIGH for so long after its last request. By then
- * bulk's budget is four times as large (tg_depth_lingering()), and will soon protect nothing.
+ * For this long after the last request of HIGH, sparse flows of NORMAL go within bulk's budget
+ * (tg_little_is_bulk()). By then the budget is four times as large (tg_depth_lingering()), and
+ * will soon protect nothing.
  */
 #define TG_HIGH_JIFFIES msecs_to_jiffies(32)
 
-/* If the budget has room for fewer requests, bulk is gated: it goes behind an urgent one. */
+/*
+ * If the budget has room for fewer requests than this, bulk is gated: it goes only right behind
+ * an urgent request.
+ */
 #define TG_GATED_REQUESTS 2
 
 void tg_device_init(struct tg_device *device);
@@ -36,8 +40,9 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq);
 void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
 
 /*
- * Return how many urgent requests of a tick are timed while there is bulk. On a device that
- * answers at once a few suffice, because bulk delays none there; but a probe has to end soon.
+ * Return how many urgent requests to time in a tick while bulk comes. On a device that answers
+ * at once a few suffice, because there bulk delays none. A probe needs more, so that it ends
+ * soon.
  */
 static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
 {
@@ -46,8 +51,9 @@ static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
 }
 
 /*
- * Return whether tg_gated() may be true. This is quicker to ask: tg_budget_now() is never
- * below the budget that the controller has found, unless the user has set it.
+ * Return whether tg_gated() may be true. This check is quicker. It is safe, because
+ * tg_budget_now() is never below the budget that the controller has found, unless the user has
+ * set the budget.
  */
 static inline bool tg_may_be_gated(const struct tg_data *tg)
 {
@@ -93,7 +99,7 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
  */
 static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
-	/* Copy it: it has no other owner now. */
+	/* Copy the tag: at this moment nothing else writes it. */
 	const struct tg_tag tag = *tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
@@ -123,7 +129,10 @@ static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
 		tg_disk_add(flow, rq);
 }
 
-/* Take a request out of its flow. Return the time beyond its cost that it takes, in ns. */
+/*
+ * Record that a request leaves its flow for the device. Return the time that it takes beyond
+ * its cost, in ns.
+ */
 static inline u64 tg_media_take(struct tg_shard *shard, struct tg_flow *flow,
 				struct request *rq)
 {
@@ -146,7 +155,10 @@ static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow
 		tg_disk_emptied(shard, flow);
 }
 
-/* Return whether the disk waits, and this new request is of the flow or near the head. */
+/*
+ * Return whether the disk waits for a flow's next request, and a new request @rq is of that
+ * flow or near the head.
+ */
 static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
 				    const struct request *rq)
 {
@@ -154,7 +166,7 @@ static inline bool tg_media_awaited(const struct tg_shard *shard, const struct t
 	       (shard->head.awaited == flow || tg_disk_is_near(shard, rq));
 }
 
-/* Return whether the request of a flow whose turn it is waits for bios to merge with. */
+/* Return whether a flow's only request stays queued, to wait for bios to merge with. */
 static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
 {
 	return shard->tg->rotational && tg_disk_stays(shard, flow);
@@ -180,9 +192,9 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk has to wait until an urgent request makes way for it. If the budget
- * has room for several requests, this wait would only leave the device idle. A disk chooses
- * by itself which request it serves first.
+ * Return whether bulk is gated: it has to wait for an urgent request, and goes right behind it.
+ * If the budget has room for several requests, this wait would only leave the device idle. A
+ * disk has no gate, because it chooses by itself which request it serves first.
  */
 static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 {
@@ -204,7 +216,7 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 		WRITE_ONCE(tg->budget.pressed, true);
 }
 
-/* Return whether a request of HIGH came in the last @ticks. */
+/* Return whether a request of HIGH came in the last @ticks jiffies. */
 static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
 {
 	/* @high_at may be a tick ahead: another CPU has seen the next one. */
@@ -213,8 +225,8 @@ static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long t
 
 /*
  * Return whether sparse flows of NORMAL go within bulk's budget. They do if HIGH came lately,
- * because they delay HIGH as bulk does. On a disk, turns of the arm protect HIGH instead. On
- * a device that answers at once, nothing delays it.
+ * because they delay HIGH just like bulk. On a disk, bulk's turns of the arm protect HIGH
+ * instead. On a device that answers at once, nothing delays HIGH.
  */
 static inline bool tg_little_is_bulk(const struct tg_data *tg)
 {
@@ -222,7 +234,7 @@ static inline bool tg_little_is_bulk(const struct tg_data *tg)
 	       !READ_ONCE(tg->controller.at_once);
 }
 
-/* Return whether a new request is urgent without regard to its flags (tg_flags_hint()). */
+/* Return whether a new request is urgent, apart from its flags (tg_flags_hint()). */
 static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
 				struct request *rq)
 {
@@ -230,7 +242,7 @@ static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
 	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq) && !tg_little_is_bulk(tg));
 }
 
-/* Return whether a class's limit is all that holds its requests. */
+/* Return whether a rate limit holds a class's requests, and no task waits until they are gone. */
 static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
 {
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
@@ -249,8 +261,8 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 }
 
 /*
- * Charge a request that is taken from @flow (NULL: from none), and add it to the device's
- * work. Return its cost, in ns.
+ * Add a request to the device's work, and return its cost, in ns. @flow: the flow that it is
+ * taken from; NULL: none.
  */
 static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *flow,
 				  const struct request *rq)

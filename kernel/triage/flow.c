@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The choice of a class's next flow. Sparse flows go first. The others take turns, each for
- * as much cost as its turn allows (deficit round robin).
+ * Queues requests in flows, and chooses a class's next flow. Sparse flows go first. The others
+ * take turns, each for as much cost as its turn allows (deficit round robin).
  */
 #include <linux/blk-cgroup.h>
 #include <linux/cgroup-defs.h>
@@ -17,24 +17,28 @@
 #include "device.h"
 #include "triage.h"
 
-/* Turns that sparse flows may have before the backlog gets one. */
+/* The number of quanta that sparse flows may use before the backlog gets a turn. */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
- * So many hinted requests may go before HIGH at once: two commits of a journal. A commit is a
- * request for its blocks, which are neighbours and merge, and one for the record behind them.
+ * After a pause, this many hinted requests may go before HIGH at once: two commits of a
+ * journal. A commit takes one request for its blocks, which are neighbours and merge, and one
+ * for the record behind them.
  */
 #define TG_HINTED_BURST 4
-/* Bios are tried on queued requests for so long after a sequential flow got a request. */
+/*
+ * After a sequential flow got a request, triage tries for this long to merge new bios into
+ * queued requests.
+ */
 #define TG_MERGES_JIFFIES msecs_to_jiffies(100)
-/* A flow that owes more turns than this is not sparse. */
+/* A flow with a debt of more turns than this is not sparse. */
 #define TG_SPARSE_DEBT 4
 
 /* Bounds of a shard's number of flows. struct tg_tag has 16 bits for a flow's index. */
 #define TG_FLOWS_MIN 64u
 #define TG_FLOWS_MAX 16384u
 
-/* This bit keeps the numbers of cgroups apart from those of submitters. */
+/* With this bit, no number of a cgroup is equal to a submitter's @id. */
 #define TG_OWNER_IS_CGROUP BIT_ULL(60)
 
 static s64 tg_quantum(const struct tg_shard *shard)
@@ -56,7 +60,7 @@ static void tg_flow_init(struct tg_flow *flow, u16 index)
 	flow->sorted = RB_ROOT;
 }
 
-/* Give a shard's flows a table of @count entries, none of them with requests. */
+/* Give a shard's flows a table of @count entries, all without requests. */
 static int tg_flows_allocate(struct tg_flows *flows, unsigned int count, int node)
 {
 	struct hlist_head *buckets;
@@ -128,7 +132,10 @@ void tg_flows_resize(struct tg_shard *shard)
 	const bool shared = hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED;
 	const unsigned int queues = shard->tg->nr_shards == 1 && !shared ?
 				    shard->tg->queue->nr_hw_queues : 1;
-	/* If queues share tags, nr_tags is an upper bound, and depth is their number. */
+	/*
+	 * If hardware queues share tags, nr_tags is only an upper bound. The depth is the
+	 * present number of tags.
+	 */
 	const unsigned int tags = hctx->sched_tags->bitmap_tags.sb.depth;
 	const unsigned int wanted = tg_flows_wanted(tags * queues);
 	struct tg_flows old, new;
@@ -154,9 +161,9 @@ void tg_flows_resize(struct tg_shard *shard)
 }
 
 /*
- * Return the number of a request's owner, for its flow. The owner is the submitter. But a
- * worker of a workqueue writes for others, so the owner of its request is the cgroup that
- * pays for it. No later cgroup gets the same serial_nr.
+ * Return the number of a request's owner, which is part of its flow's key. The owner is usually
+ * the submitter. But a worker of a workqueue writes for others, so the owner of its request is
+ * the cgroup that pays for it. No later cgroup gets the same serial_nr.
  */
 static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
 {
@@ -187,8 +194,8 @@ struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class cl
 }
 
 /*
- * Return the flow of @key in @class. If there is none, the flow that has been idle for
- * longest becomes it. If none is idle, return the common flow.
+ * Return the flow of @key in @class. If there is none, reuse the flow that has been idle for
+ * longest. If none is idle, return the common flow.
  */
 static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_class class)
 {
@@ -213,8 +220,8 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_cl
 
 /*
  * Return whether a flow that was empty goes before its class's backlog. It does if its new
- * request is @waited_for, unless it is of LOW or owes several turns. On a disk no stream
- * does: an arm that goes back and forth between streams would do nothing else.
+ * request is @waited_for, unless the flow is of LOW or has a debt of several turns. On a disk a
+ * stream never does: the arm would do nothing but go back and forth between streams.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      bool waited_for)
@@ -228,7 +235,8 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 
 /*
  * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other
- * flow keeps the rest of its turn, or its debt.
+ * flow keeps the rest of its turn, or its debt. If the disk waits for this flow, it goes to the
+ * front of the backlog.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
@@ -269,7 +277,7 @@ static u64 tg_served(const struct tg_data *tg)
 
 /*
  * Return whether hinted requests may go before HIGH: so far they have used no more than
- * NORMAL's share. The share and the whole are both sums of costs, so errors of costs cancel.
+ * NORMAL's share of all service. Both are sums of costs, so errors in the costs cancel.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
@@ -279,7 +287,7 @@ static bool tg_hinted_may_go(const struct tg_shard *shard)
 	       tg_served(tg) >= READ_ONCE(tg->hinted_due);
 }
 
-/* Charge a hinted request that may go before HIGH to NORMAL's share. */
+/* Charge a hinted request to NORMAL's share. */
 static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 {
 	struct tg_data *tg = shard->tg;
@@ -298,8 +306,8 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 }
 
 /*
- * Return whether a flow goes before bulk and outside bulk's budget. @hinted: it is a flow of
- * hinted requests, which may go before HIGH.
+ * Return whether a flow goes before bulk and outside bulk's budget. @hinted: the flow's
+ * requests are hinted, and may go before HIGH.
  */
 static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow,
 			      bool hinted)
@@ -369,7 +377,10 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
-/* Give each flow of a backlog the number of turns after which the first of them may go. */
+/*
+ * Give each flow of a backlog the same number of turns: the least after which one of them may
+ * go.
+ */
 static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 {
 	s64 least = S64_MAX;
@@ -382,9 +393,8 @@ static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 }
 
 /*
- * Return the flow of the backlog whose turn it is. Each flow before that one has used its
- * turn up: it gets its next turn and goes to the end. This looks at each flow four times at
- * most.
+ * Return the flow of the backlog whose turn it is. Each flow before it has used up its turn: it
+ * gets its next turn and goes to the end. This looks at each flow four times at most.
  */
 static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
 {
@@ -438,7 +448,10 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 	return tg_media_next(shard, flow, reason);
 }
 
-/* Move a sparse flow to the backlog: it has used its turn up, so it asks for much. */
+/*
+ * Move a sparse flow to the backlog, with a new turn. It has used up its turn, so it asks for
+ * more than little.
+ */
 static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 			   struct tg_flow *flow)
 {
@@ -468,8 +481,9 @@ struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reas
 }
 
 /*
- * Return the first sparse flow of a class, of both lists; NULL: none may go. @little: all
- * sparse flows may go. Otherwise only hinted ones may, if tg_hinted_may_go().
+ * Return the next sparse flow of a class, from its lists @hinted and @sparse; NULL: none may
+ * go. @little: all sparse flows may go. Otherwise only hinted ones may, if tg_hinted_may_go()
+ * agrees.
  */
 static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class,
 				     bool little)
@@ -495,8 +509,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
 	/*
-	 * If this is true, the class's sparse flows go outside bulk's budget. So they delay no
-	 * bulk while bulk may not go.
+	 * True: the class's sparse flows go outside bulk's budget. So they do not delay the
+	 * backlog while bulk may not go.
 	 */
 	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
 			   !tg_little_is_bulk(shard->tg);
@@ -531,8 +545,8 @@ static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Take a chosen request from its flow, and charge the flow. Return for how long the request
- * keeps the device from others, in ns.
+ * Take a chosen request from its flow, and charge the flow. Return how long the request keeps
+ * the device busy, in ns.
  */
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 {
@@ -554,7 +568,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	else
 		class->sparse_had = 0;
 	/*
-	 * Charge NORMAL's share only if the share let this request go. So each shard overdraws
+	 * Charge NORMAL's share only if this request went by that share. So each shard exceeds
 	 * the share by one request at most.
 	 */
 	if (hinted &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows: the queued requests of one submitter in one class; and the classes. */
+/* Queues requests in flows: one for each submitter and class. */
 #ifndef TG_FLOW_H
 #define TG_FLOW_H
 
@@ -19,20 +19,22 @@ struct tg_shard;
 /**
  * struct tg_flow - queued requests of one submitter and class on one shard, with hinting
  *	flags (tg_flags_hint()) or without
- * @turn: on a list of its class while it has requests; else on tg_flows.idle, but a common
- *	flow is then on no list
- * @node: in its bucket, once a submitter has used it; a common flow is in none
+ * @turn: entry in a list of its class while it has requests; else in tg_flows.idle, but a
+ *	common flow is then in no list
+ * @node: entry in a list of tg_flows.buckets, once a submitter has used it; a common flow is in
+ *	none
  * @key: see tg_flow_key(); unique in its class
  * @fifo: requests, oldest first
  * @sorted: the same requests by sector, on rotational devices
  * @deficit: the rest of its turn, or its debt (below 0), in ns of cost
  * @position: the sector behind its last dispatched request; on rotational devices
  * @detector: the pattern of its requests
- * @index: in tg_flows.table, or TG_FLOW_COMMON; set once
- * @class: enum prio_class; that of all its requests
+ * @index: index in tg_flows.table, or TG_FLOW_COMMON; set once
+ * @class: enum prio_class of all its requests
  * @level: I/O priority level, 0 to 7, of its latest request
  * @sparse: while it has requests: it is on its class's list @hinted or @sparse, not @backlog
- * @started: its class's @started when it last joined @hinted or @sparse; orders these two
+ * @started: its class's @started when it last joined @hinted or @sparse; the flow with the
+ *	lower one goes first
  *
  * Guarded by the shard's lock.
  */
@@ -56,7 +58,7 @@ struct tg_flow {
  * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters have
  *	to share one
  * @count: the length of @table and of @buckets
- * @bits: the logarithm of @count to base 2
+ * @bits: log2 of @count
  * @table: all flows but the common ones
  * @buckets: the flows that submitters have used, by hash of key and class
  * @idle: flows without requests, the longest idle first
@@ -86,13 +88,13 @@ struct tg_arrivals {
  * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL
  * @sparse: the other sparse flows, likewise
  * @backlog: all other flows with requests, in the order of their turns
- * @arrivals: the requests of all flows on these lists
+ * @arrivals: the requests of all flows in these three lists
  * @common: the flow of requests for which no flow was free; see tg_flows_resize()
  * @queued: number of requests in @arrivals
- * @owed: the missing part of its guaranteed share, in ns of the device's time
+ * @owed: what it lacks of its guaranteed share, in ns of the device's time
  * @started: number of flows that have joined @hinted or @sparse so far
- * @sparse_had: cost of requests taken from sparse flows while the backlog waits, in ns; since
- *	the backlog's last request
+ * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
+ *	request, in ns; 0 while the backlog is empty or may not go
  * @inserted: number of requests that came so far
  * @reasons: number of requests dispatched so far, by reason
  *
@@ -126,8 +128,9 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests of @owner with @flags. A request that a process
- * waits for, by its flags, has another key, so that it does not queue behind @owner's bulk.
+ * Return the key of the flow for requests of @owner with @flags. If the flags say that a
+ * process waits for a request, its flow has another key: it does not queue behind @owner's
+ * bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A shard's requests in the device, counted as they go and as they come back. */
+/* Counts a shard's requests in the device, as they go and as they come back. */
 #ifndef TG_GAUGE_H
 #define TG_GAUGE_H
 
@@ -9,12 +9,12 @@
 #include "costs.h"
 
 /*
- * The requests in the device: @sent minus @back. Each of the two adds up TG_GAUGE_ONE + cost
- * of every request, so that one addition counts both the request and its cost.
+ * The requests in the device are @sent minus @back. For each request, each of the two grows by
+ * TG_GAUGE_ONE plus its cost, so that one addition counts both the request and its cost.
  */
 struct tg_gauge {
 	u64 sent;			/* guarded by the shard's lock; reads need none */
-	atomic64_t back;		/* added to by completions */
+	atomic64_t back;		/* completions add to it */
 };
 
 #define TG_GAUGE_SHIFT 40
@@ -45,15 +45,14 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
 }
 
 /**
- * struct tg_device - the device, as one shard uses it
+ * struct tg_device - one shard's requests in the device
  * @bulk: bulk in the device
  * @urgent: urgent requests in the device
- * @work: all requests dispatched to the device, by enum tg_op (TG_WORK_ONE); also read
+ * @work: all requests that the shard has dispatched, by enum tg_op (TG_WORK_ONE); also read
  *	without the lock
- * @fewest: least number of requests in the device since costs were learnt last; the shard
- *	that learns costs reads and resets it, without this shard's lock
- * @learnt_back: sum of what both gauges had as @back when costs were learnt last; guarded by
- *	tg_costs.lock
+ * @fewest: least number of the shard's requests in the device since costs were learnt last. The
+ *	CPU that learns costs reads and resets it, without this shard's lock.
+ * @learnt_back: sum of both gauges' @back when costs were learnt last; guarded by tg_costs.lock
  * @tick: jiffies when the last request was sent
  * @samples: number of urgent requests that were timed in that tick
  * @unmeasured: number of requests until the next one is measured

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* debugfs files in /sys/kernel/debug/block/DEV/sched/, and tracepoints. */
+/* Shows a scheduler's state in /sys/kernel/debug/block/DEV/sched/ and by tracepoints. */
 #include <linux/kmemleak.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -47,7 +47,7 @@ void tg_trace_hold(struct tg_shard *shard)
 			  tg_bulk_inside(shard->tg));
 }
 
-/* Count a time, in ns, in its bucket. */
+/* Count a time, in ns, in its bucket of a histogram. */
 void tg_measure(struct tg_histogram *histogram, u64 ns)
 {
 	const u64 us = div_u64(ns, NSEC_PER_USEC);
@@ -74,7 +74,10 @@ static bool tg_flow_belongs(const struct tg_class *class, const struct list_head
 	return flow->sparse && tg_flow_is_hinted(flow) == (flows == &class->hinted);
 }
 
-/* Count the requests of all flows on a list of a class. Return false if one is misplaced. */
+/*
+ * Add the requests of all flows on one of a class's lists to @count. Return false if a flow or
+ * a request is in the wrong place.
+ */
 static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows, int class,
 			   unsigned int *count)
 {
@@ -161,10 +164,7 @@ void tg_inspect_init(struct tg_data *tg)
 	mutex_unlock(&tg_alive_lock);
 }
 
-/*
- * After this call debugfs shows nothing of the scheduler, even if its files are still
- * there.
- */
+/* Have debugfs show nothing of this scheduler from now on, even if its files are still there. */
 void tg_inspect_exit(struct tg_data *tg)
 {
 	mutex_lock(&tg_alive_lock);
@@ -175,8 +175,8 @@ void tg_inspect_exit(struct tg_data *tg)
 #ifdef CONFIG_BLK_DEBUG_FS
 
 /*
- * Show a scheduler, which cannot exit meanwhile. Since 6.16 debugfs files may be read after
- * their scheduler has gone, and the queue may have another one by then.
+ * Show a queue's scheduler, which cannot exit meanwhile. Since 6.16 a debugfs file may be read
+ * after its scheduler has gone, and the queue may have another one by then.
  */
 static int tg_show(struct request_queue *q, struct seq_file *m,
 		   void (*show)(struct tg_data *tg, struct seq_file *m))
@@ -287,9 +287,9 @@ struct tg_in_flight {
 };
 
 /*
- * Count a request if it is in the device by way of triage. It may also belong to another
- * queue, because queues share tags, or have bypassed the scheduler. The counts are only
- * approximate, because requests change meanwhile.
+ * Count a request if triage has sent it to the device. Other requests that this function sees
+ * belong to another queue with the same tags, or have bypassed the scheduler. The counts are
+ * only approximate, because requests change meanwhile.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
@@ -379,10 +379,13 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 	seq_printf(m, "trials %lu\n",
 		   data_race(controller->knee.trials)); /* may change meanwhile */
 	seq_printf(m, "taken %lu\n",
-		   data_race(controller->knee.taken)); /* ditto */
+		   data_race(controller->knee.taken)); /* may change meanwhile */
 }
 
-/* Show, for each operation, the cost of a request and of a KiB, in ns. */
+/*
+ * Show the base of each operation's cost, in ns, and for reads and writes the slope: ns for
+ * each KiB.
+ */
 static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 {
 	const struct tg_cost *of = tg->costs.of;

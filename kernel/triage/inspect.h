@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* debugfs and tracepoints. */
+/* Shows a scheduler's state in debugfs and by tracepoints. */
 #ifndef TG_INSPECT_H
 #define TG_INSPECT_H
 
@@ -15,7 +15,7 @@ struct tg_shard;
 /* Bucket n begins at 2^n us, the first at 0. The last has requests that took 8 s or more. */
 #define TG_HISTOGRAM_BUCKETS 24
 
-/* The number of measured requests by the time that they took. Any CPU may count. */
+/* Counts of measured requests by the time that they took. Any CPU may add to them. */
 struct tg_histogram {
 	atomic_t counts[TG_HISTOGRAM_BUCKETS];
 };

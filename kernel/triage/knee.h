@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The knee: the budget below which more protection costs more than it is worth.
+ * Finds the knee: the budget below which more protection costs more than it is worth.
  *
- * A target ignores the cost of protection. For example, if one read in fifteen meets a
- * program on its die, a smaller budget changes next to nothing, and a controller that knows
- * only the target cuts it for ever. So this controller compares the worth of budgets:
+ * A target ignores the cost of protection. For example, one read in fifteen may find its
+ * flash die busy with a write. Then a smaller budget changes next to nothing, but a
+ * controller that knows only the target would lower it for ever. So this controller compares
+ * the worth of budgets:
  *
  *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
- * which is throughput less delay at a price, as in the theory of congestion control. Now
- * and then the controller tries a budget half an octave larger or smaller, until it can
- * tell which is worth more, and keeps that one. Only differences decide, and both sides are
- * measured beside bulk. So delays that bulk does not cause (the device's own slow reads,
- * flushes, garbage collection, requests that bypass the scheduler) are on both sides and
- * cancel.
+ * This is throughput minus delay at a price, as in the theory of congestion control. Now and
+ * then the controller tries a budget larger or smaller by half an octave (a factor of 1.41).
+ * A trial goes on until it is clear which of the two budgets is worth more. The controller
+ * keeps that one. Only the difference of two worths decides, and both are measured beside
+ * bulk. So delays that bulk does not cause are in both and cancel: the device's own slow
+ * reads, flushes, garbage collection, and requests that bypass the scheduler.
  *
  * Pure functions that also compile in user space, where they are tested with models.
  */
@@ -29,46 +30,52 @@
 #define TG_KNEE_HALF_OCTAVE_DOWN 724
 
 /*
- * Bins of latencies: eighths of an octave above a slow request's latency without bulk. The
- * last bin begins at 15 times that, and counts all longer ones alike: otherwise a few of them
- * would hide the others.
+ * Bins of latencies, each an eighth of an octave wide, from a slow request's latency without
+ * bulk. The last bin begins at 15 times that latency, and counts all longer ones alike:
+ * otherwise a few of them would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 32
 
-/* Requests of one trial; its slowest eighth is 20 requests. */
+/* The number of requests in one trial; its slowest eighth is 20 requests. */
 #define TG_KNEE_DWELL 160
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
-/* When so many requests are counted, all counts are halved: earlier requests weigh less. */
+/* At this number of requests, all counts are halved, so that earlier requests weigh less. */
 #define TG_KNEE_KEPT 1024
-/* A trial fails if, after PATIENCE * DWELL requests, fewer than 1 in PATIENCE counts. */
+/*
+ * A trial fails if, of more than PATIENCE * DWELL requests, fewer than 1 in PATIENCE came while
+ * the budget limited bulk.
+ */
 #define TG_KNEE_PATIENCE 4
-/* A trial may end early, after each GLANCE requests, if the worth differs by PLAINLY. */
+/*
+ * After every GLANCE requests, a trial may end early if the worth differs by PLAINLY. A larger
+ * budget fails early if its worth is less by MARGIN.
+ */
 #define TG_KNEE_GLANCE 32
 #define TG_KNEE_PLAINLY 256
-/* A larger budget has to be worth this much more. */
+/* A larger budget has to be worth more by this. */
 #define TG_KNEE_MARGIN 32
 /*
- * The time from a failed trial to the next of its kind, as a multiple of its own: failed
- * trials take 3 % of the time at first, then 1 in 500 or less.
+ * The time from a failed trial to the next of its kind, as a multiple of the trial's length in
+ * requests. So failed trials take 3 % of all requests at first, then 1 in 500 or less.
  */
 #define TG_KNEE_SPACING_FIRST 32
 #define TG_KNEE_SPACING_GROWTH 4
 #define TG_KNEE_SPACING_LAST 512
-/* The load has changed if the worth differs by this much from the last trial's. */
+/* The search begins anew if the best budget's worth has changed by this since the last trial. */
 #define TG_KNEE_CHANGED 768
-/* After a longer pause of urgent requests the load has changed; ns. */
+/* The search begins anew after a longer pause of urgent requests; ns. */
 #define TG_KNEE_FORGET 1000000000ull
-/* A longer pause between two requests tells nothing about bulk's throughput; ns. */
+/* Bulk's throughput is not measured over a longer pause between two urgent requests; ns. */
 #define TG_KNEE_PAUSE 32000000ull
 
 /**
- * struct tg_knee_seen - the requests counted with one budget
- * @n: number of urgent requests beside bulk that would have used more than the budget
- * @time: sum of the times between them, in ns
- * @work: cost of the bulk that was served in that time, in ns
- * @bins: number of them by latency
+ * struct tg_knee_seen - the urgent requests counted with one budget
+ * @n: number of urgent requests that came while the budget limited bulk
+ * @time: sum of the times since the request before each of them, in ns
+ * @work: cost of the bulk that was served in this time, in ns
+ * @bins: number of these requests by latency
  */
 struct tg_knee_seen {
 	u32 n;
@@ -77,7 +84,10 @@ struct tg_knee_seen {
 	u32 bins[TG_KNEE_BINS];
 };
 
-/* The three budgets that are compared: the best known one, and half an octave off it. */
+/*
+ * The three budgets that are compared: the best known one, and half an octave below and above
+ * it.
+ */
 enum tg_knee_place {
 	TG_KNEE_BELOW,
 	TG_KNEE_HERE,
@@ -88,15 +98,16 @@ enum tg_knee_place {
 /**
  * struct tg_knee - the search for the knee; all zero to begin with
  * @budget: the best known budget, in ns; 0 before the first use
- * @at: the place of the budget in use: HERE, or that of the neighbour on trial
- * @seen: the requests counted with @budget, and with its two neighbours
- * @wait: number of requests until the next trial of each neighbour
- * @spacing: time from the neighbour's last trial to the next, as a multiple of the trial's
- * @took: number of requests since the trial began
- * @counted: number of those that count
- * @worth: worth of @budget when it was last judged
- * @last_at: when the last request came, in ns; 0: the time since then does not count
- * @last_work: cost of the bulk served by then, in ns
+ * @at: the place of the budget in use: HERE, or BELOW or ABOVE during a trial
+ * @seen: the requests counted with @budget, and with the budgets below and above it
+ * @wait: number of requests until the next trial of the budget below, and of that above
+ * @spacing: time from the last trial of the same place to the next, as a multiple of the
+ *	trial's length
+ * @took: number of requests since a trial last began or ended
+ * @counted: number of these requests that came while the budget limited bulk
+ * @worth: worth of @budget after the last trial, in 1/1024 of an octave
+ * @last_at: when the last request came, in ns; 0: do not count the time since then
+ * @last_work: cost of all bulk served until then, in ns
  * @settled_at: requests before this time do not count; ns
  * @trials: number of trials
  * @taken: number of trials that found a better budget
@@ -125,9 +136,9 @@ struct tg_knee {
  * @now: ns
  * @work: cost of the bulk served so far, in ns
  * @enough: the @work that suffices to measure bulk's throughput
- * @least: the budget at which bulk just goes on, in ns
+ * @least: the smallest budget, with which bulk still goes on, in ns
  * @settle: how long earlier requests may still affect the device, in ns
- * @exchange: gain of bulk, in %, that outweighs a delay of @alone
+ * @exchange: the gain of bulk, in %, that is worth a delay of @alone
  */
 struct tg_knee_sample {
 	u64 latency;
@@ -190,9 +201,9 @@ static inline u32 tg_knee_ratio(u32 bin)
 }
 
 /*
- * Return the mean latency of the slowest requests (an expected shortfall), in 1/1024 of a
- * slow request's latency without bulk. It changes with each of their latencies. A quantile
- * would jump where latencies have steps, as on a device that serves one request at a time.
+ * Return the mean latency of the slowest requests (an expected shortfall), in 1/1024 of a slow
+ * request's latency without bulk. Each of their latencies changes this mean. A quantile would
+ * jump where latencies have steps: for example, on a device that serves one request at a time.
  */
 static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 {
@@ -210,7 +221,10 @@ static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 
 static inline s32 tg_knee_worth(const struct tg_knee_seen *seen, u32 exchange)
 {
-	/* @exchange is in per cent of a natural logarithm. In log2, 1 of ln is 1.443. */
+	/*
+	 * @exchange is in per cent of a natural logarithm. A difference of 1 in ln is 1.443 in
+	 * log2.
+	 */
 	return tg_knee_log2(seen->work) - tg_knee_log2(seen->time) -
 	       (s32)div64_u64((u64)tg_knee_slow(seen) * exchange * 1443, 100000);
 }
@@ -249,7 +263,7 @@ static inline void tg_knee_go(struct tg_knee *knee, enum tg_knee_place at, u64 n
 	knee->settled_at = now + settle;
 }
 
-/* Begin a trial; earlier requests with that budget count half. */
+/* Begin a trial. Requests of earlier trials of this budget count half. */
 static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 			       const struct tg_knee_sample *sample)
 {
@@ -258,7 +272,7 @@ static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 	tg_knee_go(knee, at, sample->now, sample->settle);
 }
 
-/* End a trial that found no better budget: the next one waits longer. */
+/* End a trial that found no better budget. The time until the next trial becomes longer. */
 static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
@@ -269,7 +283,7 @@ static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sampl
 	tg_knee_go(knee, TG_KNEE_HERE, sample->now, sample->settle);
 }
 
-/* Keep the budget on trial: the former best becomes its neighbour. */
+/* End a trial with a better budget, and keep this one. The former best becomes its neighbour. */
 static inline void tg_knee_keep(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
@@ -320,7 +334,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 	}
 }
 
-/* Return the neighbour that is due for a trial; HERE: none is. */
+/* Return the place whose budget is due for a trial, BELOW or ABOVE; HERE: none is due. */
 static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 least)
 {
 	if (!knee->wait[TG_KNEE_BELOW] && knee->budget * TG_KNEE_HALF_OCTAVE_DOWN / 1024 >= least)
@@ -355,7 +369,7 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		tg_knee_try(knee, due, sample);
 }
 
-/* Do not count the time since the last request: bulk did not use its whole budget. */
+/* Do not count the time since the last request: a probe kept bulk out, or no bulk came. */
 static inline void tg_knee_interrupt(struct tg_knee *knee)
 {
 	knee->last_at = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A rate limit: a token bucket, kept as the one time at which it would be full again (the
- * generic cell rate algorithm, ITU-T I.371).
+ * Computes a rate limit: a token bucket, kept as the time at which it would be full again
+ * (the generic cell rate algorithm, ITU-T I.371).
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -10,12 +10,12 @@
 
 #include "pure.h"
 
-/* The bucket holds so many ns of its rate: the largest burst. */
+/* The largest burst: what the rate allows in this time, in ns. */
 #define TG_LIMIT_BURST_NS 10000000ull
 
 /**
  * tg_limit_opens() - when the next request may go
- * @due: the time, in ns, at which a sender at exactly the rate has sent all requests so far
+ * @due: the time at which a sender at exactly the rate would have sent all requests so far, in ns
  *
  * Return: ns
  */

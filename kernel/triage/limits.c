@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The rate that the administrator sets for a class. It also limits guaranteed shares and aged
- * requests, but not a request that the driver sent back.
+ * Enforces the rates that the administrator sets for classes. A rate also limits guaranteed
+ * shares and aged requests, but not a request that the driver sent back.
  *
  * A limit gives way to a task that waits until requests are gone: a task that freezes the
- * queue, or one that takes a CPU off and waits for the requests of its hardware queue. So
- * does the budget of bulk (order.c).
+ * queue, or one that takes a CPU offline and waits for the requests of its hardware queue. The
+ * budget of bulk gives way too (order.c).
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -15,7 +15,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Return when a class may send again; ns, 0: at any time. */
+/* Return when a class may send again, in ns; 0: at any time. */
 static u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class)
 {
 	const struct tg_limit *limit = &tg->limits.of[class];
@@ -28,7 +28,7 @@ static u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class)
 	return at;
 }
 
-/* Return whether a class has sent what it may, for now. Needs no lock. */
+/* Return whether a class has used up a rate limit for now. The caller needs no lock. */
 bool tg_limit_is_reached(const struct tg_data *tg, enum prio_class class)
 {
 	return unlikely(READ_ONCE(tg->tunables.limited)) &&
@@ -65,7 +65,7 @@ static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class cl
 	return false;
 }
 
-/* Return whether a task waits until a class's requests are gone. If so, let them go. */
+/* Return whether a task waits until a class's requests are gone. Then no limit holds them. */
 bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class)
 {
 	return READ_ONCE(shard->tg->queue->mq_freeze_depth) ||
@@ -87,9 +87,9 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 }
 
 /*
- * Charge a dispatched request to its class's limits. A request that passes a closed limit,
- * because a freeze or a CPU that goes off waits for it, is not charged: a whole backlog of
- * them would block the class for minutes.
+ * Charge a dispatched request to its class's limits. A request that passes a closed limit is
+ * not charged. It passes because a freeze, or a CPU that goes offline, waits for it. A whole
+ * backlog of such requests would block the class for minutes.
  */
 void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -118,8 +118,8 @@ void tg_limit_forget(struct tg_data *tg, enum prio_class class)
 }
 
 /*
- * Return for how long a shard has to wait if limits are all that holds its requests, in
- * ns; 0: something else does.
+ * Return how long a shard has to wait if only rate limits hold its requests, in ns; 0: it has
+ * no requests, or limits do not hold all of them.
  */
 u64 tg_limit_wait(const struct tg_shard *shard)
 {

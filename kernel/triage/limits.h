@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The rate that the administrator sets for a class. */
+/* Enforces the rates that the administrator sets for classes. */
 #ifndef TG_LIMITS_H
 #define TG_LIMITS_H
 
@@ -12,7 +12,7 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* A class's two times @due of limit.h, in ns. Any CPU may update them without a lock. */
+/* A class's @due of limit.h for both limits, in ns. Any CPU may update them without a lock. */
 struct tg_limit {
 	atomic64_t requests_due;
 	atomic64_t kib_due;

@@ -85,9 +85,9 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg_submitters_init(tg);
 
 	/*
-	 * With one shard any hardware queue can dispatch any request, so the core need run
-	 * only one of them. With several it must run each. Set the flag in both cases: the
-	 * scheduler before triage may have left it either way.
+	 * With one shard any hardware queue can dispatch any request, so the block layer need
+	 * run only one of them. With several shards it must run each. Set or clear the flag in
+	 * any case: the scheduler before triage may have left it either way.
 	 */
 	if (tg->nr_shards == 1)
 		blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
@@ -138,8 +138,9 @@ static int tg_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 }
 
 /*
- * Do nothing: tg_exit_sched() frees the shards. But the core resets hctx->sched_data only
- * after this operation. Without it, the next scheduler may take a shard for its own data.
+ * Do nothing: tg_exit_sched() frees the shards. But the block layer resets hctx->sched_data
+ * only if a scheduler has this operation. Otherwise, the next scheduler might take a shard for
+ * its own data.
  */
 static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
@@ -157,8 +158,8 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
- * Record that a request is done and gives its tag back: the last call for it. There is no
- * completed_request(), because the core would call it right before this.
+ * Record that a request is done and gives its tag back. This is the last call for a request.
+ * There is no completed_request(), because the block layer would call it right before this.
  */
 static void tg_finish_request(struct request *rq)
 {
@@ -169,7 +170,7 @@ static void tg_finish_request(struct request *rq)
 	if (likely(tag->cost))
 		tg_back(shard, rq, true);
 	yield_point();
-	/* If one process fewer is greedy now, bulk may go: as in tg_back(). */
+	/* If fewer submitters are greedy now, bulk may go: wake held shards, like tg_back(). */
 	if (likely(tag->held) &&
 	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
 	    atomic_read(&tg->nr_held))
@@ -217,4 +218,4 @@ module_exit(tg_module_exit);
 MODULE_AUTHOR("The Triage project");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(TRIAGE_VERSION);
-MODULE_DESCRIPTION("I/O scheduler that protects who waits, starves nobody, and keeps the device busy");
+MODULE_DESCRIPTION("I/O scheduler that protects processes that wait, starves no process, and keeps the device busy");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The choice of a flow's next request. On flash it is the oldest. On a disk it is the first
- * one behind the flow's last request, unless the oldest has waited for too long. The disk
- * waits for a moment for a sequential reader that is about to ask for more, or whose small
- * request is about to grow. Others' requests near the head go meanwhile, because several
+ * Chooses a flow's next request. On flash it is the oldest. On a disk it is the next one behind
+ * the flow's last request, unless the oldest has waited for too long. The disk waits for a
+ * moment for a sequential reader that is about to ask for more, or whose small request is about
+ * to grow. Meanwhile it serves requests of other flows near the head, because several
  * submitters may read one file together.
  */
 #include <linux/jiffies.h>
@@ -16,24 +16,30 @@
 
 /* A sequential request waits for bios to merge with until it has this length, in sectors. */
 #define TG_GATHERED (SZ_64K >> SECTOR_SHIFT)
-/* It does not wait if fewer are in the disk, or if its submitter holds no more tags than this. */
+/*
+ * A request does not wait for bios if the disk has fewer requests than this, or if the
+ * request's submitter holds no more tags than this.
+ */
 #define TG_GATHER_BEHIND 2
-/* It does not wait for longer than this. */
+/* A request does not wait for bios for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* A request at most so many sectors from the head is near: it takes less than a seek. */
+/* A request is near if it is at most this far from the head, which is less than a seek. */
 #define TG_NEAR_SECTORS 2048
 /* tg_disk_near() looks for a near request in this many flows. */
 #define TG_NEAR_FLOWS 8
-/* A flow that owes so many turns has to wait for its turn, though its request is near. */
+/* A flow with a debt of this many turns has to wait for its turn, even if its request is near. */
 #define TG_NEAR_DEBT 6
-/* While requests are in the disk, the wait for another one ends if none completes for so long. */
+/*
+ * While the disk has requests, its wait for a flow ends if none of them completes for this
+ * long.
+ */
 #define TG_BUSY_NS (NSEC_PER_SEC / 4)
-/* The disk waits no longer than this for a request, whatever it serves meanwhile. */
+/* The disk waits no longer than this for a flow, even if it serves other requests meanwhile. */
 #define TG_STAY_NS ((u64)NSEC_PER_SEC)
 
 /*
- * Record that a request has come. If its submitter had no other for longer than @anticipation,
- * it has paused, and the flow's run in sequence has ended.
+ * Record that a request has come. If its submitter had no other request for longer than the
+ * tunable anticipation, it has paused, and the flow's run in sequence has ended.
  */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -51,7 +57,7 @@ void tg_disk_add(struct tg_flow *flow, struct request *rq)
 	elv_rb_add(&flow->sorted, rq);
 }
 
-/* Record that the disk gave a request back. Called in any context, without a lock. */
+/* Record that a request came back from the disk. Called in any context, without a lock. */
 void tg_disk_back(struct tg_shard *shard, struct request *rq)
 {
 	const u64 now = ktime_get_ns();
@@ -62,8 +68,9 @@ void tg_disk_back(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Take a request out of its flow; the head goes to it. Return the time that the request takes
- * beyond its cost, in ns: the cost does not have a stream's seek back to its position.
+ * Take a request out of its flow, and record that the head moves to it. Return the time that
+ * the request takes beyond its cost, in ns: the cost leaves out the seek of a stream back to
+ * its position.
  */
 u64 tg_disk_take(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -82,8 +89,8 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 }
 
 /*
- * Return a flow of the backlog whose oldest request is near the head; NULL: there is none, or
- * it owes too much while flows with requests elsewhere wait.
+ * Return a flow of the backlog whose oldest request is near the head. NULL: none of the first
+ * TG_NEAR_FLOWS has one, or those that have one are too far in debt while others wait.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -108,7 +115,10 @@ struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 	return indebted;
 }
 
-/* Return the first request at or after a sector; if there is none, the first of all. */
+/*
+ * Return the first request at or after a sector; if there is none, the one with the lowest
+ * sector.
+ */
 static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sector)
 {
 	struct rb_node *node = sorted->rb_node;
@@ -127,7 +137,10 @@ static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sect
 	return found ?: rb_entry(rb_first(sorted), struct request, rb_node);
 }
 
-/* Return the next request of a flow that has some. */
+/*
+ * Return the next request of a flow that is not empty: the first one behind its last request,
+ * or the oldest if that has waited for longer than fifo_expire.
+ */
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			     enum tg_reason *reason)
 {
@@ -142,7 +155,10 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 	return tg_disk_after(&flow->sorted, flow->position);
 }
 
-/* Have the disk wait for a flow that ran empty, if it is sequential and its turn not over. */
+/*
+ * Have the disk wait for the next request of a flow that ran empty, if the flow is sequential
+ * and its turn is not over.
+ */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (flow->sparse || flow->deficit <= 0 || !tg_detector_sequential(&flow->detector))
@@ -152,10 +168,10 @@ void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return whether a flow's only request waits for bios to merge with. It does if it begins
- * where the one before ended, and its submitter holds several tags, so that more will come.
- * The disk has other requests meanwhile, so the wait costs nothing. Requests of HIGH do not
- * wait: their latency sets the turns of the arm.
+ * Return whether a flow's only request waits for bios to merge with. It does if it begins where
+ * the one before ended, and its submitter holds several tags, so that more bios will come. The
+ * disk has other requests meanwhile, so the wait costs nothing. Requests of HIGH do not wait:
+ * their latency sets the length of bulk's turns of the arm.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
@@ -171,7 +187,10 @@ static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *
 	       time_before(jiffies, (unsigned long)rq->fifo_time + TG_GATHER_JIFFIES);
 }
 
-/* Return whether the request of a flow whose turn it is waits; the disk then waits for it. */
+/*
+ * Return whether a flow's only request stays queued, to wait for bios to merge with. If so, the
+ * disk waits for this flow.
+ */
 bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 {
 	if (!tg_disk_gathers(shard, flow))
@@ -183,7 +202,8 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 
 /*
  * Return how long the disk should wait for the awaited flow's next request, in ns; 0: not at
- * all. This time begins when the disk has answered: a reader asks for no more before that.
+ * all. This time begins when the disk has answered, because a reader asks for no more before
+ * that.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

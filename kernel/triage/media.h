@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The choice of a flow's next request. On flash it is the oldest; a disk has a head. */
+/* Chooses a flow's next request: on flash the oldest, on a disk by the position of its head. */
 #ifndef TG_MEDIA_H
 #define TG_MEDIA_H
 
@@ -12,11 +12,12 @@ struct tg_shard;
 /**
  * struct tg_head - a disk's head
  * @position: the sector behind the last request that was dispatched
- * @awaited: the flow for whose next request the disk waits, where it is; NULL: none
- * @awaited_at: when the disk began to wait for it, in ns
- * @back_at: when the disk last gave a request back, in ns; written by completions
+ * @awaited: the disk keeps its head in place for the next request of this flow; NULL: it does
+ *	not wait
+ * @awaited_at: when the disk began to wait, in ns
+ * @back_at: when a request last came back from the disk, in ns; written by completions
  *
- * Guarded by the shard's lock, but for @back_at.
+ * The shard's lock guards all fields except @back_at.
  */
 struct tg_head {
 	sector_t position;

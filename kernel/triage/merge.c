@@ -2,9 +2,9 @@
 /*
  * Merges bios into queued requests of their flow, and so of their class.
  *
- * A submitter's plug has already merged the bios that it submitted at once. This part tries
- * a sequential flow's bio on the queued requests of that flow. Requests are queued only if
- * the device is busy, and then the search delays none.
+ * A submitter's plug has already merged the bios that it submitted at once. This part tries to
+ * merge a sequential flow's bio into the queued requests of that flow. Requests are queued only
+ * if the device is busy, and then the search delays none.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
@@ -51,8 +51,9 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 }
 
 /*
- * Return whether a bio may find a queued request to join: a sequential flow got a request
- * lately, or the inbox has requests. The inbox alone is worth a look once a tick.
+ * Return whether a queued request may be found that a bio can join. It may if a sequential flow
+ * got a request lately and requests are queued, or if the inbox has requests. The inbox alone
+ * is worth a look once a tick.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {
@@ -67,8 +68,8 @@ static bool tg_may_merge(const struct tg_shard *shard)
 
 /*
  * Try to merge a bio into a queued request. Called for each bio before it gets a request. A
- * polled bio's request has a hardware queue for polling. If that has a shard of its own, no
- * bio is tried there.
+ * polled bio gets a request of a hardware queue for polling. If that queue has a shard of its
+ * own, this function does not find it, and merges no bio there.
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -81,9 +82,9 @@ bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs
 }
 
 /*
- * Return whether a bio may join a request. On a disk requests are sorted by their first
- * sector, so only their end may grow. On flash, length gains nothing while urgent requests
- * come, and a long request delays them.
+ * Return whether a bio may join a request. On a disk requests are sorted by their first sector,
+ * so only their end may grow. On flash, longer requests gain nothing while urgent requests
+ * come, and delay them.
  */
 bool tg_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The choice of the next class. Classes go in strict order, with four exceptions: a request
- * goes first once it has waited as long as its class may, a waiting class gets its guaranteed
- * share, bulk has turns of a disk's arm, and hinted requests of NORMAL may use NORMAL's share
- * before HIGH. A class that has reached its limit has to wait. A request that the driver sent
- * back goes before all of these, and has no limit.
+ * Chooses the next class. Classes go in strict order, with four exceptions. A request goes
+ * first once it has waited as long as its class may. A waiting class gets its guaranteed share.
+ * Bulk has turns of a disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH.
+ * A class that has reached its rate limit has to wait. A request that the driver sent back goes
+ * before all of these, and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -50,7 +50,10 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 	return found;
 }
 
-/* Return a request of a class that lacks more than a turn of its guaranteed share. */
+/*
+ * Return a request of a class that lacks more than a quantum of its guaranteed share; NULL:
+ * none may go.
+ */
 static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
 {
 	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
@@ -69,7 +72,7 @@ static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *
 	return NULL;
 }
 
-/* Charge the class @served for @time ns of the device; credit the classes that wait. */
+/* Charge the class @served for @time ns of the device, and credit the other classes that wait. */
 static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
@@ -89,7 +92,7 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 	}
 }
 
-/* Return whether bulk is queued in a class below its limit. */
+/* Return whether the backlog of a class below its limit has requests. */
 static bool tg_bulk_waits(const struct tg_shard *shard)
 {
 	int class;
@@ -101,7 +104,7 @@ static bool tg_bulk_waits(const struct tg_shard *shard)
 	return false;
 }
 
-/* Return a request of bulk while bulk has its turn of a disk's arm; NULL: none may go. */
+/* Return a request of bulk for bulk's turn of a disk's arm; NULL: none may go. */
 static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq;
@@ -120,10 +123,10 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 }
 
 /*
- * Return a hinted request of NORMAL that may go before HIGH; NULL: none may. A process of
- * HIGH may wait for it: a journal's commit, for example, holds up every process that writes
- * to its file system. So it inherits their priority, like the holder of a lock. NORMAL's
- * guaranteed share limits such requests.
+ * Return a hinted request of NORMAL that may go before HIGH; NULL: none may go. A process of
+ * HIGH may wait for it: a journal's commit, for example, holds up every process that writes to
+ * its file system. So a hinted request inherits the priority of HIGH, like the holder of a
+ * lock. NORMAL's guaranteed share limits such requests.
  */
 static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
 {
@@ -158,7 +161,7 @@ static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *re
 	return NULL;
 }
 
-/* Choose the next request by the whole policy, and leave it queued; NULL: none may go. */
+/* Return the next request by the whole policy, but leave it queued; NULL: none may go. */
 static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;

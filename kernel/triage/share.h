@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The arithmetic of turns and of guaranteed shares.
+ * Computes turns of flows and guaranteed shares of classes.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -15,10 +15,10 @@
 
 /**
  * tg_share_charge() - charge a flow for a request
- * @deficit: what the flow has left of its turn, in ns of cost
+ * @deficit: the rest of the flow's turn, in ns of cost; below 0: its debt
  * @cost: of the request, in ns
  * @level: I/O priority level, 0 to 7. The weight is 8 - level, scaled so that level 4, the
- *	default, pays the cost itself
+ *	default, is charged the cost itself
  * @quantum: a turn, in ns
  *
  * Return: the new deficit
@@ -32,11 +32,11 @@ static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 
 /**
  * tg_share_turn() - give a flow its next turn
- * @deficit: the rest of its turn, or its debt, in ns of cost; the debt may be of a time when
- *	the quantum was longer
+ * @deficit: the rest of the flow's turn, or its debt (below 0), in ns of cost; the debt may
+ *	come from a time when the quantum was longer
  * @quantum: a turn, in ns
  *
- * Return: above 0 after at most TG_DEBT_MAX turns
+ * Return: the new deficit; it is above 0 after at most TG_DEBT_MAX turns
  */
 static inline s64 tg_share_turn(s64 deficit, u32 quantum)
 {
@@ -54,8 +54,8 @@ static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
 }
 
 /**
- * tg_share_due() - the device time that a waiting class lacks after service of others
- * @time: device time that others had, in ns
+ * tg_share_due() - the device time that a waiting class is due after another class was served
+ * @time: device time that the other class had, in ns
  * @percent: the share of all device time that the class is guaranteed; below 100
  *
  * Return: ns. This time is @percent of the sum of itself and @time.
@@ -69,7 +69,7 @@ static inline u64 tg_share_due(u64 time, u32 percent)
  * tg_share_spent() - charge a request that goes out of turn to a share of all service
  * @due: the @served from which this request was allowed to go out of turn
  * @served: cost of all requests so far, in ns
- * @burst: cost that may go at once after a pause, in ns
+ * @burst: cost that may go out of turn at once after a pause, in ns
  * @cost: of this request, in ns
  * @percent: the share; above 0
  *

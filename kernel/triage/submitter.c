@@ -27,7 +27,10 @@
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
 
-/* Replaces 0 in @held when an entry leaves its table, so that @held stays negative. */
+/*
+ * Replaces 0 in @held when an entry leaves its table. Then @held stays negative if a CPU adds
+ * to it.
+ */
 #define TG_GONE INT_MIN
 /* An unused entry stays for at least this time, after which no state in it matters. */
 #define TG_SUBMITTER_JIFFIES (10 * HZ)
@@ -44,8 +47,8 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 }
 
 /*
- * Return the entry of a process, NULL if it has none. Each request calls this several times.
- * So readers only turn preemption off, for which RCU waits too: that costs two instructions.
+ * Return the entry of a process; NULL: it has none. Each request calls this several times. So
+ * readers only turn preemption off, which takes two instructions; RCU waits for that too.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,
@@ -62,9 +65,9 @@ static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submit
 }
 
 /*
- * Remove the entries of processes that have not taken a first tag, nor held several, for
- * TG_SUBMITTER_JIFFIES. An entry that a request still holds stays. A process that comes again
- * gets a new entry, and so begins without debt.
+ * Remove entries that were not used for TG_SUBMITTER_JIFFIES, by @used_at and @several_at. An
+ * entry that a request holds stays. A process that comes again later gets a new entry, and
+ * begins without debt.
  */
 static void tg_bucket_sweep(struct hlist_head *bucket)
 {
@@ -95,7 +98,10 @@ static void tg_submitter_init(struct tg_submitter *submitter, struct pid *pid, u
 	submitter->used_at = jiffies;
 }
 
-/* Return the entry of the current task, which is safe to use while preemption is off. */
+/*
+ * Return the entry of the current task's submitter, which is safe to use while preemption is
+ * off; NULL: it has none.
+ */
 static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_data *tg)
 {
 	const struct pid *pid = tg_current_pid();
@@ -104,7 +110,7 @@ static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_da
 		     &tg->submitters.workers;
 }
 
-/* Return the number of the current task's submitter; 0: it has no entry of its own. */
+/* Return the @id of the current task's submitter; 0: it has no entry of its own. */
 u64 tg_submitter_id_of_current(struct tg_data *tg)
 {
 	const struct tg_submitter *submitter;
@@ -129,7 +135,7 @@ static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 	return 0;
 }
 
-/* An entry and its number of held tags, to return both in two registers. */
+/* The two results of tg_submitter_make(), which fit into two registers. */
 struct tg_holder {
 	struct tg_submitter *submitter;
 	int held;
@@ -181,8 +187,8 @@ static void tg_submitter_holds_several(struct tg_submitter *submitter)
 }
 
 /*
- * Count a request's tag for its submitter. Called as the request gets its tag, if it will be
- * inserted; from a task, without a lock of triage.
+ * Count a request's tag for its submitter. Called when a request that will be inserted gets its
+ * tag, from a task, without a lock of triage.
  */
 void tg_prepare_request(struct request *rq)
 {
@@ -233,8 +239,8 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 }
 
 /*
- * Limit the tags that the current task may take. Called before a request gets its tag, when
- * only the current task tells which process it is for.
+ * Limit the tags that the current task may take. Called before a request gets its tag: only the
+ * current task then shows which process the request is for.
  */
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -256,8 +262,9 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
-	 * Have each free tag wake one task that waits for a tag. Otherwise every eighth would
-	 * wake eight, and these would keep the CPU from a task that waits for an answer.
+	 * Have each tag that becomes free wake one task that waits for a tag. Otherwise every
+	 * eighth such tag would wake eight tasks. These would keep the CPU from a task that
+	 * waits for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	tg_flows_resize(hctx->sched_data);

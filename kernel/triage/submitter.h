@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The processes that submit requests, and the scheduler tags that each of them holds.
+ * Knows the processes that submit requests, and counts the scheduler tags that each holds.
  *
  * A submitter is a thread group, known by its struct pid. Its entry holds a reference to
- * that pid, so no two processes share an entry, and a reused process id means nothing. A
+ * that pid, so no two processes share an entry, even if a process id is reused. A
  * kernel thread is a submitter too. All workers of workqueues are one submitter, because
  * each works for any process; flow.c tells their requests apart by cgroup.
  */
@@ -23,13 +23,13 @@ struct tg_data;
 
 /**
  * struct tg_submitter - one submitter on one device
- * @node: in its bucket; written under tg_submitters.lock, read with preemption off
+ * @node: entry in its bucket; written under tg_submitters.lock, read with preemption off
  * @pid: of the thread group, with a reference; NULL for the two common entries
- * @id: never given to another submitter of this device
+ * @id: its number, which no other submitter of this device ever gets
  * @held: number of its requests with a tag; TG_GONE when the entry has left its table
- * @several_at: jiffies when it last held more than TG_SPARSE_TAGS; any value is safe
- * @used_at: jiffies when it last took a tag while it held none; ditto
- * @back_at: when a disk last gave back a request of it, in ns; ditto
+ * @several_at: jiffies when it last held more than TG_SPARSE_TAGS tags; any value is safe
+ * @used_at: jiffies when it last took a tag while it held none; any value is safe
+ * @back_at: when one of its requests last came back from a disk, in ns; any value is safe
  * @rcu: for kfree_rcu()
  *
  * Each entry has its own cache lines, because processes run on different CPUs.
@@ -53,13 +53,13 @@ struct tg_submitter {
  * @lock: guards writes of @buckets; taken for a process's first request and by debugfs, never
  *	in an interrupt
  * @buckets: by hash of the struct pid's address
- * @last_id: guarded by @lock
+ * @last_id: the last @id given to a submitter; guarded by @lock
  * @unknown: how often there was no memory for an entry; guarded by @lock
- * @nr_several: submitters that hold more than TG_SPARSE_TAGS tags; atomic
- * @nr_greedy: submitters that hold more than TG_TAGS_FEW tags; atomic
+ * @nr_several: number of submitters that hold more than TG_SPARSE_TAGS tags; atomic
+ * @nr_greedy: number of submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
- * @others: the entry of processes for which there was no memory; it does not count requests
- *	that came without tg_prepare_request()
+ * @others: the entry of processes for which there was no memory. Requests that came without
+ *	tg_prepare_request() have it too, but are not counted there.
  */
 struct tg_submitters {
 	spinlock_t lock; /* guards membership and numbers */
@@ -73,11 +73,11 @@ struct tg_submitters {
 };
 
 /*
- * A submitter that holds more tags than this is greedy. If two are, bulk in a flash device is
- * limited, so that they take turns (tg_bulk_may_share()).
+ * A submitter that holds more tags than this is greedy. If two or more are, bulk in a flash
+ * device is limited, so that they take turns (tg_bulk_may_share()).
  */
 #define TG_TAGS_FEW 8
-/* A submitter asks for little if it has held no more tags than this for so long. */
+/* A submitter asks for little if it has held no more tags than this for this long. */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 

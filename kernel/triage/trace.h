@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tracepoints: each dispatch with its reason, and the beginning of each hold. */
+/* Defines the tracepoints: each dispatch with its reason, and the beginning of each hold. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM triage
 

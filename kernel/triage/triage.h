@@ -1,49 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * triage: the structures that combine its parts. The parts are:
+ * Combines the structures of triage's parts. The parts are:
  *
  *	core.c		inserts and dispatches requests, holds shards and wakes them
- *	order.c		which class is next: returned, aged, reserved, strict
- *	flow.c		which flow of a class is next: those that ask for little, then in turn
- *	media.c		which request of a flow is next, on flash and on disks
- *	submitter.c	the processes that submit, and the tags that each of them holds
- *	budget.c	how much bulk may be in the device
- *	arm.c		the turns of a disk's arm
+ *	order.c		chooses the next class
+ *	flow.c		chooses the next flow of a class: sparse flows first, then others in turn
+ *	media.c		chooses the next request of a flow, on flash and on disks
+ *	submitter.c	finds the process that submits a request, and limits its tags
+ *	budget.c	limits how much bulk may be in the device
+ *	arm.c		gives bulk turns of a disk's arm
  *	controller.c	learns the budget from the latency of urgent requests
  *	costs.c		learns the cost of a request
- *	device.c	notes requests that go to the device or come back
- *	limits.c	the rate that the administrator sets for a class
+ *	device.c	records requests that go to the device or come back
+ *	limits.c	enforces the rate that the administrator sets for a class
  *	merge.c		merges bios into queued requests
- *	tunables.c	sysfs
- *	inspect.c	debugfs and tracepoints
- *	main.c		the elevator's operations
+ *	tunables.c	has the files in sysfs
+ *	inspect.c	has the files in debugfs, and the tracepoints
+ *	main.c		sets up and frees the scheduler; has the elevator's operations
  *
- * A part's header has its interface, and its structure with the lock that guards it.
- * order.c and merge.c have theirs here. cost.h, depth.h, detector.h, knee.h, limit.h and
- * share.h make no kernel calls: tests run them in user space.
+ * The header of a part has its functions, its structure, and the lock of this structure.
+ * The functions of order.c and merge.c are declared here. cost.h, depth.h, detector.h,
+ * knee.h, limit.h and share.h make no kernel calls: tests run them in user space.
  *
  * Words that all parts use:
- *	shard		the scheduler of one hardware queue; a disk has one in all
- *	submitter	a process; all workers of workqueues together are one
- *	flow		the queued requests of one submitter in one class
- *	asks for little	a submitter that has held at most two requests for 100 ms
- *	sparse		a flow with requests that goes before the rest of its class
- *	hinted		of NORMAL, with flags that say that a process waits for it
- *	urgent		of HIGH or, mostly, of a sparse flow (tg_flow_is_urgent()): it goes
- *			before bulk and outside bulk's budget
+ *	shard		the scheduler of one hardware queue; a disk has one shard in all
+ *	submitter	a process that submits requests; all workqueue workers together are
+ *			one submitter
+ *	flow		the queued requests of one submitter in one class; its hinted requests
+ *			are a flow of their own
+ *	asks for little	a submitter asks for little if it has held at most two tags for 100 ms
+ *	sparse		a flow that has requests, and goes before the other flows of its class
+ *	hinted		a request of NORMAL whose flags say that a process waits for it
+ *	urgent		a request of HIGH or, with exceptions, of a sparse flow
+ *			(tg_flow_is_urgent()); it goes before bulk and outside bulk's budget
  *	bulk		all requests that are not urgent
- *	backlog		the flows of a class that are not sparse
+ *	backlog		the flows of a class that have requests and are not sparse
  *	cost		how long a request occupies a busy device, in ns
+ *	quantum		the cost of a flow's turn
+ *	turn		a flow's turn: it may send requests, until their cost exceeds the
+ *			quantum; then it waits for the other flows of the backlog
+ *	debt		the cost by which a flow exceeded its turn
  *	stream		a flow that has read or written in sequence for a while (detector.h)
  *	greedy		a submitter that holds more than eight tags
- *	pressed		an urgent request came in the last second, so the budget applies
- *	budget		the limit on the cost of bulk in the device
- *	pace		a budget below one request of bulk: the part of time that bulk may use
- *	gated		bulk that may go only right behind an urgent request
- *	grant		the cost that gated bulk may send there
- *	hold		a time in which a shard has requests, and none of them may go
+ *	room		the limit on the cost of bulk while several submitters are greedy
+ *	pressed		the device is pressed if an urgent request came in the last second;
+ *			then the budget applies
+ *	budget		the limit on the cost of bulk in a device that is pressed
+ *	pace		a budget below the cost of one request of bulk: the part of the time
+ *			that bulk may use
+ *	gated		bulk is gated if it may go only right behind an urgent request
+ *	grant		the cost that gated bulk may send behind one urgent request
+ *	probe		a time in which bulk is kept out of the device, to learn the latency of
+ *			urgent requests without it
+ *	hold		a time in which a shard has requests, but none of them may go
  *
- * Locks, outermost first; the last is never taken with a shard's lock:
+ * Locks, outermost first; tg_submitters.lock is never taken together with a shard's lock:
  *	tg_alive_lock		inspect.c: a scheduler does not exit while debugfs reads it
  *	tg_shard.lock		core.c: all that is queued in a shard
  *	tg_costs.lock		costs.c; trylock only
@@ -61,16 +72,16 @@
 #include "iosched.h"
 #include "prio-class.h"
 
-/* The reason for a dispatch. inspect.c has the names. */
+/* The reason why a request was dispatched. inspect.c has the names. */
 enum tg_reason {
 	TG_RETURNED,	/* the driver had sent it back */
 	TG_AGED,	/* it has waited as long as its class may */
 	TG_RESERVED,	/* its class lacks part of its guaranteed share */
 	TG_ONLY,	/* nothing else was queued */
-	TG_STRICT,	/* its class is next, and its flow is alone in the backlog there */
+	TG_STRICT,	/* its class is next, and the backlog has only its flow */
 	TG_SPARSE,	/* its flow is sparse */
-	TG_DEFICIT,	/* it is its flow's turn */
-	TG_EXPIRED,	/* a disk's head passed it by for fifo_expire */
+	TG_DEFICIT,	/* its class is next, and it is its flow's turn */
+	TG_EXPIRED,	/* it waited for fifo_expire, because a disk's head passed it by */
 	TG_REASONS,
 };
 
@@ -87,25 +98,25 @@ enum tg_reason {
 #include "tunables.h"
 
 /**
- * struct tg_tag - triage's data of a request, in its elv.priv
+ * struct tg_tag - triage's data for a request, in rq->elv.priv
  * @submitter: the process that took the request's tag
- * @cost: what the request was charged, in ns, while it is in the device; else 0
+ * @cost: what the request was charged, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while it is queued
  * @class: enum prio_class; set when a holder of the shard's lock first sees the request
- * @held: the request counts in @submitter's held tags
- * @returned: the driver sent it back; reset when it is queued again, before all others
+ * @held: the request is counted in @submitter->held
+ * @returned: the driver sent it back; reset when it is queued again, before all other requests
  * @urgent: it goes before bulk and outside bulk's budget
  * @hinted: only its flags can make it urgent (tg_flags_hint()). Such a request does not make
  *	the budget apply.
- * @timed: the controller learns from its service time; while it is in the device
+ * @timed: the controller will learn from its service time; set only while it is in the device
  * @clean: no bulk was in the device when it was dispatched
- * @measured: its service time goes into a histogram; while it is in the device
+ * @measured: its service time will go into a histogram; set only while it is in the device
  *
- * One owner at a time changes it: the submitter, the holder of the shard's lock, the
- * driver. If @timed or @measured is set, rq->io_start_time_ns is the time of dispatch. With
- * writeback throttling, the core sets this time again when the driver gets the request.
- * rq->fifo_time would not do: Linux 6.1 reuses its place when another CPU completes the
- * request.
+ * Only its owner at the time writes it: the submitter, then the holder of the shard's lock,
+ * then the driver. If @timed or @measured is set, rq->io_start_time_ns is the time of
+ * dispatch. With writeback throttling, the block layer sets this time again when the driver
+ * starts the request. rq->fifo_time cannot hold the time of dispatch: Linux 6.1 overwrites
+ * it when another CPU completes the request.
  */
 struct tg_tag {
 	struct tg_submitter *submitter;
@@ -123,42 +134,43 @@ struct tg_tag {
 
 static inline struct tg_tag *tg_tag(struct request *rq)
 {
-	/* 32-bit kernels have too little room in a request. */
+	/* A 32-bit kernel fails here: its elv.priv is too small. */
 	static_assert(sizeof(struct tg_tag) <= sizeof(rq->elv.priv));
 	return (struct tg_tag *)rq->elv.priv;
 }
 
 /**
- * struct tg_shard - the scheduler of one hardware queue, or of all (tg_data.nr_shards)
+ * struct tg_shard - the scheduler of one hardware queue, or of all of them (tg_data.nr_shards)
  * @inbox: requests that submitters have pushed without a lock, the newest first
  * @state: bits TG_HELD and TG_LIMITED (core.c); atomic
- * @lock: guards all below. Dispatchers, debugfs and sysfs wait for it; bio merging uses
+ * @lock: guards all fields below. Dispatchers, debugfs and sysfs wait for it; bio merging uses
  *	trylock. Never taken in an interrupt.
- * @tg: set once
+ * @tg: the scheduler of the device; set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
- * @granted: 1: an urgent request of this shard made way for bulk of any shard. A
+ * @granted: 1: an urgent request of this shard gave bulk a grant, which any shard may use. A
  *	dispatcher resets it after it has unlocked, and wakes one held shard.
  * @queued: number of requests on @at_head and in @classes, plus 1 while the inbox is
  *	emptied; also read without the lock
  * @at_head: requests that go before all others, oldest first
  * @classes: queued requests by class
- * @flows: the flows that requests are queued in
- * @served: cost of all requests dispatched so far but those from @at_head, in ns; also read
+ * @flows: all flows of this shard
+ * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
- * @bulk_turn: a virtual time in ns: that of the other shards when it last joined them, plus
- *	the cost of its bulk that went since then while urgent requests came
- *	(tg_turn_charge()); also read without the lock
- * @woken_until: jiffies; until then it counts as waiting if it has requests, though its hold has
- *	ended, because it has not dispatched since; 0: it has. tg_wake() and the watchdog also
- *	write this, without the lock.
- * @young_until: jiffies; no request in @classes exceeds its aging time before this
- * @head: where a disk's head is, and the flow that it waits for
- * @device: the requests of this shard in the device
- * @merges_until: jiffies; a sequential flow got a request lately, so bios are tried on
- *	queued requests until then (merge.c); also read without the lock
- * @tried_at: jiffies when a bio was last tried on queued requests; ditto
- * @merged: number of bios that joined a queued request
+ * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
+ *	urgent requests come, it grows by the cost of this shard's bulk, and the waiting shard
+ *	with the least goes first. Also read without the lock.
+ * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
+ *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
+ *	also write this, without the lock.
+ * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
+ * @head: where a disk's head is, and which flow the disk waits for
+ * @device: this shard's requests in the device
+ * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests,
+ *	because a sequential flow got a request lately (merge.c); also read without the lock
+ * @tried_at: jiffies when triage last tried to merge a bio into a queued request; also read
+ *	without the lock
+ * @merged: number of bios merged into queued requests; also read without the lock
  * @watchdog: the timer that ends a hold at the latest; its callback takes no lock
  */
 struct tg_shard {
@@ -188,20 +200,21 @@ struct tg_shard {
 
 /**
  * struct tg_data - the scheduler of one device
- * @queue: set once, like the four below
+ * @queue: the device's queue; this field and the next four are set once
  * @rotational: the device is a disk, with one arm
- * @whole_depth: limit_depth() limits all tags of a hardware queue, not each word of them
+ * @whole_depth: the limit of limit_depth() counts all tags of a hardware queue. If false, it
+ *	counts the tags in each word of their bitmap.
  * @nr_shards: number of @shards; if it is 1, that shard has all requests
  * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
- * @nr_held: number of shards whose TG_HELD is set; atomic
+ * @nr_held: number of shards with TG_HELD set; atomic
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
- * @hinted_due: the sum of all shards' @served from which hinted requests may go before HIGH
- *	again. Dispatchers of all shards write it without a common lock. If two write at once,
- *	one charge is lost, and one more request goes. If an interrupt delays a dispatcher
- *	between its read and its write, up to TG_HINTED_BURST more go.
- * @alive: on inspect.c's list of schedulers that debugfs may show
+ * @hinted_due: hinted requests may go before HIGH again once the sum of all shards' @served
+ *	reaches this. Dispatchers of all shards write it without a common lock. If two write at
+ *	once, one charge is lost, and one more request goes. If an interrupt delays a dispatcher
+ *	between its read and its write, up to TG_HINTED_BURST more requests go.
+ * @alive: entry in inspect.c's list of schedulers that debugfs may show
  *
- * The other fields are those of single parts: see their headers.
+ * Each other field belongs to one part, whose header describes it.
  */
 struct tg_data {
 	struct request_queue *queue;
@@ -231,7 +244,10 @@ static inline struct tg_data *tg_of(const struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* Return whether a request moves data. A discard, for example, has a range and moves none. */
+/*
+ * Return whether a request moves data. A discard, for example, has a range of sectors, but
+ * moves no data.
+ */
 static inline bool tg_moves_data(const struct request *rq)
 {
 	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE ||
@@ -251,7 +267,10 @@ static inline enum prio_class tg_class_of(const struct tg_data *tg,
 	return prio_classify(&tg->tunables.bounds, req_get_ioprio((struct request *)rq));
 }
 
-/* Return whether a request's submitter asks for little, and waits for this request. */
+/*
+ * Return whether a process waits for a request: its submitter asks for little, and the request
+ * is not marked as background I/O.
+ */
 static inline bool tg_is_waited_for(struct request *rq)
 {
 	return !(rq->cmd_flags & REQ_BACKGROUND) && tg_asks_little(tg_tag(rq)->submitter);

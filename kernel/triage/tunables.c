@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tunables: /sys/block/DEV/queue/iosched/. A new value applies at once, but requests that
- * came before keep their class. A store returns an error for a value that is out of bounds.
+ * Sets and shows the tunables in /sys/block/DEV/queue/iosched/. A new value applies at once,
+ * but requests that came before keep their class. A store returns an error for a value that is
+ * out of bounds.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>
@@ -56,7 +57,7 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 	return count;
 }
 
-/* Put all requests that have come so far into classes, by the present thresholds. */
+/* Sort all requests that have come so far into classes, by the present thresholds. */
 static void tg_drain_all(struct tg_data *tg)
 {
 	unsigned int i;
@@ -68,8 +69,8 @@ static void tg_drain_all(struct tg_data *tg)
 }
 
 /*
- * Set both thresholds of the classes, because only the two together are valid or not.
- * Requests that came before keep their class.
+ * Set both thresholds of the classes at once, because they are valid only as a pair. Requests
+ * that came before keep their class.
  */
 static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_t count)
 {
@@ -81,7 +82,10 @@ static ssize_t tg_store_bounds(struct tg_data *tg, struct prio_bounds new, size_
 	return count;
 }
 
-/* The core calls these one at a time for a device. Each shows a field of struct tg_tunables. */
+/*
+ * The block layer calls these functions one at a time for a device. Each shows a field of
+ * struct tg_tunables.
+ */
 #define TG_SHOW(name, field)					\
 static ssize_t tg_##name##_show(struct elevator_queue *eq, char *page)	\
 {									\
@@ -165,7 +169,10 @@ TG_THRESHOLD(be_high_max);
 TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
-/* Set a class's limit, and @limited: requests read this one word to see if any is set. */
+/*
+ * Set one of a class's limits. Set @limited too, the one word that requests read to see if any
+ * class has a limit.
+ */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)
 {

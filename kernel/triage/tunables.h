@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tunables: /sys/block/DEV/queue/iosched/. docs/triage.md has units, bounds and reasons. */
+/*
+ * Holds the tunables in /sys/block/DEV/queue/iosched/. docs/triage.md has units, bounds and
+ * reasons.
+ */
 #ifndef TG_TUNABLES_H
 #define TG_TUNABLES_H
 
@@ -9,15 +12,15 @@
 #include "prio-class.h"
 
 /*
- * sysfs writes them with WRITE_ONCE(), one store at a time for a device
- * (elevator_queue.sysfs_lock). Readers take no lock: each is one word, and any combination
- * of values is safe.
+ * sysfs writes the tunables with WRITE_ONCE(), one store at a time for a device
+ * (elevator_queue.sysfs_lock). Readers take no lock: each tunable is one word, and any
+ * combination of values is safe.
  *
  * Bulk's budget is @budget_fixed if that is set. Else the controller finds a budget with
  * which urgent requests keep a target: @latency_target_us if that is set, else their latency
  * without bulk times @latency_factor. Without either, trials weigh bulk's throughput against
  * urgent requests' latency by @exchange (knee.h). If @exchange is 0 too, or the device is a
- * disk, the factor is TG_FACTOR_ELSE.
+ * disk, the target is that latency times TG_FACTOR_ELSE.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;
@@ -33,8 +36,8 @@ struct tg_tunables {
 	unsigned int share_low;			/* % */
 	unsigned int aging_expire_normal;	/* ms */
 	unsigned int aging_expire_low;		/* ms */
-	unsigned int fifo_expire;		/* ms, rotational */
-	unsigned int anticipation;		/* us, rotational */
+	unsigned int fifo_expire;		/* ms; for disks only */
+	unsigned int anticipation;		/* us; for disks only */
 	unsigned int merge;			/* 0, 1 */
 };
 

@@ -457,6 +457,8 @@ def test_without_a_protected_job_the_sentence_is_whole(tmp_path: Path) -> None:
             True,
             "speed is highest under d and b (about 4), lowest under a (1)",
         ),
+        # d varies so much that it does not visibly differ from the best.
+        (["a", "b", "d"], ["d"], False, "speed is lowest under a (1), visibly higher under b (2)"),
     ],
 )
 def test_best_and_worst_in_words(

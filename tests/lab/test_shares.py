@@ -14,13 +14,16 @@ from tests.lab.rundirs import Bench, Load, Record
 DUE = "heavy has its due, 2.00 × the bandwidth of light, "
 
 
-def answer(folder: Path, at: dict[str, tuple[float, ...]]) -> Answer | None:
-    """Return the answer. `at`: scheduler -> heavy's bandwidth in multiples of light's, by point."""
+def answer(folder: Path, at: dict[str, tuple[float, ...]], light: float = 1) -> Answer | None:
+    """Return the answer. Bandwidths are in multiples of 1000 requests a second.
+
+    at     scheduler -> heavy's bandwidth, by point
+    light  light's bandwidth
+    """
 
     def load(point: Record, scheduler: str, job: str, given: Load) -> Load:
-        return replace(
-            given, iops=given.iops * (at[scheduler][point["n"]] if job == "heavy" else 1)
-        )
+        factor = at[scheduler][point["n"]] if job == "heavy" else light
+        return replace(given, iops=given.iops * factor)
 
     jobs = {"heavy": Load(1000, 900), "light": Load(1000, 900)}
     points = tuple({"n": n} for n in range(len(next(iter(at.values())))))
@@ -39,6 +42,10 @@ def answer(folder: Path, at: dict[str, tuple[float, ...]]) -> Answer | None:
         ({"none": (1,), "bfq": (4.5,)}, "nowhere; not under none (1.00 ×) and bfq (4.50 ×)."),
         ({"none": (2, 1.5), "bfq": (1.9, 2)}, "under bfq (1.90 ×); not under none (1.50 ×)."),
         ({"none": (2,)}, "under none (2.00 ×)."),
+        (
+            {"none": (2, 2), "bfq": (2, 0)},
+            "under none (2.00 ×); not under bfq (heavy has nothing).",
+        ),
     ],
 )
 def test_the_schedulers_that_keep_the_shares_are_named(
@@ -50,5 +57,11 @@ def test_the_schedulers_that_keep_the_shares_are_named(
     assert "fewer than 5 repeats" in found.details[0]
 
 
+def test_a_job_with_all_of_the_bandwidth_has_more_than_its_due(tmp_path: Path) -> None:
+    found = answer(tmp_path, {"none": (1,)}, light=0)
+    assert found is not None
+    assert measured.plain(found.headline) == f"{DUE}nowhere; not under none (light has nothing)."
+
+
 def test_without_bandwidth_there_is_no_answer(tmp_path: Path) -> None:
-    assert answer(tmp_path, {"none": (0,)}) is None
+    assert answer(tmp_path, {"none": (0,)}, light=0) is None

@@ -157,7 +157,7 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
     (_, (chart, _)), _ = charts(found)
     (none,) = (trace for trace in drawn(chart)["data"] if trace["name"] == "none")
     assert [value is None for value in none["y"]] == [False, True, False]
-    assert chart.note.endswith("completed at some points, in some repeats or all, under none.")
+    assert chart.note.endswith("no figure under none: nothing completed, or a run failed.")
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -
     (_, (chart, moved)), _ = charts(found)
     assert [trace["name"] for trace in drawn(chart)["data"]] == ["none"]
     assert "latency is " in chart.title and chart.title.endswith("under none")
-    assert chart.note.endswith("completed at some points, in some repeats or all, under bfq.")
+    assert chart.note.endswith("no figure under bfq: nothing completed, or a run failed.")
     assert [trace["name"] for trace in drawn(moved)["data"]] == ["none", "bfq"]
-    assert "Nothing completed" not in moved.note
+    assert "no figure" not in moved.note
     (sweep, _) = lookup.sweeps(found.views)
     for metric, named in (("mean_us", ["none"]), ("iops", ["none", "bfq"])):
         line = sweeps.lines("s", sweep, "database_sim", metric, found.values, found.looks)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Verdicts, choices and findings, in words."""
+"""Turn measurements into answers: verdicts, choices of a scheduler, and sentences."""

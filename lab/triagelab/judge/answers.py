@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An answer, and the warning that it rests on too few repeats."""
+"""Define an answer to an experiment's question, and its warning about too few repeats."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from triagelab.measure.statistics import REPEATS_FOR_VERDICT
 
 @dataclass(frozen=True)
 class Answer:
-    """The headline, and the details behind it."""
+    """The headline of an answer, and the sentences that follow it."""
 
     headline: str
     details: list[str]
 
 
 def few_repeats(view: View) -> list[str]:
-    """Return a warning if a view has too few repeats for a verdict."""
+    """Return a list with one warning if a view has too few repeats for a verdict, else []."""
     if view.repeats >= REPEATS_FOR_VERDICT:
         return []
     warning = (

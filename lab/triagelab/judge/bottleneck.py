@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bottleneck of a run: the device or the CPU."""
+"""Name the bottleneck under each scheduler: the device, the CPU, both or neither."""
 
 from triagelab.base import metrics
 from triagelab.judge.figures import listed
 from triagelab.judge.lookup import View
 from triagelab.run import machines
 
-SATURATED = 0.9  # a resource is a bottleneck if at least this share of its capacity is used
+SATURATED = 0.9  # device or CPU is a bottleneck if at least this share of its capacity is used
 
 
 def named(view: View, scheduler: str) -> str:
-    """Return the saturated ones of device and CPU, or `neither`.
+    """Return "device", "CPU" or "device and CPU", whichever is saturated, else "neither".
 
-    If the device's utilisation is unknown, `not the CPU`; if the CPU's is, `not measured`.
+    If the CPU's utilisation is unknown, return "not measured". If only the device's is unknown and
+    the CPU is not saturated, return "not the CPU".
     """
     cpu = view.row(scheduler, None, "cpu_utilisation")
     device = view.row(scheduler, None, "device_utilisation")
@@ -42,7 +43,7 @@ def sentences(view: View, machine: str) -> list[str]:
 
 
 def fullest_part(view: View, scheduler: str) -> str:
-    """Return the device's most used part; empty if its parts are not known."""
+    """Return the name of the device's most used part; empty if its parts are not known."""
     used = {
         part: row["mean"]
         for part in view.parts
@@ -75,7 +76,7 @@ def _limit(kind: str, named: str, names: list[str], view: View, processor: str) 
 
 
 def saturation(view: View) -> str:
-    """Name the schedulers under which the device was saturated, and its utilisation."""
+    """Return a chart title that names the schedulers under which the device was saturated."""
     ranked = [name for name in view.schedulers if view.row(name, None, "device_utilisation")]
     full = [name for name in ranked if "device" in named(view, name).split()]
     rest = [name for name in ranked if name not in full]
@@ -94,7 +95,7 @@ def saturation(view: View) -> str:
 
 
 def everyone(names: list[str], view: View) -> str:
-    """Return the schedulers' names, or one word for all of them."""
+    """Return the names as text; "every scheduler" if they are all schedulers of the view."""
     return "every scheduler" if names == view.schedulers and len(names) > 1 else listed(names)
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The schedulers worth choosing: the Pareto set of an experiment's goals.
+"""Choose schedulers: find the Pareto set of an experiment's goals.
 
-A goal is a figure that should be low or high. Where a job is protected, the goals are its tail
-latency and the background's bandwidth. Where an experiment is judged by metrics of whole runs,
-they are these metrics. One scheduler beats another if it is visibly better in some goal at some
-point, and not visibly worse in any goal at any point. A difference below a tenth does not count.
-A scheduler that is not better than the baseline in any goal is not worth choosing either:
-changing schedulers has a cost.
+A goal is a figure that should be low or high. If an experiment protects a job, the goals are the
+job's tail latency and the background's bandwidth. If an experiment is judged by metrics of whole
+runs, these metrics are the goals.
+
+A scheduler is visibly better than another in a goal if the verdict says so and the difference is
+at least a tenth. It beats the other if it is visibly better in some goal at some point, and not
+visibly worse in any goal at any point. A scheduler that no other one beats is worth choosing.
+Except for the baseline, it must also be visibly better than the baseline in some goal at some
+point, because changing schedulers has a cost.
 """
 
 import math
@@ -18,12 +21,12 @@ from triagelab.judge.figures import more_is_better
 from triagelab.judge.lookup import BASELINE, View
 from triagelab.measure.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
 
-#: A ratio: a difference below a tenth counts as about the same.
+#: Two values are about the same if their ratio is between 1 / ALIKE and ALIKE.
 ALIKE = 1.1
 
 _KEPT = "background_bytes_per_s"
 
-#: A figure to choose by: a job, or None for a whole run, and a metric.
+#: A figure to choose by: a job and a metric. The job is None for a metric of whole runs.
 Goal = tuple[str | None, str]
 
 
@@ -39,16 +42,17 @@ def judged(view: View) -> list[Goal]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The schedulers that a user can choose from, and the one with the most value for its cost.
+    """The schedulers that are worth choosing, and the best of them.
 
-    best         the scheduler with the highest power, and those alike. Power is throughput over
-                 latency (L. Kleinrock, Power and Deterministic Rules of Thumb, 1979), or the
+    best         the scheduler in `worth` with the highest power, and the schedulers in `worth` that
+                 do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
+                 Power and Deterministic Rules of Thumb, 1979). Without a protected job, it is the
                  product of the gains over the baseline in each metric of `judged_by`
-    worth        the Pareto set, the best in the first goal first
-    beaten       each other scheduler -> the one that beats it, or the baseline if the scheduler
-                 is better than the baseline in no goal
+    worth        the schedulers worth choosing, the best in the first goal first
+    beaten       scheduler -> the scheduler that beats it, or the baseline if nothing beats it but
+                 it is nowhere better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat
-    as_baseline  schedulers that differ from the baseline in no goal
+    as_baseline  schedulers that do not visibly differ from the baseline
     """
 
     best: list[str]
@@ -60,9 +64,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Field:
-    """The points and goals by which schedulers are compared.
+    """The points and goals in which schedulers are compared.
 
-    by_means  the means decide, because there are too few repeats for a verdict
+    by_means  True: compare means, because there are too few repeats for a verdict
     """
 
     views: Sequence[View]
@@ -70,7 +74,7 @@ class _Field:
     by_means: bool
 
     def better(self, view: View, a: str, b: str) -> bool:
-        """Return True if a is visibly better than b in some goal at a point."""
+        """Return True if a is visibly better than b in some goal at the point of `view`."""
         return any(self._better_in(view, a, b, *goal) for goal in self.goals(view))
 
     def _better_in(self, view: View, a: str, b: str, job: str | None, metric: str) -> bool:
@@ -84,19 +88,19 @@ class _Field:
         return bool(low["mean"] * ALIKE < high["mean"])
 
     def beats(self, a: str, b: str) -> bool:
-        """Return True if a is better than b at some point, and worse at none."""
+        """Return True if a is better than b in a goal at some point, and never worse."""
         return self.gains(a, b) and not self.gains(b, a)
 
     def gains(self, a: str, b: str) -> bool:
-        """Return True if a is better than b at some point."""
+        """Return True if a is visibly better than b in some goal at some point."""
         return any(self.better(view, a, b) for view in self.views)
 
     def alike(self, a: str, b: str) -> bool:
-        """Return True if neither is better at any point."""
+        """Return True if neither scheduler is visibly better in any goal at any point."""
         return not self.gains(a, b) and not self.gains(b, a)
 
     def known(self, name: str) -> bool:
-        """Return True if a scheduler can be compared in the first goal at each point."""
+        """Return True if a scheduler can be compared in the first goal at every point."""
         return all(self._known(view, name) for view in self.views)
 
     def _known(self, view: View, name: str) -> bool:
@@ -110,9 +114,10 @@ class _Field:
 
 
 def choose(views: Sequence[View]) -> Choice | None:
-    """Choose by the goals of the protected job over all points together.
+    """Choose by the goals of an experiment that protects a job, over all points together.
 
-    Return None if fewer than two schedulers can be compared, or there are too few repeats.
+    Return None if there are too few repeats, if the baseline or all other schedulers were not
+    measured at some point, or if no scheduler is worth choosing.
     """
     starving = [
         name
@@ -126,7 +131,9 @@ def choose(views: Sequence[View]) -> Choice | None:
 def choose_judged(views: Sequence[View], *, by_means: bool) -> Choice | None:
     """Choose by the metrics that an experiment is judged by, over all points together.
 
-    by_means  choose by the means of repeats that are too few for a verdict
+    Return None in the same cases as choose().
+
+    by_means  True: compare means, because there are too few repeats for a verdict
     """
     field = _Field(views, judged, by_means)
     return _choose(field, [], lambda n: _first(views, n), lambda n: _gained(views, n))
@@ -138,7 +145,11 @@ def _choose(
     first: Callable[[str], float],
     power: Callable[[str], float],
 ) -> Choice | None:
-    """Return the choice; `first` gives a scheduler's figure in the first goal, lower if better."""
+    """Return the choice.
+
+    first  returns a scheduler's figure in the first goal; a lower one is better
+    power  returns a scheduler's power; a higher one is better
+    """
     names = [name for name in field.views[0].schedulers if field.known(name)]
     if BASELINE not in names or len(names) < 2:
         return None
@@ -159,7 +170,7 @@ def _choose(
 
 
 def _first(views: Sequence[View], name: str) -> float:
-    """Return a scheduler's worst figure in the first metric that is judged, lower if better."""
+    """Return a scheduler's worst figure in the first judged metric, negated if more is better."""
     metric = views[0].judged_by[0]
     rows = [row for view in views if (row := view.row(name, None, metric))]
     sign = -1 if more_is_better(metric) else 1
@@ -167,7 +178,7 @@ def _first(views: Sequence[View], name: str) -> float:
 
 
 def _gained(views: Sequence[View], name: str) -> float:
-    """Return the product of the metrics' gains over the baseline, each at its worst point."""
+    """Return the product of a scheduler's gains in the judged metrics, each at its worst point."""
     return math.prod(
         min((_gain(view, name, metric) for view in views), default=1.0)
         for metric in views[0].judged_by
@@ -175,9 +186,10 @@ def _gained(views: Sequence[View], name: str) -> float:
 
 
 def _gain(view: View, name: str, metric: str) -> float:
-    """Return how many times better a whole run's metric is than under the baseline.
+    """Return the factor by which a whole-run metric is better than under the baseline.
 
-    For a share that should be low, the rest is compared: not the late requests, but those in time.
+    If the metric is a share that should be low, compare 1 minus the share: for example, the share
+    of requests in time instead of late requests. Return 1 if a figure is missing.
     """
     row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
     if row is None or base is None:
@@ -195,9 +207,10 @@ def _gain(view: View, name: str, metric: str) -> float:
 
 
 def level(views: Sequence[View], name: str) -> float:
-    """Return the protected job's tail latency at its worst point.
+    """Return the protected job's tail latency at its worst point; infinite if the job starved.
 
-    If the job was measured alone at all points, the latency is relative to that; else it is in µs.
+    If the job was also measured alone at all points, return the ratio to its latency alone.
+    Otherwise return µs.
     """
     relative = all(_alone(view) for view in views)
     return max(_level(view, name, relative) for view in views)
@@ -211,21 +224,21 @@ def _level(view: View, name: str, relative: bool) -> float:
 
 
 def _alone(view: View) -> float:
-    """Return the protected job's tail latency alone, in µs; 0 if it is unknown."""
+    """Return the tail latency of the protected job when it runs alone, in µs; 0 if unknown."""
     row = view.alone(view.tail(view.protected))
     return float(row["mean"]) if row else 0.0
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the background's bandwidth over that under the baseline, at the worst point.
+    """Return the smallest share of its baseline bandwidth that the background keeps at any point.
 
-    A point where the ratio is unknown counts as 1.
+    A point where the share is unknown counts as 1.
     """
     return min((_kept(view, name) for view in views), default=1.0)
 
 
 def share_kept(view: View, name: str) -> float:
-    """Return the background's mean bandwidth over that under the baseline; 1 if unknown."""
+    """Return the background's mean bandwidth as a share of its baseline mean; 1 if unknown."""
     row, base = view.row(name, None, _KEPT), view.row(BASELINE, None, _KEPT)
     return float(row["mean"] / base["mean"]) if row and base and base["mean"] else 1.0
 
@@ -244,7 +257,7 @@ def _background(view: View, a: str, b: str) -> Comparison | None:
 
 
 def _seen(compared: Comparison | None, verdict: str) -> bool:
-    """Return True for a visible difference of more than a tenth."""
+    """Return True if the comparison has this verdict and the difference is at least a tenth."""
     if compared is None or compared.verdict != verdict:
         return False
     ratio = compared.ratio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Formatting of figures and metrics for people."""
+"""Format figures and metrics for people."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ THIN_SPACE, SPACE = "\u202f", "\u00a0"  # no line breaks at either
 
 
 def scale_for(unit: str, value: float) -> Scale:
-    """Return the largest scale of which the value is at least 1; else the smallest scale."""
+    """Return the largest scale in which the value is at least 1, or else the smallest scale."""
     scales = [Scale(divisor, name) for divisor, name in metrics.unit(unit).scales]
     return next((scale for scale in scales if value >= scale.divisor), scales[-1])
 
 
 def quantity(value: float, unit: str, ci95: Iterable[float] | None = None) -> str:
-    """Format a value with its unit and, if there is one, its interval in that unit."""
+    """Format a value with its unit and, if there is one, its interval in the same unit."""
     scale = scale_for(unit, value)
     return scale.show(value) + _interval(ci95, scale.divisor)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sentences about a summary: the answer and the titles of charts.
+"""Write sentences about a summary: the answers, and the titles of charts.
 
-Every sentence is built from the figures. A sentence claims a difference only if the verdict does,
-and never compares jobs with each other.
+All figures come from the summary. If a sentence names the best and the worst, it ranks by means.
+No sentence compares jobs with each other.
 """
 
 import math
@@ -29,9 +29,10 @@ from triagelab.measure.statistics import NOT_ENOUGH
 
 
 def answer(view: View) -> Answer:
-    """Return the answer at one point: the scheduler to choose, and its price.
+    """Return the answer at one point: the scheduler to choose, and its cost to the background.
 
-    If no job is protected and no metric is judged, name the best and the worst for each job.
+    An experiment may have no protected job and no judged metrics. The answer then names the best
+    and the worst scheduler for each job.
     """
     if view.judged_by:
         return judged.answer([view])
@@ -53,7 +54,7 @@ def answer(view: View) -> Answer:
 
 
 def _choose(view: View, job: str, choice: Choice) -> str:
-    """Return the headline if there are enough repeats for a choice."""
+    """Return the headline of a choice, with the figures of the schedulers in it."""
     under = view.row(BASELINE, job, view.tail(job))
     if choice.worth == [BASELINE]:
         assert under is not None  # a scheduler without a value is not worth choosing
@@ -75,7 +76,7 @@ def _choose(view: View, job: str, choice: Choice) -> str:
 
 
 def _offer(view: View, job: str, name: str) -> str:
-    """Describe a scheduler's latency and cost, in brackets."""
+    """Return a scheduler's latency and the bandwidth that the background keeps, in brackets."""
     latency = view.mean(name, job, view.tail(job))
     if name == BASELINE:
         return f"({latency}, and nothing lost)"
@@ -88,7 +89,7 @@ def _offer(view: View, job: str, name: str) -> str:
 
 
 def _unchosen(view: View, job: str, first: str) -> str:
-    """Return the headline if nothing can be chosen: the baseline or repeats are missing."""
+    """Return the headline if no scheduler can be chosen, for example with too few repeats."""
     row = view.row(first, job, view.tail(job))
     assert row is not None
     told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
@@ -102,9 +103,10 @@ def _unchosen(view: View, job: str, first: str) -> str:
 
 
 def overall(found: list[View]) -> Answer | None:
-    """Return the answer over all points: it compares schedulers by each one's worst point.
+    """Return the answer over all points, which compares schedulers at each one's worst point.
 
-    Return None if there is only one point, or no job is protected and no metric is judged.
+    Return None if there is only one point, or if the experiment has no protected job and no judged
+    metrics.
     """
     if len(found) < 2:
         return None
@@ -144,14 +146,14 @@ def overall(found: list[View]) -> Answer | None:
 
 
 def of_all(found: list[View]) -> Answer:
-    """Return the one answer for a whole matrix."""
+    """Return one answer for a matrix: the answer over all points, or else at the last point."""
     if len(found) == 1:
         return answer(found[0])
     return overall(found) or _at_the_last(found)
 
 
 def _at_the_last(found: list[View]) -> Answer:
-    """Return the last point's answer, for a matrix without a protected job or judged metrics."""
+    """Return the answer at the last point, for a matrix over which overall() has no answer."""
     last = answer(found[-1])
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
 
@@ -160,7 +162,9 @@ def _at_the_last(found: list[View]) -> Answer:
 class _Worst:
     """A scheduler's worst point.
 
-    level  the protected job's tail latency; infinite if the job starved or was not measured
+    level  the protected job's tail latency there; infinite if the job starved or was not measured
+    text   the level for people
+    where  the point for people
     """
 
     level: float
@@ -169,7 +173,7 @@ class _Worst:
 
 
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
-    """Return the worst point; None if the scheduler was not measured anywhere."""
+    """Return a scheduler's worst point; None if it was not measured at any point."""
     tail = _tail_of(found)
     relative = all(view.alone(tail) for view in found)
     where = varying(found)
@@ -182,7 +186,7 @@ def _worst(found: list[View], scheduler: str) -> _Worst | None:
 
 
 def _tail_of(found: list[View]) -> str:
-    """Return the tail metric for which all points have enough requests."""
+    """Return P99 latency if all points have enough requests for it, else maximum latency."""
     tails = [view.tail(view.protected) for view in found]
     return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
 
@@ -201,7 +205,7 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 
 def _least_kept(found: list[View], scheduler: str) -> str:
-    """Describe the least share of its throughput that each background job keeps."""
+    """Describe the least share of baseline throughput that each background job keeps."""
     if scheduler == BASELINE:
         return ""
     kept = []
@@ -213,12 +217,12 @@ def _least_kept(found: list[View], scheduler: str) -> str:
 
 
 def _tail(view: View) -> str:
-    """Return the name of the protected job's tail metric."""
+    """Return the name of the protected job's tail metric: P99 or maximum latency."""
     return name_of(view.tail(view.protected))
 
 
 def _told(view: View, row: Record) -> str:
-    """Format a row's figure, and the number of repeats in which the job starved."""
+    """Format a row's figure and, if the job starved, the number of such repeats."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 
@@ -262,7 +266,7 @@ def _kept(view: View, scheduler: str, job: str) -> str:
 
 
 def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:
-    """Compare one scheduler with the baseline, in one line."""
+    """Return a line that compares a scheduler with the baseline."""
     price = _price(view, scheduler)
     tail = view.tail(job)
     row = view.row(scheduler, job, tail)
@@ -277,7 +281,7 @@ def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | Non
 
 
 def _beaten(name: str, choice: Choice | None) -> str:
-    """Say why a scheduler is not worth choosing; empty if it is."""
+    """Return a clause that says that a scheduler is not worth choosing; empty if it is."""
     if choice is None or name == BASELINE or name in choice.worth:
         return ""
     if name in choice.starving:
@@ -286,7 +290,7 @@ def _beaten(name: str, choice: Choice | None) -> str:
 
 
 def _job_by_job(view: View) -> str:
-    """Return the headline if no job is known to need protection."""
+    """Return the headline without a protected job: the best and the worst for each job."""
     return " ".join(
         f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
         for job in view.jobs
@@ -294,7 +298,7 @@ def _job_by_job(view: View) -> str:
 
 
 def title(view: View, job: str | None, metric: str) -> str:
-    """Return the title of a metric's chart: the job, and its result."""
+    """Return the title of a metric's chart: the job, and the best and the worst scheduler."""
     found = extreme(view, job, metric)
     return f"{job}: {found}" if job else found[0].upper() + found[1:]
 
@@ -323,7 +327,7 @@ def ends(
     """Describe the best and the worst of a ranking in words.
 
     ranked  the schedulers, the best first
-    equals  schedulers without a visible difference from the best
+    equals  schedulers that do not visibly differ from the best
     show    formats a scheduler's value
     """
     if not ranked:
@@ -335,6 +339,11 @@ def ends(
     if len(equals) == len(ranked) - 1 or low == high:
         return f"{name} shows no difference between schedulers (about {low})"
     word, opposite = ("highest", "lowest") if more_is_better else ("lowest", "highest")
+    if worst in equals:
+        # Its figures vary so much that it does not visibly differ from the best; others do.
+        apart = listed(f"{other} ({show(other)})" for other in ranked[1:] if other not in equals)
+        against = "lower" if more_is_better else "higher"
+        return f"{name} is {word} under {best} ({low}), visibly {against} under {apart}"
     if equals:
         group = listed([best, *equals])
         return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"

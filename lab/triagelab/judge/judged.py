@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer of an experiment that is judged by metrics of whole runs (`judged_by`).
+"""Write the answer for an experiment that is judged by metrics of whole runs (`judged_by`).
 
-It names the schedulers to choose. A figure is a scheduler's worst over all points.
+The answer names the schedulers to choose. Each figure in it is a scheduler's worst over all points.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class _Figure:
 
 
 def answer(found: Sequence[View]) -> Answer:
-    """Name the schedulers to choose, and each one's figures in all metrics."""
+    """Return the answer: the schedulers to choose, and all schedulers' figures in all metrics."""
     few = few_repeats(min(found, key=lambda view: view.repeats))
     choice = choices.choose_judged(found, by_means=bool(few))
     names = [
@@ -58,7 +58,7 @@ def _choose(found: Sequence[View], choice: Choice) -> str:
 
 
 def _losses(found: Sequence[View], choice: Choice) -> list[str]:
-    """Name the schedulers as good as the baseline, and the worse ones with their figures."""
+    """Return phrases: schedulers as good as the baseline, and worse schedulers with figures."""
     same = choice.as_baseline
     worse = [name for name in choice.beaten if name not in same]
     said = [f"{listed(same)} {'is' if len(same) == 1 else 'are'} as good"] if same else []
@@ -66,12 +66,12 @@ def _losses(found: Sequence[View], choice: Choice) -> list[str]:
 
 
 def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
-    """Return each scheduler with its figures."""
+    """Return a phrase for each scheduler: its name, and its figures in brackets."""
     return [f"{name} ({told})" if (told := _told(found, name)) else name for name in names]
 
 
 def _unchosen(found: Sequence[View], names: list[str]) -> str:
-    """Return the headline if there is nothing to choose between, or no baseline."""
+    """Return the headline if the baseline or all other schedulers lack a figure at some point."""
     if len(names) == 1:
         told = f": {told}" if (told := _told(found, names[0])) else ""
         return f"Only {names[0]} was measured, so there is nothing to choose{told}."
@@ -82,7 +82,10 @@ def _unchosen(found: Sequence[View], names: list[str]) -> str:
         reverse=more_is_better(metric),
     )
     best = f"; {ranked[0]} has {_told(found, ranked[0])}" if ranked else ""
-    return f"Nothing tells which scheduler to choose, because {BASELINE} was not measured{best}."
+    why = f"{BASELINE} was not measured"
+    if BASELINE in names:
+        why = "some figures are missing at some points"
+    return f"Nothing tells which scheduler to choose, because {why}{best}."
 
 
 def _told(found: Sequence[View], name: str) -> str:
@@ -93,10 +96,11 @@ def _told(found: Sequence[View], name: str) -> str:
 
 
 def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
-    """Return a scheduler's worst figure in each metric that it has.
+    """Return a scheduler's worst figure in each judged metric.
 
-    A metric that is not `absolute` means nothing by itself, so its figure is a ratio to the
-    baseline. Over several points, the baseline has no figure in such a metric.
+    A value of a metric that is not `absolute` means nothing by itself, so the figure is its ratio
+    to the baseline. Over several points, the baseline has no figure in these metrics. Without a
+    baseline, the value itself is the figure.
     """
     where = varying(list(found))
     worst: dict[str, _Figure] = {}
@@ -126,7 +130,7 @@ def _figure(
 
 
 def _detail(found: Sequence[View], name: str, choice: Choice | None) -> str:
-    """Return a scheduler's line: its figures, and the scheduler that beats it."""
+    """Return the line about a scheduler: its figures, and the scheduler that beats it."""
     beaten = choice.beaten.get(name) if choice else None
     beside = f"; not worth choosing beside {beaten}" if beaten else ""
     if len(found) > 1:
@@ -138,7 +142,7 @@ def _detail(found: Sequence[View], name: str, choice: Choice | None) -> str:
 
 
 def _over(view: View, name: str, metric: str) -> str:
-    """Compare a scheduler with the baseline in one metric of one point."""
+    """Return a phrase that compares a scheduler with the baseline in one metric at one point."""
     row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
     if row is None:
         return ""

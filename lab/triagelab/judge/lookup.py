@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Access to a summary: by point, by scheduler, along a sweep."""
+"""Look up figures in a summary: by point, by scheduler, or along a sweep."""
 
 import json
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        # `n` of a job's latency omits the repeats in which the job starved.
+        # The `n` of a latency does not count repeats in which the job starved; `starved` does.
         self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         judged_by = environment.get("judged_by", [])
@@ -54,28 +54,31 @@ class View:
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
-        """Return the protected job's row without background load."""
+        """Return the protected job's row when it runs alone; None if that was not measured."""
         if self._alone_key is None or self.protected is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
 
     def alone_run(self, metric: str) -> Record | None:
-        """Return the row of a whole-run metric without background load, under the baseline."""
+        """Return the whole-run row when the protected job runs alone; None if not measured."""
         if self._alone_key is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
 
     def starved(self, scheduler: str, job: str | None) -> str:
-        """Return a phrase: in how many repeats a job completed nothing; empty if in none."""
+        """Return a phrase that says in how many repeats a job starved; empty if in none."""
         row = self.row(scheduler, job, "iops")
         return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
 
     def endless(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Return starved() if the metric is a job's latency, which has no end then; else empty."""
+        """Return starved() if the metric is a job's latency; empty for any other metric.
+
+        The latency of a starved job is infinite.
+        """
         return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
 
     def told(self, job: str | None, metric: str) -> str:
-        """Return the metric, or the maximum if some scheduler has too few requests for it."""
+        """Return `metric`, or the maximum latency if some scheduler has too few requests for it."""
         rows = [
             (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
         ]
@@ -86,11 +89,11 @@ class View:
         return MAXIMUM if few else metric
 
     def tail(self, job: str | None) -> str:
-        """Return the metric of a job's longest latencies: P99, or for few requests the maximum."""
+        """Return a job's tail metric: P99 latency, or the maximum if requests are too few."""
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Format a row's mean, and the number of repeats in which the job starved.
+        """Format a row's mean and, if the job starved, the number of such repeats.
 
         Return an empty text if there is no row.
         """
@@ -101,7 +104,10 @@ class View:
         return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
 
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
-        """Compare a with b, in whichever direction the summary holds the verdict."""
+        """Return the comparison of a with b; None if the summary has none.
+
+        If the summary compares b with a, invert that comparison.
+        """
         if verdict := self._verdicts.get((a, b, job, metric)):
             return _comparison(verdict)
         if verdict := self._verdicts.get((b, a, job, metric)):
@@ -119,7 +125,7 @@ class View:
     def ranked(self, job: str | None, metric: str) -> list[str]:
         """Return the schedulers that have a mean, the best first.
 
-        Schedulers under which the job starved in a repeat come last: their latency has no end.
+        If the metric is a latency, schedulers under which the job starved in a repeat come last.
         """
         means = {
             name: (bool(self.endless(name, job, metric)), row["mean"])
@@ -129,7 +135,7 @@ class View:
         return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
-        """Return the schedulers without a visible difference from the best."""
+        """Return the other schedulers that do not visibly differ from `best`."""
         others = [
             name
             for name in self.ranked(job, metric)
@@ -142,7 +148,7 @@ class View:
         ]
 
     def protectors(self) -> list[str]:
-        """Return the schedulers that lower the protected job's tail latency, the best first."""
+        """Return the schedulers that visibly lower the protected job's tail latency, best first."""
         if self.protected is None:
             return []
         tail = self.tail(self.protected)
@@ -155,7 +161,7 @@ class View:
 
 
 def views(summary: Record, environment: Record) -> list[View]:
-    """Return a view of each point, except runs without background load."""
+    """Return a view of each point, except the points where the protected job runs alone."""
     points = dict.fromkeys(
         point_key(row["point"]) for row in summary["rows"] if not is_alone(row["point"])
     )
@@ -173,12 +179,12 @@ def estimate(row: Record) -> Estimate:
 
 
 def describe(point: str) -> str:
-    """Format a point for people: t_apps = 8, bs = 4k; empty for the only point."""
+    """Format a point for people: t_apps = 8, bs = 4k. Return "" if nothing varies."""
     return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
 
 
 def varying(found: list[View]) -> dict[str, str]:
-    """Return a text for each point: those of its values that are not the same at all points."""
+    """Return a text for each point, with the settings that are not the same at all points."""
     points = {view.point: json.loads(view.point) for view in found}
     common = set.intersection(*(set(point.items()) for point in points.values()))
     return {key: describe(point_key(dict(point.items() - common))) for key, point in points.items()}
@@ -191,7 +197,7 @@ def shown(row: Record) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points of the matrix that differ in one number only, sorted by that number."""
+    """Points of the matrix that differ in nothing but one number, sorted by that number."""
 
     key: str  # the number's name
     fixed: str  # the rest of the point, for people; may be empty
@@ -199,7 +205,7 @@ class Sweep:
 
 
 def sweeps(found: list[View]) -> list[Sweep]:
-    """Split the matrix into sweeps; none unless exactly one number varies."""
+    """Split the points into sweeps; return [] unless exactly one varied setting is a number."""
     points: list[Record] = [json.loads(view.point) for view in found]
     names = dict.fromkeys(name for point in points for name in point)
     varying = [name for name in names if _varies_in_number([p.get(name) for p in points])]
@@ -218,6 +224,8 @@ def sweeps(found: list[View]) -> list[Sweep]:
 
 
 def _varies_in_number(values: list[Any]) -> bool:
-    # A bool is an int in Python, but here it is a choice and not a number.
-    numbers = all(isinstance(value, int | float) and value is not True for value in values)
+    # In Python, a bool is an int, but here it is a choice and not a number.
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
     return numbers and len(set(values)) > 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reading a run directory for the reports."""
+"""Read a run directory for the reports."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Measured:
 
     @cached_property
     def values(self) -> Values:
-        """Return the values of each metric by repeat."""
+        """Return the values of each point, scheduler, job and metric, by repeat."""
         return summary.by_repeat(self.samples)
 
     @cached_property
@@ -51,6 +51,6 @@ class Measured:
 
 
 def read(out: Path) -> Measured:
-    """Read the measurements in `out`; LabError if a finished run's files are malformed."""
+    """Read the measurements in `out`. Raise LabError if a finished run's files are malformed."""
     environment = records.read_environment(out)
     return Measured(out, environment, samples.collect(out))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Published findings beside our own measurements: agree, disagree, or not comparable.
+"""Judge published findings by our own measurements: agree, disagree, or not comparable.
 
 A finding expects one scheduler's figure to be lower (<) or higher (>) than another's, not
 higher (<=), not lower (>=), or the same within a tenth (=).
-A finding agrees if all its expectations hold: `<` and `>` need a verdict, the others an
-interval of the ratio that ends within a tenth of 1. It disagrees if a verdict or an interval
-contradicts an expectation. If the repeats decide neither, it is not comparable: no visible
-difference does not prove that there is none.
+
+A finding agrees if all its expectations hold. `<` and `>` need a verdict. The others need the
+interval of the ratio: `<=` needs an upper end below 1.1, `>=` a lower end above 1/1.1, and `=`
+both. A finding disagrees if a verdict or an interval contradicts an expectation. If the repeats
+show neither, it is not comparable, because a difference may exist although none is visible.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,9 +31,10 @@ NOT_MEASURED = "not measured"
 
 
 def _above(seen: Comparison, limit: float) -> bool:
-    """Return True if the ratio's interval, or the ratio if it has none, is above a limit.
+    """Return True if the whole interval of a ratio is above a limit.
 
-    A ratio of None is above all limits: its divisor is 0.
+    A ratio without an interval counts by itself. A ratio of None is above every limit, because its
+    divisor is 0.
     """
     low = seen.ci95[0] if seen.ci95 else seen.ratio
     return low is None or low > limit
@@ -52,7 +54,8 @@ def _lower(seen: Comparison) -> bool:
     return seen.verdict == LOWER and seen.ratio is not None and seen.ratio <= 1 / ALIKE
 
 
-#: For each relation, whether a comparison confirms it. _CONTRADICTS: whether one contradicts it.
+#: Relation -> function that returns True if a comparison confirms the relation. In _CONTRADICTS,
+#: the function returns True if the comparison contradicts the relation.
 _AGREES: Mapping[str, Callable[[Comparison], bool]] = {
     "<": lambda seen: seen.verdict == LOWER,
     ">": lambda seen: seen.verdict == HIGHER,
@@ -78,7 +81,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A publication and its measurements."""
+    """A publication, and the setup of its measurements."""
 
     title: str
     short: str
@@ -95,7 +98,7 @@ class Expected:
 
     @staticmethod
     def parsed(text: str) -> "Expected":
-        """Parse a text like `kyber < none`; raise ValueError if it is not one."""
+        """Parse a text such as `kyber < none`. Raise ValueError for a text of another form."""
         words = text.split()
         if len(words) != 3 or words[1] not in _AGREES:
             raise ValueError(f"'{text}': expected A {' or '.join(_AGREES)} B")
@@ -108,11 +111,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Finding:
-    """A published finding; `measure` and the fields after it say where our study measures it.
+    """A published finding, and the place in our study that measures it.
 
-    source      its publication's key in the file
-    where       its place in the publication
-    because     the reason why our result differs, with a source; shown only if it does differ
+    source          the publication's key in the file
+    where           the place of the finding in the publication
+    not_comparable  the reason why the study cannot check the finding; None: it can
+    measure         the measure of the study, at the point `at`, with `job` and `metric`
+    because         the reason why our result differs, with a source; shown after "disagree"
     """
 
     source: str
@@ -131,7 +136,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether our study confirms a published finding: their figure, our figure, the reason."""
+    """The verdict on a published finding: the reason, the published figures, and our figures."""
 
     finding: Finding
     verdict: str
@@ -142,7 +147,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Published:
-    """The content of a file of findings: publications by key, and what they found."""
+    """The content of a file of findings: publications by key, and the findings."""
 
     source: Mapping[str, Source]
     finding: tuple[Finding, ...]
@@ -157,12 +162,15 @@ tomlfile.build(Expected, str, Expected.parsed)
 
 
 def load(path: Path | None = None) -> Published:
-    """Load the findings from `path`, or from the lab's own file."""
+    """Load the findings from `path`, or by default from the lab's own file."""
     return tomlfile.read(path or FILE, Published)
 
 
 def judge(finding: Finding, view: View | None) -> Verdict:
-    """Return the verdict on a finding. `view` is its point's, None if this was not measured."""
+    """Return the verdict on a finding.
+
+    `view` is the view of the finding's point; None means that the point was not measured.
+    """
     theirs = ", ".join(f"{name} {value:g}" for name, value in finding.figures.items())
     if finding.unit and theirs:
         theirs += f" {finding.unit}"
@@ -208,7 +216,7 @@ def _verdict(finding: Finding, view: View) -> tuple[str, str]:
 
 
 def _ours(finding: Finding, view: View) -> str:
-    """Return the figures of the finding's schedulers, and the bottleneck."""
+    """Return our figures for the finding's schedulers, and the bottlenecks."""
     named = dict.fromkeys(name for expected in finding.expects for name in (expected.b, expected.a))
     shown = [
         f"{name} {mean}"

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer to a question about shares: which schedulers give one job its due against another.
+"""Answer a question about shares: which schedulers give one job its fair share of bandwidth?
 
-The due is a multiple of the other job's bandwidth. No other answer compares jobs with each other.
+The fair share is a multiple (`due`) of another job's bandwidth. Answers to other questions never
+compare jobs with each other.
 """
 
+import math
 from collections.abc import Sequence
 
 from triagelab.judge import choices
@@ -15,23 +17,24 @@ from triagelab.judge.lookup import View
 def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | None:
     """Name the schedulers under which `more` has `due` times the bandwidth of `less`.
 
-    A difference below a tenth does not count. Each scheduler is judged at its worst point.
-    Return None if no scheduler has bandwidth of both.
+    A difference below a tenth does not count. Each scheduler is judged at its worst point. No point
+    is worse than one where only one of the jobs has any bandwidth. A point where neither has any is
+    left out. Return None if all are left out.
     """
     worst: dict[str, float] = {}
     for view in views:
         for name in view.schedulers:
             above, below = (view.row(name, job, "bytes_per_s") for job in (more, less))
-            if not (above and below and above["mean"] and below["mean"]):
+            if not (above and below and (above["mean"] or below["mean"])):
                 continue
-            ratio = float(above["mean"] / below["mean"])
+            ratio = float(above["mean"] / below["mean"]) if below["mean"] else math.inf
             if name not in worst or _off(ratio, due) > _off(worst[name], due):
                 worst[name] = ratio
     if not worst:
         return None
     ranked = sorted(worst, key=lambda name: _off(worst[name], due))
     keep = [name for name in ranked if _off(worst[name], due) < choices.ALIKE]
-    told = {name: f"{digits(worst[name])}{SPACE}×" for name in ranked}
+    told = {name: _told(worst[name], more, less) for name in ranked}
     where = f"under {listed(f'{name} ({told[name]})' for name in keep)}" if keep else "nowhere"
     headline = f"{more} has its due, {digits(due)}{SPACE}× the bandwidth of {less}, {where}"
     others = [f"{name} ({told[name]})" for name in ranked if name not in keep]
@@ -39,6 +42,13 @@ def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | 
     return Answer(f"{headline}.", few_repeats(min(views, key=lambda view: view.repeats)))
 
 
+def _told(ratio: float, more: str, less: str) -> str:
+    """Return the ratio of the bandwidths of `more` and `less` as text for people."""
+    if 0 < ratio < math.inf:
+        return f"{digits(ratio)}{SPACE}×"
+    return f"{less if ratio else more} has nothing"
+
+
 def _off(ratio: float, due: float) -> float:
-    """Return the factor by which a ratio misses what is due, 1 or more."""
-    return max(ratio / due, due / ratio)
+    """Return the factor between a ratio and `due`; 1 if they are equal, otherwise more."""
+    return max(ratio / due, due / ratio) if ratio else math.inf

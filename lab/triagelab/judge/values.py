@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The answer to a question about the values of a tunable, or of another name that was varied.
+"""Answer a question about the values of a varied setting, such as a scheduler's tunable.
 
-It names the values that are worth choosing, and their price.
+The answer names the values that are worth choosing, and their cost to the background jobs.
 """
 
 import json
@@ -17,10 +17,10 @@ from triagelab.judge.lookup import View
 
 @dataclass(frozen=True)
 class _Value:
-    """A value of the varied name, and its effect.
+    """A value of the varied setting, and its effect.
 
-    level  the protected job's tail latency, relative to the job alone if that is known
-    kept   the share of its bandwidth that the background keeps
+    level  the protected job's tail latency, relative to the job alone if that was measured
+    kept   the share of its baseline bandwidth that the background keeps
     text   both figures for people
     """
 
@@ -31,11 +31,11 @@ class _Value:
 
 
 def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
-    """Name those values of `name` under a scheduler that no other value beats.
+    """Name the values of the setting `name` that no other value beats under a scheduler.
 
-    The value with the best protection comes first. One value beats another if it is better by a
-    tenth in protection or cost, and not worse by a tenth in the other. Return None if fewer than
-    two values were measured, or no value has a figure.
+    The value with the lowest tail latency comes first. A value beats another if it is better by a
+    tenth in latency or in the background's bandwidth, and not worse by a tenth in either. Return
+    None if fewer than two values were measured, or if no value has a finite latency.
     """
     found = [_value(view, scheduler, name) for view in views if scheduler in view.schedulers]
     if len(found) < 2 or all(math.isinf(one.level) for one in found):
@@ -83,5 +83,5 @@ def _beats(a: _Value, b: _Value) -> bool:
 
 
 def _less(a: float, b: float) -> bool:
-    """Return whether a is below b by more than a tenth."""
+    """Return True if b is more than a tenth above a."""
     return a * choices.ALIKE < b

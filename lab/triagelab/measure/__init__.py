@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measurements: a table of samples from the files of all runs, and a summary of the table."""
+"""Build a table of samples from the files of all runs, and summarise the table."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Build one tidy table from the results of all runs.
 
-A row holds one value of one metric. It belongs to a job, or to the whole run if job is
-null. If time_s is null, the value covers the whole run. Else it is the value at that time:
-of a job, since its start; of the whole run, since the first sample with I/O.  A job that
-starved (completed nothing) has rows with 0 requests, and none for latency. A percentile that
-too few requests support has no row.
+A row holds one value of one metric. The value belongs to a job, or to the whole run if the
+column job is null. If time_s is null, the value covers all of the run. Otherwise time_s is the
+time of the value: seconds since the job's start or, for the whole run, since the first sample
+with I/O.
+
+A job that starved (completed nothing) has rows with 0 requests, but no row for latency. A
+percentile has no row if the job completed too few requests for it.
 """
 
 import csv
@@ -46,7 +48,7 @@ SCHEMA = {
     "requests": pl.Int64,  # requests that the value was computed from; null if not counted
 }
 
-# Columns of samples.csv; all but time_ns and in_flight are running totals.
+# The columns of samples.csv. All except time_ns and in_flight are running totals.
 COUNTERS = (
     "time_ns",
     "idle_ns",
@@ -60,8 +62,9 @@ COUNTERS = (
     "queue_ms",
 )
 DIRECTIONS = ("read", "write", "trim")
-#: fio's name for flushes: they move no data, but a job waits for them.
+#: fio's name for flushes. They move no data, but a job waits for them.
 SYNC = "sync"
+#: Metric -> the part of the file name that marks fio's log of this metric.
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Row = dict[str, int]  # the counters at one moment
@@ -71,7 +74,7 @@ Share = Callable[[Row, Row], float]
 
 @dataclass(frozen=True)
 class Value:
-    """A row of the table, without the columns that are the same in all rows of its run."""
+    """A row of the table without the columns that _row() adds from the run and the metric."""
 
     job: str | None
     metric: str
@@ -88,7 +91,7 @@ def collect(out: Path) -> pl.DataFrame:
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    # A run that stands for several points appears in the table at each of them.
+    # A run may count for several points. The table then has its rows at each of these points.
     done = [
         (run | {"point": point}, values)
         for path, run in records.runs(out)
@@ -146,7 +149,10 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
 def _measured(
     job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
 ) -> Iterator[Value]:
-    """Yield the `wanted` metrics that have a value, but no latency of too few requests."""
+    """Yield the value of each `wanted` metric that has one.
+
+    Skip a job's latency that too few requests support.
+    """
     for metric in wanted:
         value = metric.measure(of)
         if value is not None and (of.requests >= metric.needs or not metric.is_latency_of_job):
@@ -167,7 +173,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
             f"{', '.join(sections)}: take group_reporting out of the job file."
         )
     for name, parts in threads.items():
-        # A starved process completed nothing, but it has a runtime: this is no error.
+        # A process that ran but completed nothing was starved, which is no error.
         if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
             raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
     done = {name: _done_by(path, name, parts) for name, parts in threads.items()}
@@ -186,7 +192,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
 
 
 def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
-    """Return the work of a job, added up over its threads and directions."""
+    """Return a job's work, added up over its processes and over all kinds of requests."""
     parts = [thread[way] for thread in threads for way in DIRECTIONS if way in thread]
     syncs = [thread[SYNC] for thread in threads if SYNC in thread]
     total = [part["lat_ns"] for part in (*parts, *syncs) if part.get("lat_ns", {}).get("N")]
@@ -200,7 +206,7 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
         )
     return Done(
         requests=sum(part["total_ios"] for part in (*parts, *syncs)),
-        # Like fio's group_reporting: the sum of the work over the longest time, in ms.
+        # fio's group_reporting also divides all work by the longest runtime, which is in ms.
         seconds=max(part["runtime"] for part in parts) / 1000,
         bytes=sum(part["io_bytes"] for part in parts),
         cpu_s=sum(_cpu_seconds(thread) for thread in threads),
@@ -213,7 +219,10 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
 
 
 def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
-    """Return a job's histograms of total latency in ns over all repeats, by point and scheduler."""
+    """Return a job's histograms of total latency (ns), by point and scheduler.
+
+    A histogram counts the requests of all repeats.
+    """
     application = read_environment(out).get("application")
     found: dict[tuple[str, str], Bins] = defaultdict(Counter)
     for path, run in records.runs(out):
@@ -234,15 +243,15 @@ def histograms(out: Path, job: str) -> dict[tuple[str, str], Bins]:
 
 
 def _completed_by(thread: Record) -> int:
-    """Return the number of requests that a process completed."""
+    """Return the number of reads, writes and trims that a process completed."""
     return sum(thread[way]["total_ios"] for way in DIRECTIONS if way in thread)
 
 
 def _by_weight(thread: Record, read: Record) -> float:
-    """Return a process's bytes divided by its weight.
+    """Return the number of bytes that a process moved, divided by the process's weight.
 
-    The weight is 8 minus its best-effort level, which is 4 if not set. bfq, the kernel's own
-    weighted scheduler, derives its weights in the same way.
+    The weight is 8 minus the best-effort level, which is 4 if the job file does not set it. In
+    the kernel, bfq derives a process's weight in the same way.
     """
     options = read.get("global options", {}) | thread.get("job options", {})
     done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
@@ -250,7 +259,10 @@ def _by_weight(thread: Record, read: Record) -> float:
 
 
 def _cpu_seconds(thread: Record) -> float:
-    """Return user and system time; fio reports them in percent of job_runtime, in ms."""
+    """Return a process's user and system time, in seconds.
+
+    fio reports both as percentages of job_runtime, which is in ms.
+    """
     share = (thread["usr_cpu"] + thread["sys_cpu"]) / 100
     return float(share * thread["job_runtime"] / 1000)
 
@@ -267,7 +279,7 @@ def _merged_bins(parts: list[Record]) -> Bins:
 
 
 def _operations(path: Path, application: str) -> Iterator[Value]:
-    """Yield the metrics of an application's operations, and their latency over time."""
+    """Yield the metrics of an application's operations, and the mean latency of each window."""
     done = _done(path)
     latencies = [latency for _, latency in done]
     job = Done(
@@ -287,7 +299,10 @@ def _operations(path: Path, application: str) -> Iterator[Value]:
 
 
 def _done(path: Path) -> list[tuple[float, float]]:
-    """Read an application's operations: a line has the end in s, a comma, the latency in µs."""
+    """Return the end (s) and the latency (µs) of each of an application's operations.
+
+    A line of the file has the two numbers of one operation, with a comma between them.
+    """
     try:
         lines = [line.split(",") for line in path.read_text().split()]
         return [(float(end), float(latency)) for end, latency in lines]
@@ -303,10 +318,10 @@ def _bins(done: list[tuple[float, float]]) -> Bins:
 
 
 def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
-    """Yield the whole-run metrics between the first and the last sample with I/O.
+    """Yield the whole-run metrics for the time from the first to the last sample with I/O.
 
-    So they exclude fio's start and end.  A run without two such samples has none of these
-    metrics.
+    This time excludes fio's start and end. A run with fewer than two samples with I/O has none
+    of these metrics.
     """
     rows = _counters(folder / "samples.csv")
     active = [index for index in range(len(rows)) if _does_io(rows, index)]
@@ -325,7 +340,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
         devices=run.get("devices", 1),
         context_switches=change["context_switches"],
         io_ticks_ms=change["io_ticks_ms"],
-        # The simulated CPU takes one nanosecond for each instruction.
+        # In virtual time, the simulated CPU takes one nanosecond for each instruction.
         virtual_time=machines.kind(environment["machine"]).in_virtual_time,
         contended=contended[-1]["contended"] - contended[0]["contended"]
         if len(contended) > 1
@@ -335,7 +350,7 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
     yield from _measured(None, [*metrics.of(Of.RUN), *map(metrics.part, run["parts"])], whole)
     for before, after in itertools.pairwise(device_rows):
         if shares:
-            # The device is as full as its fullest part.
+            # The utilisation of a device is that of its most used part.
             used = max(share(before, after) for share in shares.values())
             time_s = (after["time_ns"] - first["time_ns"]) / 1e9
             yield Value(None, "device_utilisation", used, None, time_s)
@@ -344,10 +359,11 @@ def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]
 def _shares(
     folder: Path, rows: list[Row], busy: Record, capacity: float | None
 ) -> tuple[dict[str, Share], list[Row]]:
-    """Return a utilisation function by metric, and the rows whose counters it reads.
+    """Return a function for each utilisation metric, and the rows that the functions read.
 
-    There is one for each part of the device (device.csv has its counters), or one by the
-    device's capacity (samples.csv), or none if neither is known.
+    If the device's parts are known, each part has a function, which reads rows of device.csv.
+    Otherwise, if the device's capacity is known, one function reads `rows`, which are from
+    samples.csv. Without parts and capacity, or with fewer than two rows, there is no function.
     """
     shares: dict[str, Share] = {}
     if busy:
@@ -360,7 +376,7 @@ def _shares(
 
 
 def _capacity_share(capacity_iops: float) -> Share:
-    """Return a function that computes completed requests as a share of the device's capacity."""
+    """Return a function that divides the completed requests a second by the device's capacity."""
 
     def share(before: Row, after: Row) -> float:
         completed = _completed(after) - _completed(before)
@@ -370,11 +386,12 @@ def _capacity_share(capacity_iops: float) -> Share:
 
 
 def _part_share(part: Record) -> Share:
-    """Return a function that computes a part's busy time as a share of its places' time.
+    """Return a function that computes a part's utilisation.
 
-    A part with several places can do as many operations at once. A device may count an
-    operation's time at its end or at its start, so the share may exceed 1 over an interval as
-    short as an operation.
+    Utilisation is busy time over elapsed time. If a part can do several operations at once, as
+    the dies of a flash drive can, the elapsed time is multiplied by their number. A device may
+    count all of an operation's time at its start or at its end. So over an interval as short as
+    an operation, utilisation may exceed 1.
     """
 
     def share(before: Row, after: Row) -> float:
@@ -386,7 +403,7 @@ def _part_share(part: Record) -> Share:
 
 
 def _between(path: Path, first: Row, last: Row) -> list[Row]:
-    """Return the rows of a table from `first`'s time to `last`'s; none if there is no table."""
+    """Return a file's rows from the time of `first` to that of `last`; none without the file."""
     if not path.exists():
         return []
     return [row for row in _csv(path)[1] if first["time_ns"] <= row["time_ns"] <= last["time_ns"]]
@@ -404,7 +421,7 @@ def _counters(path: Path) -> list[Row]:
 
 
 def _parts_counters(folder: Path, busy: Record) -> list[Row]:
-    """Read device.csv: the device's own counters of its parts."""
+    """Return the rows of device.csv, which has the device's own counters for its parts."""
     path = folder / "device.csv"
     columns, rows = _csv(path)
     wanted = {"time_ns"}
@@ -416,7 +433,7 @@ def _parts_counters(folder: Path, busy: Record) -> list[Row]:
 
 
 def _csv(path: Path) -> tuple[tuple[str, ...], list[Row]]:
-    """Return the heading and the rows of a table of whole numbers."""
+    """Return the column names and the rows of a CSV file of whole numbers."""
     try:
         with path.open(newline="") as file:
             reader = csv.DictReader(file)
@@ -433,9 +450,10 @@ def _completed(row: Row) -> int:
 
 
 def _does_io(rows: list[Row], index: int) -> bool:
-    """Return True if I/O goes on at a sample.
+    """Return True if the sample at `index` shows I/O.
 
-    That is: a request is in flight, or requests were completed just before and just after it.
+    A request is in flight then, or requests completed both since the sample before and until
+    the sample after.
     """
     if rows[index]["in_flight"]:
         return True
@@ -449,7 +467,10 @@ def _does_io(rows: list[Row], index: int) -> bool:
 
 
 def _logs(folder: Path, sections: list[str]) -> Iterator[Value]:
-    """Yield latency over time from fio's logs; a job that completed nothing has no log."""
+    """Yield each job's latency over time from fio's logs.
+
+    A job that completed nothing has no log.
+    """
     for index, job in enumerate(sections):
         for metric, kind in LOGS.items():
             path = folder / f"{index}_{kind}.log"

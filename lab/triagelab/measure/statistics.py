@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Means, intervals and verdicts over the repeats of an experiment.
+"""Compute means, intervals and verdicts from the repeats of an experiment.
 
 The unit of observation is a repeat, never a request. The requests of one run depend on
-each other: if they were counted one by one, every difference would look certain.
+each other. If the lab counted each request as an observation, every difference would look
+certain.
 
-An interval is Student's t on logarithms: the noise of a computer multiplies, so latencies
-and rates are nearer to log-normal than to normal, and the interval of a ratio cannot
-end below 0.  Two schedulers are compared by the logarithms of the ratios of paired
-repeats.  If a value is 0, they are compared by differences.
+An interval is Student's t interval of the logarithms of the values. Noise on a computer acts
+as a factor, so latencies and rates are nearer to log-normal than to normal. An interval of
+logarithms also never reaches below 0. Two schedulers are compared by the logarithms of the
+ratios of paired repeats. A value of 0 has no logarithm: in this case the values themselves
+give the interval, and the differences of paired repeats give the comparison.
 
 All comparisons of one report are a family. Holm's method (S. Holm, A Simple Sequentially
-Rejective Multiple Test Procedure, 1979) keeps the chance that any verdict claims a difference
-where there is none below 5 %, however the comparisons depend on each other.
-tests/lab/test_statistics.py measures how often intervals miss and verdicts are false.
+Rejective Multiple Test Procedure, 1979) limits the chance of a false verdict in a report to
+5 %. A false verdict claims a difference where there is none. The limit also holds if the
+comparisons depend on each other. tests/lab/test_statistics.py measures how often intervals
+miss and how often verdicts are false.
 """
 
 import math
@@ -27,10 +30,11 @@ Interval = tuple[float, float]
 
 #: The chance that an interval misses the true value, or that a report has a false verdict.
 ALPHA = 0.05
-REPEATS_FOR_INTERVAL = 2  # one value says nothing about its spread
-#: A scheduler's heuristic that fails in some runs gives two clusters of values. With fewer
-#: repeats, chance may put all values of one scheduler into one cluster and all values of another
-#: into the other; see test_two_clusters_need_five_repeats_or_eight.
+REPEATS_FOR_INTERVAL = 2  # a single value has no spread
+#: If a scheduler's heuristic fails in some runs, its values form two clusters. With too few
+#: repeats, all values of one scheduler may by chance be in one cluster, and all values of another
+#: scheduler in the other. 5 repeats suffice if the heuristic fails in a fifth of the runs, but not
+#: if it fails in half; see test_two_clusters_need_five_repeats_or_eight.
 REPEATS_FOR_VERDICT = 5
 
 LOWER = "lower"
@@ -40,7 +44,7 @@ NOT_ENOUGH = "too few repeats to tell"
 
 INVERSE = {LOWER: HIGHER, HIGHER: LOWER}
 
-_SAME = 1e-9  # a spread below this share of a value is rounding
+_SAME = 1e-9  # a spread below this share of a value is a rounding error
 
 
 @dataclass(frozen=True)
@@ -57,16 +61,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The ratio of one side's values to another's, from `n` paired repeats, and its test.
+    """The ratio of one side's values to another's, and the test of their difference.
 
-    judged() turns it into a verdict, which depends on all comparisons of the report.
+    judged() turns the test into a verdict, which depends on all comparisons of the report.
 
-    ratio   the geometric mean of the repeats' ratios, or if a value is 0, the ratio of means;
+    ratio   the geometric mean of the repeats' ratios. If a value is 0: the ratio of the means, or
             None if the divisor is 0
-    ci95    its 95 % interval; None for a single repeat, if a value is 0, or if it would have
-            no width
-    lower   whether the first side's values are lower
-    chance  the probability of a difference this large if there is none
+    ci95    the ratio's 95 % interval; None for a single repeat, if a value is 0, or if the interval
+            would have no width
+    n       number of paired repeats
+    lower   True if the first side's values are lower
+    chance  the p-value: the probability of a difference at least this large if the sides are equal
     """
 
     ratio: float | None
@@ -96,10 +101,10 @@ class Comparison:
 
 
 def estimate(values: Sequence[float], resolution: float = 0.0) -> Estimate:
-    """Return the mean and 95 % interval of `values`: one of each repeat, none below 0.
+    """Return the mean and the 95 % interval of `values`: one for each repeat, none below 0.
 
-    Values that differ by less than `resolution`, a share of the value, may be the same, so the
-    interval is at least that wide.
+    `resolution` is the smallest difference that the metric can show, as a share of the value.
+    The interval is at least that wide.
     """
     mean, n = fmean(values), len(values)
     if n < REPEATS_FOR_INTERVAL:
@@ -112,17 +117,17 @@ def estimate(values: Sequence[float], resolution: float = 0.0) -> Estimate:
         return Estimate(mean, None, n)
     if positive:
         return Estimate(mean, (mean * math.exp(-half), mean * math.exp(half)), n)
-    # No value is negative, so the mean is not negative either.
+    # No value is negative, so the interval does not reach below 0.
     return Estimate(mean, (max(mean - half, 0.0), mean + half), n)
 
 
 def compare(
     a: Mapping[int, float], b: Mapping[int, float], resolution: float = 0.0
 ) -> Ratio | None:
-    """Return the ratio of `a` to `b`, which map repeat numbers to values, and its test.
+    """Return the ratio of `a` to `b` and its test; None if they have no repeat in common.
 
-    Only repeats that both have count; return None if there is none. Values that differ by less
-    than `resolution`, a share of the value, may be the same.
+    `a` and `b` map repeat numbers to values. A repeat that only one of them has does not count.
+    `resolution` is the smallest difference that the metric can show, as a share of the value.
     """
     shared = sorted(a.keys() & b.keys())
     if not shared:
@@ -146,32 +151,33 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Return whether the mean of `differences` is below 0, and its p-value.
+    """Return True if the mean of `differences` is below 0, and the p-value of the mean.
 
-    The p-value is the chance of a mean this far from 0 if the two sides do not differ.
+    The p-value is the chance of a mean this far from 0 if the two sides do not differ. With too
+    few repeats for an interval, it is 1.
 
-    step      the least difference that the metric can show; smaller ones count as none
-    rounding  a mean or a spread below this is an error of rounding
+    step      the smallest difference that the metric can show; a smaller mean counts as 0
+    rounding  a mean or a spread of at most this size is a rounding error
     """
     n = len(differences)
     middle = fmean(differences)
     beyond = math.sqrt(max(middle * middle - step * step, 0.0))
     if n < REPEATS_FOR_INTERVAL or beyond <= rounding:
         return middle < 0, 1.0
-    # At least the error of the difference of two values that are each anywhere within a step.
+    # Two values that are each rounded to a step have a difference with at least this error.
     error = max(_standard_error(differences), step / math.sqrt(6 * n))
     if error <= rounding:
-        # Nothing varies, so the spread is unknown. But if both sides draw from the same values,
-        # the chance that each is constant, and they differ, is at most that of tosses of a coin.
+        # The differences do not vary, so their spread is unknown. Use the worst case of two equal
+        # sides, tosses of a fair coin: n heads on one side and n tails on the other.
         return middle < 0, 2 * 0.25**n
     return middle < 0, float(2 * special.stdtr(n - 1, -beyond / error))
 
 
 def judged(family: Sequence[Ratio]) -> list[Comparison]:
-    """Return all comparisons of a report with verdicts, by Holm's method.
+    """Return all comparisons of a report with their verdicts, by Holm's method.
 
-    The method corrects for the number of comparisons. Those with too few repeats for a verdict
-    do not count.
+    The method corrects for the number of comparisons. A comparison with too few repeats for a
+    verdict is not part of that number.
     """
     enough = [ratio for ratio in family if ratio.n >= REPEATS_FOR_VERDICT]
     limit = 0.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Build the summary for other programs (summary.json) from the tidy table.
 
-Rows and verdicts are in a fixed order (point, job, metric, scheduler), so that
-two summaries of the same measurements are the same text.
+Rows and verdicts have a fixed order: by point, job, metric and scheduler. So the same
+measurements always give the same text.
 """
 
 import itertools
@@ -31,9 +31,10 @@ def is_alone(point: Record) -> bool:
 def summarise(table: pl.DataFrame, environment: Record) -> Record:
     """Build the content of summary.json from the tidy table.
 
-    A verdict compares two schedulers at one point. `b` comes before `a` in the experiment's
-    list, and `ratio` is a's value over b's. A row's `requests` are those of all its repeats,
-    and `starved` is the number of repeats in which its job completed nothing.
+    A verdict compares two schedulers, `a` and `b`, at one point. `b` comes before `a` in the
+    experiment's list, and `ratio` is the value under `a` divided by the value under `b`. In a row,
+    `requests` is the number of requests in all repeats, and `starved` is the number of repeats in
+    which the job completed nothing.
     """
     values, requests = by_repeat(table), _requests(table)
     return {
@@ -49,9 +50,9 @@ def summarise(table: pl.DataFrame, environment: Record) -> Record:
 
 
 def by_repeat(table: pl.DataFrame) -> Values:
-    """Return the values of each metric of each job under each scheduler, by repeat.
+    """Return the values of each point, scheduler, job and metric, by repeat.
 
-    A percentile is left out if some repeat has requests, but too few for it.
+    Leave out a percentile if, in some repeat, the job completed requests but too few for it.
     """
     values: Values = {}
     done: dict[tuple[str, str, str | None], set[int]] = {}
@@ -84,7 +85,7 @@ def _key(cells: list[Any]) -> Key:
 
 
 def starved(requests: Requests, point: str, scheduler: str, job: str | None) -> str:
-    """Return a phrase: in how many repeats a job completed nothing; empty if in none."""
+    """Return a phrase that says in how many repeats a job completed nothing; empty if in none."""
     done = requests.get((point, scheduler, job, "iops"), {})
     nothing = sum(count == 0 for count in done.values())
     return nothing_completed(nothing, len(done)) if nothing else ""
@@ -96,20 +97,20 @@ def nothing_completed(nothing: int, repeats: int) -> str:
 
 
 def points(values: Values) -> list[str]:
-    """Return the points measured; those where the protected job runs alone come last."""
+    """Return the measured points; the points where the protected job runs alone come last."""
     found = {key[0]: json.loads(key[0]) for key in values}
     return sorted(found, key=lambda text: (is_alone(found[text]), point_order(found[text])))
 
 
 def schedulers(values: Values, environment: Record) -> list[str]:
-    """Return the schedulers measured, in the experiment's order."""
+    """Return the measured schedulers, in the experiment's order."""
     found = {key[1] for key in values}
     known = [name for name in environment["schedulers"] if name in found]
     return known + sorted(found - set(known))
 
 
 def jobs(values: Values, environment: Record) -> list[str]:
-    """Return the jobs measured: the protected one, the background, then the others."""
+    """Return the measured jobs: the protected job, the background jobs, then the others."""
     found = list(dict.fromkeys(key[2] for key in values if key[2] is not None))
     wanted = [environment.get("protected"), *environment.get("background", [])]
     known = [name for name in wanted if name in found]
@@ -155,7 +156,7 @@ def _rows(values: Values, requests: Requests, environment: Record) -> list[Recor
 def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
     """Return the smallest difference that the metric can show, as a share of its value.
 
-    The repeat with the fewest requests determines it.
+    It depends on the repeat with the fewest requests, but repeats with 0 requests do not count.
     """
     counts = [count for of in rest_on for count in of.values() if count]
     return metric.step(min(counts, default=0))
@@ -164,7 +165,8 @@ def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
 def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
     """Return the verdicts on all pairs of schedulers at all points, judged as one family.
 
-    If a job starved under one of the two, its verdict says so, and is not in the family.
+    If a job starved under a scheduler of the pair, the verdict says so and does not count in the
+    family.
     """
     wanted: list[tuple[str | None, Metric]] = [
         *itertools.product(
@@ -211,9 +213,10 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 
 
 def alone_key(point: str, found: list[str]) -> str | None:
-    """Return the point, of those `found`, where the protected job runs alone as at `point`.
+    """Return the point in `found` to compare `point` with: the protected job runs alone there.
 
-    All its values must be those of `point`; of several, the one with the most values is taken.
+    Its settings must be a subset of the settings at `point`. If several points fit, return the one
+    with the most settings; if no point fits, return None.
     """
     here = {**json.loads(point), "alone": True}.items()
     baselines = {

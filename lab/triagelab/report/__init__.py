@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Charts and pages."""
+"""Draw charts, and build the HTML pages and the terminal output that show results."""

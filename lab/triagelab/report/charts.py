@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts of one point of the matrix: protection against cost, and bars."""
+"""Draw the charts of one point of the matrix: protection against cost, and bars."""
 
 import html
 import math
@@ -23,18 +23,18 @@ from triagelab.report.drawing import GREY, INK, Chart, Style
 
 @dataclass(frozen=True)
 class Place:
-    """A scheduler's place in the chart: its protection, and the background's throughput."""
+    """A scheduler's place in the chart of protection against cost."""
 
     scheduler: str
-    protection: Ratio  # longest latencies of the protected job, relative to that job alone
+    protection: Ratio  # tail latency of the protected job, relative to that job alone
     kept: Comparison  # background throughput relative to the baseline
 
 
 def places(view: View, values: Values) -> list[Place]:
     """Return each scheduler's place, from paired repeats.
 
-    Leave out a scheduler that lacks protection or throughput, or under which the protected job
-    starved in a repeat, where its latency has no end.
+    Leave out a scheduler if its latency or throughput is unknown, or if the protected job starved
+    in a repeat. The latency of a starved job is infinite.
     """
     alone = alone_key(view.point, [key[0] for key in values])
     if view.protected is None or alone is None:
@@ -68,7 +68,10 @@ def _starved(view: View, job: str | None) -> list[str]:
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
-    """Draw a dot for each scheduler: lower is better protection, to the right is less cost."""
+    """Draw protection against cost: a dot for each scheduler.
+
+    A lower dot protects better, and a dot further to the right costs the background less.
+    """
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
     bottom, top = _log_range(found)
     right = max(1.0, *(_ratio(place.kept) for place in found)) * 1.06
@@ -77,7 +80,7 @@ def protection(identity: str, found: list[Place], view: View, looks: dict[str, S
     shifts = drawing.label_shifts(heights, (-top * pixels, -bottom * pixels))
 
     figure = go.Figure()
-    # The baseline is drawn last: its circle is open, so a dot below it stays visible.
+    # The baseline is drawn last: its circle is open, so a dot behind it stays visible.
     for place in sorted(found, key=lambda place: place.scheduler == BASELINE):
         figure.add_trace(_dot(place, looks[place.scheduler]))
     for place, shift in zip(found, shifts, strict=True):
@@ -175,7 +178,10 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 
 
 def _protection_title(found: list[Place], view: View) -> str:
-    """Return the title: the schedulers worth choosing, each with its protection and its cost."""
+    """Return the title: the schedulers worth choosing, each with its protection and its cost.
+
+    If there are none, return the range of the protected job's latency instead.
+    """
     choice = choices.choose([view])
     standing = {place.scheduler: _standing(place, view) for place in found}
     if choice and choice.worth != [BASELINE]:
@@ -197,7 +203,8 @@ def _protection_title(found: list[Place], view: View) -> str:
 
 
 def _standing(place: Place, view: View) -> str:
-    # A ratio of means, as in the report's sentences; the dot is a mean of paired ratios.
+    # The latency here is a ratio of means, which the report's sentences also use. The dot is the
+    # geometric mean of the paired ratios, so the two may differ.
     ratio = figures.digits(choices.level([view], place.scheduler))
     return f"{ratio} × alone, {figures.digits(100 * _ratio(place.kept))} % of the background kept"
 
@@ -211,9 +218,9 @@ def _ratio(comparison: Comparison | Ratio) -> float:
 
 
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
-    """Draw one metric of a job, or of the whole run: a bar with its interval for each scheduler.
+    """Draw one metric of a job or of the whole run, with a bar and its interval for each scheduler.
 
-    The maximum replaces a percentile that too few requests support.
+    If too few requests support a percentile, draw the maximum instead.
     """
     metric = view.told(job, metric)
     rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}

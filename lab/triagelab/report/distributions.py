@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Charts of whole latency distributions, from the histograms of a job's requests.
+"""Draw charts of whole latency distributions, from the histograms of a job's requests.
 
-The requests of all repeats are counted together.
+A histogram counts the requests of all repeats.
 """
 
 import bisect
@@ -22,7 +22,7 @@ from triagelab.report.drawing import INK, Chart, Style
 
 Step = tuple[float, Mapping[str, Bins]]  # a varied value, and histograms by scheduler
 
-NINES = 3  # a CDF ends at all but one request in 1000
+NINES = 3  # a CDF ends at 99.9 % of the requests
 HEAT_BINS = 28
 PANEL = 92  # pixels
 
@@ -31,9 +31,10 @@ PANEL = 92  # pixels
 
 
 def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, Style]) -> Chart:
-    """Draw the cumulative distribution of latency, a line for each scheduler.
+    """Draw the cumulative distribution of latency, with a line for each scheduler.
 
-    The y axis has equal steps to 90, 99 and 99.9 %: each one leaves a tenth of the requests.
+    On the y axis, 0, 90, 99 and 99.9 % have equal distances: each step leaves a tenth of the
+    requests that the step before left.
 
     found  the job's histograms, by scheduler
     """
@@ -83,7 +84,7 @@ def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, 
 def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
     """Return latencies, and for each the share of requests that took at most that long.
 
-    The list ends when the share reaches NINES nines.
+    The lists end at the latency where the share reaches 99.9 % (NINES nines).
     """
     total, seen = bins.total(), 0
     latency, share = [min(bins)], [0.0]
@@ -97,7 +98,10 @@ def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
 
 
 def _slowest_hundredth(found: Mapping[str, Bins]) -> str:
-    """Name the schedulers with the lowest and highest P99, or the maximum if requests are few."""
+    """Return a sentence with the lowest and the highest P99, and their schedulers.
+
+    If some scheduler has too few requests for P99, use the maxima instead.
+    """
     few = not all(map(_enough, found.values()))
     slow = {
         name: (max(bins) if few else percentile(bins, 990)) / 1000 for name, bins in found.items()
@@ -115,11 +119,14 @@ def _enough(bins: Bins) -> bool:
     return bins.total() >= metrics.find(TAIL).needs
 
 
-# ---- over what varies -----------------------------------------------------------
+# ---- the distribution over a varied value ---------------------------------------
 
 
 def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
-    """Draw a panel for each scheduler: steps across, latency up, darker for more requests."""
+    """Draw a heat map for each scheduler: the varied value `key` across, and latency up.
+
+    A darker cell has a larger share of the requests at its value of `key`.
+    """
     schedulers = list(dict.fromkeys(name for _, seen in steps for name in seen))
     every = [bins for _, seen in steps for bins in seen.values()]
     scale = _scale(every)
@@ -165,7 +172,7 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
     figure.add_annotation(drawing.side_title(f"latency ({scale.unit}, log)"))
     figure.update_layout(
         **drawing.layout(70 + PANEL * len(schedulers), {"l": 62, "r": 12, "t": 22, "b": 46}),
-        # A darker cell has more requests, which can also be seen in grey.
+        # A darker cell has more requests, so the chart can also be read in grey.
         coloraxis={"colorscale": "Blues", "cmin": 0, "cmax": 50,
                    "showscale": False},
     )  # fmt: skip
@@ -180,7 +187,7 @@ def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
 
 
 def _shares(bins: Bins | None, edges: list[float], scale: Scale) -> list[float | None]:
-    """Return the percentage of requests between adjacent edges; None without requests."""
+    """Return the percentage of requests between each pair of adjacent edges; None for 0 %."""
     if not bins:
         return [None] * (len(edges) - 1)
     counts = [0.0] * (len(edges) - 1)
@@ -214,22 +221,22 @@ def _tails(scheduler: str, steps: Sequence[Step], scale: Scale) -> go.Scatter:
     )
 
 
-# ---- what both share ------------------------------------------------------------
+# ---- shared by both charts ------------------------------------------------------
 
 
 def _scale(every: Iterable[Bins]) -> Scale:
-    """Return the scale for the middle of all latencies, on a log axis."""
+    """Return the scale that suits the middle of a log axis for all latencies."""
     low, high = _ends(every)
     return scale_for("µs", math.sqrt(low * high))
 
 
 def _reach(every: Iterable[Bins], scale: Scale) -> tuple[float, float]:
-    """Return the decimal logarithms of the ends of an axis that fits everything."""
+    """Return the ends of a latency axis as decimal logarithms: _ends() with a margin."""
     low, high = _ends(every)
     return math.log10(low / scale.divisor) - 0.03, math.log10(high / scale.divisor) + 0.1
 
 
 def _ends(every: Iterable[Bins]) -> tuple[float, float]:
-    """Return the lowest and the highest latency in µs, without the slowest thousandth."""
+    """Return the lowest latency and the highest P99.9 latency, in µs."""
     ends = [(min(bins) / 1000, percentile(bins, 999) / 1000) for bins in every]
     return min(low for low, _ in ends), max(high for _, high in ends)

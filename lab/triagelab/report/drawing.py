@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parts that all charts share: style, axes, labels, and their form in the page.
+"""Define the parts that all charts share: styles, axes, labels, and a chart's form in the page.
 
-A chart's title states the result in figures. The caption belongs to the page and not to the
+A chart's title states the result in figures. Title and note belong to the page and not to the
 drawing, because text in a drawing does not wrap. Schedulers differ by colour (Okabe and Ito, 2008,
 a palette for colour-blind people) and by marker, dashes or hatching, so the charts can also be read
 in grey.
@@ -26,7 +26,7 @@ GREY = "#8a8a8a"  # the baseline
 INK = "#222222"
 RULES = "#e3e3e3"
 
-LABEL_GAP = 17  # pixels between the middles of two labels
+LABEL_GAP = 17  # least number of pixels between the middles of two labels
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,10 @@ def side_title(text: str) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list[str]]:
-    """Return at most `most` round values between the ends of a log axis, and their labels."""
+    """Return round values between the ends of a log axis, and their labels.
+
+    There are at most `most` values, unless the axis has more powers of ten than that.
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         ticks = [step * 10.0**decade for decade in decades for step in steps]
@@ -142,7 +145,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[list[float], list
 
 
 def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict[str, Any] | None:
-    """Return an interval in plotly's form: distances from the value."""
+    """Return an interval as plotly's error bar, whose ends are distances from the value."""
     if ci95 is None:
         return None
     return {
@@ -160,13 +163,15 @@ def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict
 def label_shifts(
     down: list[float], within: tuple[float, float], gap: float = LABEL_GAP
 ) -> list[float]:
-    """Return the shift of each label in pixels, so that no two overlap; positive is down.
+    """Return the shift of each label in pixels that keeps labels from overlapping.
 
-    down    the wanted position of each label in pixels, positive is down
-    within  the pixels that labels may cover, as far as there is room; a label covers half a
-            `gap` above and below its position
+    down    the wanted position of each label in pixels; a larger number is lower on the page, and a
+            positive shift moves a label down
+    within  the range of pixels that labels should cover; they exceed its lower end if there are too
+            many. A label covers half a `gap` above and half a `gap` below its position
+    gap     the least distance between the positions of two labels
 
-    The sum of squared shifts is the smallest possible: subtract the required gaps from
+    The sum of squared shifts is the smallest possible. To find it, subtract the required gaps from
     the positions, fit an isotonic regression, and clamp the result to the range.
     """
     order = sorted(range(len(down)), key=lambda index: down[index])

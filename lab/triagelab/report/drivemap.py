@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The map of an experiment on several drives: a row for each drive, a column for each scheduler.
+"""Build the map of an experiment on several drives: drives are rows, schedulers are columns.
 
-A cell has two figures, each the worst over the drive's points: the protected job's tail latency
-relative to the job alone, and the share of its baseline bandwidth that the background keeps.
+A cell has two figures, each the worst over the drive's points. One is the protected job's tail
+latency relative to the job alone. The other is the share of its baseline bandwidth that the
+background keeps.
 """
 
 import html
@@ -27,11 +28,11 @@ _TAIL = f"{figures.name_of(metrics.TAIL)} (the maximum, where requests are too f
 
 @dataclass(frozen=True)
 class Cell:
-    """A scheduler on a drive.
+    """The result of a scheduler on a drive.
 
-    level  the protected job's tail latency relative to the job alone; infinite if it starved
+    level  the protected job's tail latency relative to the job alone; infinite if the job starved
     kept   the share of its baseline bandwidth that the background keeps
-    where  the point with this level, for people; `kept` may be that of another point
+    where  the point with this level, for people; `kept` may come from another point
     """
 
     level: float
@@ -40,17 +41,17 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Return both figures for people."""
+        """Return both figures as text for people."""
         return f"{self.protection}, {self.cost}"
 
     @property
     def protection(self) -> str:
-        """Return the level for people."""
+        """Return the level as text for people."""
         return "∞" if math.isinf(self.level) else f"{digits(self.level)}{SPACE}×"
 
     @property
     def cost(self) -> str:
-        """Return the share that the background keeps, for people."""
+        """Return the share that the background keeps, as text for people."""
         return f"{digits(100 * self.kept)}{SPACE}%"
 
 
@@ -58,11 +59,12 @@ class Cell:
 class Map:
     """The map, with a cell for each drive and each scheduler that was measured on it.
 
-    drives      first the one on which the best scheduler protects least
+    drives      sorted by the lowest level of any scheduler on the drive, the highest first
     schedulers  in the experiment's order
-    behind      scheduler -> number of points where its tail latency is above the baseline's
-    beaten      scheduler -> number of points where another scheduler has no longer tail latency,
-                and the background keeps more
+    behind      scheduler -> number of points where its tail latency is more than a tenth above the
+                baseline's, or where the protected job starved
+    beaten      scheduler -> number of points where another scheduler has a tail latency that is not
+                longer, and the background keeps more by over a tenth
     points      number of all points
     """
 
@@ -74,14 +76,14 @@ class Map:
     points: int
 
     def worst(self, scheduler: str) -> tuple[str, Cell]:
-        """Return the drive on which a scheduler protects least, and its cell."""
+        """Return the drive on which a scheduler has the highest level, and its cell there."""
         seen = [
             (drive, cell) for drive in self.drives if (cell := self.cells.get((drive, scheduler)))
         ]
         return max(seen, key=lambda each: each[1].level)
 
     def text(self, drive: str, scheduler: str) -> str:
-        """Return both figures of a cell for people."""
+        """Return both figures of a cell as text for people; a dash if it was not measured."""
         cell = self.cells.get((drive, scheduler))
         return cell.text if cell else "–"
 
@@ -100,7 +102,7 @@ class Map:
 
     @property
     def losses(self) -> str:
-        """Return sentences that say at how many points each scheduler is behind, or beaten."""
+        """Return sentences about the numbers of points in `behind` and `beaten`."""
         behind, beaten = (
             figures.listed(f"{number} under {name}" for name, number in of.items())
             for of in (self.behind, self.beaten)
@@ -113,9 +115,10 @@ class Map:
 
 
 def made(views: Sequence[View]) -> Map | None:
-    """Return the map; None unless a job was protected on several devices under several schedulers.
+    """Return the map, or None with fewer than two drives or no scheduler besides the baseline.
 
-    Only points where the baseline was measured count.
+    A point counts if it names a drive, and if the protected job and the baseline were measured
+    there.
     """
     groups: dict[str, list[View]] = {}
     for view in views:

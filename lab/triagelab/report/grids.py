@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The chart of one metric over two varied names, under one scheduler."""
+"""Draw the chart of one metric over two varied settings, under one scheduler."""
 
 import html
 from collections.abc import Sequence
@@ -26,11 +26,12 @@ def grid(
     job: str | None,
     metric: str,
 ) -> Chart | None:
-    """Draw a cell for each pair of values, with its figure; a darker cell is a higher value.
+    """Draw a cell with a figure for each pair of values; a darker cell has a higher figure.
 
-    The maximum replaces a percentile that too few requests support in some cell.
+    If too few requests support a percentile in some cell, draw the maximum instead. Return None if
+    no cell has a value.
 
-    names  the varied names, across and up
+    names  the names of the varied settings: first the one across, then the one up
     """
     if any(view.told(job, metric) != metric for _, _, view in cells):
         metric = MAXIMUM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The pages of a study: each question with its answers and charts."""
+"""Build the pages of a study: each has a question with its answers and charts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from triagelab.run import records
 
 @dataclass(frozen=True)
 class Part:
-    """One measure's section of a page."""
+    """The section of a page about one measure, which is an experiment of the study."""
 
     name: str
     title: str
     answer: Answer | None
     how: str  # machine, device, repeats and runs
-    why_not: str  # reason why there is no answer, empty if there is one
+    why_not: str  # reason why there is no answer; empty if there is an answer
     bottlenecks: list[tuple[str, list[str]]]  # by point
 
 
@@ -40,7 +40,7 @@ class Page:
 
     @property
     def answer(self) -> str:
-        """Return the sentence that opens the page: the first answer among the parts."""
+        """Return the headline of the first part that has an answer."""
         return next((part.answer.headline for part in self.parts if part.answer), "Not measured.")
 
 
@@ -56,7 +56,7 @@ def page(
 
     found     measure -> its measurements
     left_out  measure -> the reason why it was not measured
-    quick     the measurements are the quick study's, so each answer is preliminary
+    quick     True for measurements of the quick study: each answer is marked as preliminary
     """
     drawn, missing = [], []
     for index, chart in enumerate(wanted.charts):
@@ -116,12 +116,12 @@ def _preliminary(part: Part) -> Part:
 
 
 def at(found: list[View], wanted: Mapping[str, Value]) -> list[View]:
-    """Return the views of the points that have these values."""
+    """Return the views of the points that have all the `wanted` values."""
     return [view for view in found if wanted.items() <= json.loads(view.point).items()]
 
 
 def _described(chart: study.Chart) -> str:
-    """Describe a chart that has no data."""
+    """Describe a chart that cannot be drawn, because its measurements are missing."""
     of = " of ".join(filter(None, [chart.metric and figures.name_of(chart.metric), chart.job]))
     return f"{chart.kind}: {', '.join(filter(None, [of, _where(chart)]))}"
 
@@ -132,7 +132,7 @@ def _where(chart: study.Chart) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A chart that a page asks for, and its data."""
+    """A chart that a page needs, and the data for it."""
 
     identity: str
     chart: study.Chart

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Output for people: the report (one self-contained page) and the terminal's table."""
+"""Build the output for people: the report, one self-contained HTML page, and terminal tables."""
 
 import io
 import json
@@ -36,7 +36,7 @@ from triagelab.run import records
 
 Record = dict[str, Any]
 
-POINTS_SHOWN = 3  # with more points, the page folds them; the terminal shows one answer
+POINTS_SHOWN = 3  # with more, the page folds each point, and the terminal prints one answer for all
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
@@ -51,7 +51,7 @@ def write(there: Measured) -> Path:
 
     Return the report's path.
     """
-    table = io.BytesIO()  # polars raises an error of its own on a full disk
+    table = io.BytesIO()  # on a full disk, polars would raise its own type of error
     there.samples.write_parquet(table)
     with files.whole(there.out / "samples.parquet") as scratch:
         scratch.write_bytes(table.getvalue())
@@ -67,9 +67,9 @@ def write(there: Measured) -> Path:
 
 @dataclass(frozen=True)
 class Part:
-    """The content of the page for one point of the matrix."""
+    """The report's content about one point of the matrix."""
 
-    point: str  # for display, empty if there is only one point
+    point: str  # for display; empty if the experiment varies nothing
     answer: Answer
     protection: Chart | None
     no_protection: str  # reason why the protection chart is missing
@@ -136,7 +136,7 @@ def _page(there: Measured) -> str:
 
 
 def templates() -> jinja2.Environment:
-    """Return the environment of the pages' templates."""
+    """Return the Jinja environment that loads the templates of the pages."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -206,7 +206,7 @@ def _no_protection(view: View) -> str:
 def _utilisation(view: View) -> list[list[str]]:
     wanted = [*map(metrics.part, view.parts), *(of for of in metrics.METRICS if of.used)]
     if len(view.parts) == 1:
-        wanted.remove(metrics.find("device_utilisation"))  # the only part's is the same
+        wanted.remove(metrics.find("device_utilisation"))  # equals that of the only part
     shown = [metric.name for metric in wanted if metric.name in view.metrics]
     if not shown:
         return []
@@ -301,7 +301,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
 
 
 def _varied(environment: Record) -> list[tuple[str, str]]:
-    """Describe the matrix: each varied name, its values, and the settings of a named case."""
+    """Describe the matrix: each varied name with its values, and the settings behind a value."""
     lines = []
     for name, cases in environment.get("vary", {}).items():
         values = []
@@ -336,10 +336,10 @@ def _can_do(environment: Record) -> str:
 
 
 def table(result: Record, environment: Record) -> RenderableType:
-    """Build the terminal's output: the tables and the answer of each point, in 80 columns.
+    """Build the terminal's output for 80 columns: the tables and the answer at each point.
 
-    With more than POINTS_SHOWN points, leave out the tables and answers of single points, and give
-    the answer over all points, if there is one.
+    The answer over all points, if there is one, comes last. With more than POINTS_SHOWN points, it
+    replaces the tables and answers of single points.
     """
     views = lookup.views(result, environment)
     overall = findings.overall(views)
@@ -383,7 +383,7 @@ def _has_verdicts(view: View) -> bool:
 
 
 def _terminal_table(view: View, job: str) -> Table:
-    """Build a job's table: each scheduler's IOPS and tail latency, and both over the baseline's."""
+    """Build a job's table: each scheduler's IOPS and tail latency, with ratios to the baseline."""
     title = f"{job} (protected)" if job == view.protected else job
     grid = Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
@@ -412,7 +412,7 @@ def _terminal_table(view: View, job: str) -> Table:
 
 
 def _terminal_judged(view: View, metric: str) -> Table:
-    """Build the table of one metric that judges the experiment, a line for each scheduler."""
+    """Build the table of one metric in `judged_by`, with a line for each scheduler."""
     grid = Table(box=rich.box.SIMPLE_HEAD)
     grid.add_column("scheduler", max_width=18, overflow="fold")
     grid.add_column(f"{figures.name_of(metric)} [95 %]", justify="right")
@@ -429,7 +429,7 @@ def _terminal_judged(view: View, metric: str) -> Table:
 
 
 def _short(view: View, scheduler: str, job: str, metric: str) -> str:
-    """Format a row's figure: the mean of the repeats that have a value."""
+    """Format a figure: the mean of the repeats that have a value."""
     row = view.row(scheduler, job, metric)
     if row is None:
         return "nothing done" if view.starved(scheduler, job) else "–"

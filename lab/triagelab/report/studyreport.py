@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report of a study: study.html, and the answers in the terminal."""
+"""Build the report of a study: study.html, and the answers for the terminal."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,9 +27,9 @@ Record = dict[str, Any]
 
 
 def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
-    """Write study.json into `out`, which marks it as a study's folder.
+    """Write study.json into `out`, to mark `out` as the folder of a study.
 
-    The folder has a run directory for each measure.
+    The folder has a run directory for each measure that was run.
 
     left_out  measure -> the reason why it is not measured
     """
@@ -37,7 +37,7 @@ def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
 
 
 def write(out: Path, found: dict[str, Measured]) -> Path:
-    """Write each measure's report and study.html from the measurements.
+    """Write study.html and each measure's own report from the measurements.
 
     Return the path of study.html.
     """
@@ -49,7 +49,7 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
 
 
 def read(out: Path) -> dict[str, Measured]:
-    """Read the measurements of each measure that has a finished run, in the study's order."""
+    """Read the measurements of each measure with a finished run, in the study's order."""
     folders = {measure.name: out / measure.name for measure in study.load().measures}
     return {
         name: measured.read(folder)
@@ -68,7 +68,7 @@ def _pages(out: Path, found: dict[str, Measured]) -> list[Page]:
 
 
 def _looks(found: dict[str, Measured]) -> dict[str, Style]:
-    """Return the schedulers' styles, the same on all pages."""
+    """Return the styles of all schedulers, so that a scheduler looks the same on all pages."""
     names = dict.fromkeys(
         name for there in found.values() for name in there.environment["schedulers"]
     )
@@ -118,7 +118,7 @@ def _all(environments: list[Record], key: str) -> list[str]:
 
 
 def table(out: Path, found: dict[str, Measured]) -> RenderableType:
-    """Build the terminal's output: each question with its answer, and the findings' verdicts."""
+    """Build the terminal's output: each question with its answer, and a count of verdicts."""
     shown: list[RenderableType] = []
     for page in _pages(out, found):
         shown += [Text(page.page.question, style="bold"), Text(f"  {page.answer}")]

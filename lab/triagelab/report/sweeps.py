@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The charts of a sweep: protected job and background while one number of the matrix grows."""
+"""Draw the charts of a sweep: protected job and background while one varied number grows."""
 
 import html
 import math
@@ -19,7 +19,7 @@ from triagelab.measure.summary import Values, alone_key
 from triagelab.report import drawing
 from triagelab.report.drawing import INK, Chart, Style
 
-# The symbols of drawing.MARKERS as text, for labels.
+# The markers of drawing.styles() as text, for labels.
 GLYPHS = {
     "circle-open": "○",
     "circle": "●",
@@ -81,9 +81,10 @@ class Side:
 def charts(
     identity: str, found: list[Sweep], values: Values, looks: dict[str, Style]
 ) -> list[tuple[str, list[Chart]]]:
-    """Return for each sweep its fixed values and its charts: protected job and background.
+    """Return the fixed values and the charts of each sweep: protected job and background.
 
-    All latency charts have the same axis, so that they can be compared.
+    Leave out a sweep without a chart. All latency charts have the same axis, so that a reader can
+    compare them.
     """
     views = [view for sweep in found for _, view in sweep.steps]
     tail = _told(views, views[0].protected, TAIL) if views else TAIL
@@ -114,8 +115,8 @@ def lines(
 ) -> Chart | None:
     """Draw one metric over the steps of a sweep; return None if it was not measured.
 
-    Latency has a log axis, because it varies by orders of magnitude. The maximum replaces a
-    percentile that too few requests support at some step.
+    Latency has a log axis, because it varies by orders of magnitude. If too few requests support a
+    percentile at some step, draw the maximum instead.
     """
     metric = _told([view for _, view in sweep.steps], job, metric)
     found = {
@@ -137,16 +138,19 @@ def lines(
     return _chart(identity, side, looks, *ends)
 
 
-# ---- what was measured ----------------------------------------------------------
+# ---- the measurements -----------------------------------------------------------
 
 
 def _told(views: list[View], job: str | None, metric: str) -> str:
-    """Return the metric, or the maximum if some point has too few requests for the metric."""
+    """Return `metric`, or the maximum latency if some point has too few requests for `metric`."""
     return MAXIMUM if any(view.told(job, metric) != metric for view in views) else metric
 
 
 def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
-    """Return the protected job's tail latency: over the job alone if `relative`, else in µs."""
+    """Return the lines of the protected job's tail latency.
+
+    relative  True: as a ratio to the latency of the job alone; False: in µs
+    """
     lines = {}
     for scheduler in _schedulers(sweep):
         line: Line = []
@@ -163,7 +167,7 @@ def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
-    """Return the bandwidth of all background jobs together."""
+    """Return the lines of the background jobs' total bandwidth."""
     metric = "background_bytes_per_s"
     lines = {
         scheduler: [
@@ -189,9 +193,9 @@ def _alone(view: View, values: Values, tail: str) -> Measured:
 
 
 def _endured(view: View, values: Values, scheduler: str, job: str | None, metric: str) -> Measured:
-    """Return a metric by repeat.
+    """Return a metric's values by repeat.
 
-    A job's latency is empty if the job starved in a repeat, where its latency has no end.
+    For a job's latency, return no value if the job starved in some repeat: the latency is infinite.
     """
     if view.endless(scheduler, job, metric):
         return {}
@@ -225,7 +229,7 @@ def _ends(lines: Iterable[Line]) -> tuple[float, float]:
 
 
 def _log_range(sides: list[Side]) -> tuple[float, float]:
-    """Return the decimal logarithms of the ends of an axis that fits all of `sides`."""
+    """Return the decimal logarithms of the ends of an axis that fits the lines of all `sides`."""
     reached = [_ends(side.lines.values()) for side in sides if side.lines]
     if not reached:
         return 0.0, 1.0
@@ -235,9 +239,9 @@ def _log_range(sides: list[Side]) -> tuple[float, float]:
 
 
 def _chart(identity: str, side: Side, looks: dict[str, Style], bottom: float, top: float) -> Chart:
-    """Draw a chart with a line for each scheduler, and a y axis from `bottom` to `top`.
+    """Draw a chart with a line for each scheduler.
 
-    On a log axis, `bottom` and `top` are decimal logarithms.
+    The y axis is from `bottom` to `top`. On a log axis, these are decimal logarithms.
     """
     widest = max(len(name) for name in side.lines)
     margin = {"l": 56, "r": 30 + round(0.58 * LABEL * min(widest, 16)), "t": 12, "b": 46}
@@ -290,7 +294,10 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
 def _labels(
     side: Side, looks: dict[str, Style], pixels: float, ends: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Return labels: each scheduler's name beside the end of its line, in the y axis' range."""
+    """Return a label for each line: the scheduler's name, at the height of the line's last value.
+
+    Labels are shifted so that they do not overlap and stay within `ends`, the range of the y axis.
+    """
     divisor = side.kind.scale.divisor
     last = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]
     down = [-pixels * (math.log10(mean) if side.kind.log else mean) for mean in last]
@@ -312,7 +319,10 @@ def _labels(
 
 
 def _across(sweep: Sweep) -> dict[str, object]:
-    """Return the x axis. Experiments choose equally important steps: these have equal distances."""
+    """Return the x axis, on which all steps have equal distances.
+
+    Experiments choose steps that are equally important, so the numbers do not set the distances.
+    """
     count = len(sweep.steps)
     named = range(0, count, math.ceil(count / MOST_STEPS_NAMED))
     return drawing.axis(
@@ -365,7 +375,7 @@ def _title(side: Side) -> str:
 
 
 def _note(side: Side) -> str:
-    """Return the note: each line's change from the first step to the last, and missing dots."""
+    """Return the note: each line's change from the first step to the last, and missing values."""
     key, steps = side.sweep.key, side.sweep.steps
     note = "Bars are 95 % intervals over repeats."
     changes = [
@@ -379,5 +389,5 @@ def _note(side: Side) -> str:
     lines = {name: side.lines.get(name, [None]) for name in _schedulers(side.sweep)}
     if missing := [name for name, line in lines.items() if not all(line)]:
         under = figures.listed(missing)
-        note += f" Nothing completed at some points, in some repeats or all, under {under}."
+        note += f" Some points have no figure under {under}: nothing completed, or a run failed."
     return note

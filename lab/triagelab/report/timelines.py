@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Charts over time: one panel for each scheduler, stacked on a common time axis."""
+"""Draw charts over time: one panel for each scheduler, stacked on a common time axis."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
+from triagelab.ask import fiofile
 from triagelab.judge import bottleneck, figures
 from triagelab.judge.figures import scale_for
 from triagelab.judge.lookup import View
 from triagelab.report import drawing
 from triagelab.report.drawing import INK, Chart, Style
 
-FIO_WINDOW = 0.05  # seconds over which fio averages its logs (log_avg_msec)
+FIO_WINDOW = fiofile.LOG_WINDOW_MS / 1000  # seconds over which fio averages its logs
 SAMPLE_WINDOW = 0.1  # seconds between two samples of the guest's counters
 POINTS_OVER_TIME = 120  # more points would not be visible at the width of a page
 
@@ -36,7 +37,10 @@ class Line:
 def latency(
     identity: str, view: View, job: str, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw completion and total latency of one job since its start; None if there is no log."""
+    """Draw completion and total latency of one job over time.
+
+    Time counts from the job's start. Return None if there is no latency over time.
+    """
     here = _over_time(samples, view).filter(pl.col("job") == job)
     width = _window(here, FIO_WINDOW)
     completion = _lines(here, view.schedulers, "clat_us", FIO_WINDOW, width)
@@ -48,7 +52,7 @@ def latency(
     highest = max(max(line.high) for line in (*completion.values(), *total.values()))
     middle = math.sqrt(max(lowest, 0.001) * highest)
     scale = scale_for("µs", middle)
-    # The axis covers at least a factor of about two: noise must not look like a change.
+    # The axis covers at least a factor of about two, so that noise does not look like a change.
     low = min(lowest / 1.15, middle / 1.5) / scale.divisor
     high = max(highest * 1.15, middle * 1.5) / scale.divisor
     ticks, labels = drawing.log_ticks(low, high, most=4)
@@ -73,9 +77,9 @@ def latency(
 
 
 def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
-    """Return the title: the lowest and the highest usual latency, each with its worst window.
+    """Return the title: the lowest and the highest usual latency of the schedulers.
 
-    A scheduler's usual latency is the median of its windows.
+    A scheduler's usual latency is the median of its windows. Its worst window is added in brackets.
     """
     if not lines:
         return f"{job}: latency over time"
@@ -96,7 +100,10 @@ def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
 def utilisation(
     identity: str, view: View, samples: pl.DataFrame, looks: dict[str, Style]
 ) -> Chart | None:
-    """Draw the device's utilisation since the first I/O; return None if it is unknown."""
+    """Draw the device's utilisation over time; return None if it is unknown.
+
+    Time counts from the first sample with I/O.
+    """
     here = _over_time(samples, view).filter(pl.col("job").is_null())
     width = _window(here, SAMPLE_WINDOW)
     used = _lines(here, view.schedulers, "device_utilisation", SAMPLE_WINDOW, width)
@@ -124,7 +131,7 @@ def _of_parts(view: View) -> str:
     return f" (of {', '.join(most)} or {last}, whichever is used most)"
 
 
-# ---- what both share ------------------------------------------------------------
+# ---- shared by both charts ------------------------------------------------------
 
 
 def _over_time(samples: pl.DataFrame, view: View) -> pl.DataFrame:
@@ -139,7 +146,7 @@ def _end(here: pl.DataFrame) -> float:
 def _window(here: pl.DataFrame, step: float) -> float:
     """Return the length of an averaging window in seconds: a multiple of `step`.
 
-    A line has at most about POINTS_OVER_TIME windows.
+    It limits a line to about POINTS_OVER_TIME windows.
     """
     return step * max(math.ceil(_end(here) / POINTS_OVER_TIME / step), 1)
 
@@ -147,7 +154,7 @@ def _window(here: pl.DataFrame, step: float) -> float:
 def _lines(
     here: pl.DataFrame, schedulers: list[str], metric: str, step: float, width: float
 ) -> dict[str, Line]:
-    """Return a line for each scheduler that has values; `step` and `width` as for _line()."""
+    """Return a line for each scheduler that has values. See _line() for `step` and `width`."""
     lines = {name: _line(here, name, metric, step, width) for name in schedulers}
     return {name: line for name, line in lines.items() if line}
 
@@ -157,10 +164,10 @@ def _line(
 ) -> Line | None:
     """Return a metric's averages in windows of `width` seconds; None if there is no value.
 
-    They are averages first within each repeat, then over repeats. A value covers the `step`
-    seconds that end at about its time.  fio does not report how many requests a value of its
-    log covers, so each value has the same weight. Values are added in the table's order, so
-    the result is the same every time.
+    Values are averaged first within each repeat, then over repeats. A value covers the `step`
+    seconds that end at about its time. fio does not report the number of requests behind a value
+    of its log, so each value has the same weight. Values are added in the table's order, so the
+    rounding errors are the same every time.
     """
     windows = (
         here.filter(pl.col("scheduler") == scheduler, pl.col("metric") == metric)
@@ -209,7 +216,7 @@ def _axis(panel: int) -> str:
 
 
 def _band(line: Line, divisor: float, colour: str, panel: int) -> list[go.Scatter]:
-    """Return the mean and, behind it, a band from the lowest to the highest repeat."""
+    """Return the line of the mean and, behind it, a band from the lowest to the highest repeat."""
     axis = _axis(panel)
     edge = {"x": line.time_s, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
     return [

@@ -8,7 +8,9 @@
 . "${0%/*}/lib.sh"
 
 KIB=64
-LEAST=80	# per cent of the pace
+# Per cent of the pace. A gap begins when a request has gone, and a timer, a worker and the dispatch
+# add to it on one busy CPU: 79 to 84 were measured on Linux 6.1 to 7.3. With the bug it is 2.
+LEAST=70
 MOST=110
 
 use_flash

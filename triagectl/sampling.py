@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sample requests within a limit of CPU time: all requests of some time windows, and no others.
 
-Each request that is submitted in a window is followed to its end, so that slow ones are not
-missed. Events are off between windows. How long they stay off depends on the CPU time that was
-used: on a slow disk there are no pauses, and every request is seen.
+After a window, events stay on until its requests have ended, for 1 s at most: so slow requests
+are not missed. Then events are off until the next window. How long they stay off depends on the CPU
+time that was used: on a slow disk there are no pauses, and every request is seen.
 """
 
 import random

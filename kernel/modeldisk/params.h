@@ -30,7 +30,7 @@ struct model_params {
 	u32 ctrl_slow_every_ms;
 	/* number of dies; each does one operation at a time */
 	u32 dies;
-	/* consecutive data on one die, KiB; the next die follows */
+	/* size of a page, KiB: consecutive data on one die; the next page is on another die */
 	u32 page_kib;
 	/* time to read a page, or a part of it, from the die, ns */
 	u32 read_ns;
@@ -81,7 +81,7 @@ struct model_params {
 	u32 seek_knee_permille;
 	/* a request older than this goes first, ms; 0: age does not count */
 	u32 age_limit_ms;
-	/* the next request is the one with, 0: the least seek plus rotation, 1: the least seek */
+	/* the rule that picks the next request; 0: least seek plus rotation, 1: least seek */
 	u32 queue_rule;
 	/* with fewer requests than this waiting, the oldest is next */
 	u32 reorder_min;

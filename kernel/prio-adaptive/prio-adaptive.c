@@ -38,7 +38,10 @@ static const unsigned int seq_gap_sectors_default = 64;
 /* 1 GiB. With more, hardly any request to a disk would count as random. */
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
-/* With 32 the mode follows a new workload within 17 requests. One stray does not change it. */
+/*
+ * With 32 the mode (sequential or random) follows a new workload within 17 requests. Once it has,
+ * a single request of the other kind does not change it.
+ */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
 static const unsigned int score_max_max = 1024;

@@ -60,7 +60,10 @@ struct pb_data {
 
 static IOSCHED_ALIVE(pb_alive);
 
-/* The class is decided once, at insertion, because rq->bio may change later. */
+/*
+ * Store the class at each insertion. It is not computed again before the next one: the priority may
+ * be read from rq->bio (iosched.h), which may change meanwhile.
+ */
 static void pb_set_class(struct request *rq, enum prio_class class)
 {
 	rq->elv.priv[0] = (void *)(uintptr_t)class;

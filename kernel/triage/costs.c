@@ -46,7 +46,10 @@ static u64 tg_costs_fewest(struct tg_device *device)
 	return moves && fewest != U32_MAX ? min(fewest, tg_device_has(device)) : 0;
 }
 
-/* Sum up the work of all shards. Return the least number of requests in the device. */
+/*
+ * Sum up the work of all shards. Return a lower bound of the number of requests that the device had
+ * since the last call: the sum of the shards' least numbers. Begin to count these anew.
+ */
 static u64 tg_costs_sum(struct tg_data *tg, u64 sum[TG_OPS])
 {
 	u64 fewest = 0;

@@ -92,7 +92,7 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 	}
 }
 
-/* Return whether the backlog of a class below its limit has requests. */
+/* Return whether NORMAL or LOW has a backlog that the class's rate limit does not hold. */
 static bool tg_bulk_waits(const struct tg_shard *shard)
 {
 	int class;

@@ -46,7 +46,8 @@ mix() {
 	} > "$TEST_TMP/jobs"
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" > /dev/null 2>&1 ||
 		fail "fio: $(cat "$TEST_TMP/report")"
-	# Requests that are due together are served one by one.
+	# All queued requests may age at once. The device serves them one by one, so the last one
+	# waits for all others. Allow two ticks for rounding.
 	latest=$((${bound:-0} + ($1 + $2 + $3) * SERVICE_MS + 2 * TICK_MS))
 	said=
 	higher=

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: while the device is idle, no request waits for another one to arrive. This holds
-#         for a single request, for a backlog, and for a request that the device gave back.
+# Guards: while the device is idle, no request waits for long for another one to arrive. This
+#         holds for a single request, a backlog, and a request that the device gave back.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# A scheduler may wait for better requests to come, but not for long.
+# A scheduler may pause in the hope of a better request, but not for longer than this.
 LONGEST_PAUSE_MS=1000
 [ "$SCHEDULER" != none ] || skip "without a scheduler nothing waits in one"
 use_gatedisk depth=2

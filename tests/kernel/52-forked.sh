@@ -6,7 +6,7 @@
 . "${0%/*}/lib.sh"
 
 FORKED=32
-DUE=$((10000 / (FORKED + 1)))	# the equal share of each process, of 10000
+DUE=$((10000 / (FORKED + 1)))	# each process's equal share, in 10000ths
 LEAST=80	# per cent of the equal share
 
 use_flash

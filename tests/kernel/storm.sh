@@ -12,8 +12,9 @@ BLOCK_LAYER="blk_mq_submit_bio blk_mq_run_hw_queue __blk_mq_sched_dispatch_reque
 	blk_mq_free_request blk_mq_put_tag blk_mq_requeue_request __blk_mq_get_tag
 	sbitmap_queue_clear elevator_switch blk_mq_delay_run_hw_queue"
 
-# functions NAME: print the functions of a module, except its init and exit functions. The kernel
-# decodes a function before it probes it. With the exit function it may read beyond the page.
+# functions NAME: print the functions of a module that may be probed. Before the kernel probes a
+# function, it decodes its code. In a module's exit function it may read beyond the end of the
+# module's memory, and panic. So names that end in _exit are left out, and init functions too.
 functions() {
 	awk -v module="[$(echo "$1" | tr - _)]" '
 		tolower($2) == "t" && $4 == module && $3 !~ /[.]|^(__pfx|init_module|cleanup_module)|_exit$/ {

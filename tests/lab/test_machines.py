@@ -145,7 +145,10 @@ def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
 def test_a_machine_may_have_a_limit_of_the_processors_time(
     cpu_s: int | None, limited: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The KVM probe limits CPU time, because a limit in real time may end it on a busy computer."""
+    """`cpu_s` limits QEMU's CPU time; None: no limit.
+
+    The probe for KVM uses it: on a busy computer, a short limit in real time would end it too soon.
+    """
     seen: list[str] = []
 
     async def run(command: list[str], *_: object) -> tuple[float | None, str]:

@@ -36,7 +36,10 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, Experiment]]:
-    """Yield each measure's experiment; test_experiments.py lets fio check their job files."""
+    """Yield each measure's experiment, by name, without a check of the job files by fio.
+
+    test_experiments.py has that check.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fiofile, "check", lambda files: None)
         yield {measure.name: measure.found() for measure in WHOLE.measures}

@@ -5,8 +5,8 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# Blocks, each as its length and number. The 8 MiB whose data is kept end 8 KiB after the start of
-# ACROSS. BEHIND begins where they end.
+# Blocks of the disk: a length in bytes, and an offset in units of this length, as in dd. The 8 MiB
+# whose data is kept end 8 KiB after the start of ACROSS. BEHIND begins where they end.
 ACROSS="24576 341"
 BEHIND="8192 1024"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run this folder's checks (NN-name.sh) in guests, and check modeldisk's figures in guests.
 
-On `sim` guests run side by side, with each kernel. On `vm` they run one at a time, with the
-default kernel, and only if a check asks for `vm`.
+On `sim`, guests run side by side: checks with each kernel, figures with the default one. On `vm`,
+guests run one at a time, with the default kernel, and only for checks that ask for `vm`.
 """
 
 import asyncio

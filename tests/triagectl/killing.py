@@ -143,8 +143,9 @@ class Trials:
     def run(
         self, dies: int | None, keeper_dies: int | None, undo_dies: int | None = None
     ) -> dict[str, Any]:
-        """Run a try, then `--undo` if the try leaves a change. Return and print the disk's state.
+        """Run a try; return and print a record: which processes died, is the disk as before?
 
+        If the try leaves a state file, run `--undo`, or a second try if the disk is as before.
         The try, its keeper and `--undo` are killed before the steps given for them; None: not.
         """
         self.keeper_dies = keeper_dies

@@ -362,7 +362,7 @@ def _parse(path: Path, text: str) -> list[Section]:
             names.append(GLOBAL if match[1].startswith(GLOBAL) else match[1])
             lines.append([])
         elif lines:
-            option = re.split(r"[=\s]", line)[0]  # \s: `include FILE` has no =
+            option = re.split(r"[=\s]", line)[0]  # a space too, because `include FILE` has no =
             if option in _REFUSED:
                 raise RequestError(
                     f"{path}: '{line}' cannot be used here: jobs run on the device under test; "

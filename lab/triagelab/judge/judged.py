@@ -96,11 +96,11 @@ def _told(found: Sequence[View], name: str) -> str:
 
 
 def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
-    """Return a scheduler's worst figure in each judged metric.
+    """Return a scheduler's worst figure over the points, for each judged metric.
 
-    A value of a metric that is not `absolute` means nothing by itself, so the figure is its ratio
-    to the baseline. Over several points, the baseline has no figure in these metrics. Without a
-    baseline, the value itself is the figure.
+    The figure is the value if the metric is `absolute` or the baseline was not measured. Otherwise
+    it is the ratio to the baseline. Where there is no ratio, as for the baseline itself, the value
+    is the figure at a single point; over several points there is none.
     """
     where = varying(list(found))
     worst: dict[str, _Figure] = {}

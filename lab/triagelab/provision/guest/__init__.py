@@ -36,7 +36,7 @@ _KERNEL_MODULES = (
     "kyber-iosched",
     "bfq",
     "ext4",
-    "crc32c_generic",  # ext4 requests it by the algorithm's name
+    "crc32c_generic",  # modules.dep does not name it for ext4, which asks for "crc32c"
     "loop",
 )
 

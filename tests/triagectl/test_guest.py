@@ -50,7 +50,8 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-Figures = dict[str, tuple[float | None, float]]
+#: A figure's name -> its value by `top`, and the least and the largest value that fio's log allows.
+Figures = dict[str, tuple[float | None, float, float]]
 
 #: A job with fewer requests is not compared: one or two of them would decide its P99.
 ENOUGH = 500
@@ -70,7 +71,7 @@ def by_fio(guest: Path, scheduler: str, job: str, name: str) -> tuple[list[int],
 
 
 def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
-    """Return each job's figures as pairs: by `top`, and by fio's log of the same time."""
+    """Return each job's figures by `top`, and by fio's log of the same time."""
     told = read(guest / f"top-{name}")
     (disk,) = told["disks"]
     assert disk["scheduler"] == scheduler
@@ -83,19 +84,29 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
             continue
         row = rows[job]
         found[job] = {
-            "timed": (row["requests_timed"], len(times)),
-            "iops": (row["iops"], len(times) / seconds),
-            "p50": (row["total_p50_ns"], times[len(times) // 2]),
-            "p99": (row["total_p99_ns"], times[len(times) * 99 // 100]),
+            "timed": (row["requests_timed"], len(times), len(times)),
+            "iops": (row["iops"], len(times) / seconds, len(times) / seconds),
+            "p50": (row["total_p50_ns"], *beside(times, 50)),
+            "p99": (row["total_p99_ns"], *beside(times, 99)),
         }
         print(name, job, f"sampled {told['sampled']:.2f}", found[job])
     return found
 
 
+def beside(times: list[int], percent: int) -> tuple[int, int]:
+    """Return the latencies one rank below and one rank above a percentile.
+
+    The times that `top` and fio watched differ by a request at either end. In a steep tail, two
+    neighbours in rank differ by more than the figures may.
+    """
+    rank = len(times) * percent // 100
+    return times[rank - 1], times[rank + 1]
+
+
 def agree(figures: Figures, *names: str) -> None:
     for name in names:
-        by_top, by_log = figures[name]
-        assert by_top == pytest.approx(by_log, rel=0.05), name
+        by_top, least, most = figures[name]
+        assert by_top is not None and least * 0.95 <= by_top <= most * 1.05, name
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
@@ -114,7 +125,7 @@ def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
     found = compared(guest, scheduler, f"{scheduler}-sampled")
     assert found["reader"]["p99"][0] is not None
     for job, figures in found.items():
-        timed, all_of_them = figures["timed"]
+        timed, all_of_them, _ = figures["timed"]
         assert timed is not None and 300 < timed < all_of_them / 2, job
         agree(figures, "iops", "p50")
         if figures["p99"][0] is not None:

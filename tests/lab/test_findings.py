@@ -592,6 +592,13 @@ def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
 
 def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
     """Return the answer for two points; `slower` divides kyber's throughput at the second."""
+    return findings.of_all(steps(folder, metric, slower, repeats, *names))
+
+
+def steps(
+    folder: Path, metric: str, slower: float, repeats: int = 5, *names: str
+) -> list[lookup.View]:
+    """Return the views of these points."""
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
         hard = point["step"] == 2 and scheduler == "kyber"
@@ -602,7 +609,7 @@ def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: 
         loads, at=at, seconds=0.3, repeats=repeats, protected=None, background=(), noise=0.001,
         judged_by=(metric,), points=({"step": 1, "fixed": "x"}, {"step": 2, "fixed": "x"}),
     )  # fmt: skip
-    return findings.of_all(case(folder, bench).views)
+    return case(folder, bench).views
 
 
 def test_a_matrix_is_judged_where_each_scheduler_is_worst(tmp_path: Path) -> None:
@@ -638,6 +645,15 @@ def test_too_few_repeats_are_judged_by_their_means_and_say_so(tmp_path: Path, re
 def test_a_matrix_of_the_baseline_alone_has_nothing_to_choose(tmp_path: Path) -> None:
     told = stepped(tmp_path, "total_iops", 4, 5, "none")
     assert told == Answer("Only none was measured, so there is nothing to choose.", [])
+
+
+def test_without_some_figures_of_the_only_rival_nothing_is_chosen(tmp_path: Path) -> None:
+    views = steps(tmp_path, "total_iops", 4, 1)
+    of = views[1]
+    del of._rows[(of.point, "kyber", None, "total_iops")]
+    assert findings.of_all(views).headline.startswith(
+        "Nothing tells which scheduler to choose, because some figures are missing at some points; "
+    )
 
 
 def test_a_judged_experiment_without_a_baseline_or_a_rival_chooses_nothing(tmp_path: Path) -> None:

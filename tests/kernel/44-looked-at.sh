@@ -13,8 +13,11 @@ use_modeldisk timeout_ms=500 memory_backed=0
 # The module is not unloaded here: when a file of the scheduler is closed after that, Linux
 # 6.12 reads the file's description in the module's memory (blk_mq_debugfs_release()).
 
-# Names of files in debugfs that nobody reads, with a space before and after each.
-unread=
+# The other scheduler is one of ours, because Linux 7.3 removes a scheduler's files in debugfs after
+# it has left the queue, and those of mq-deadline then use a null pointer.
+ours=prio-basic
+[ "$SCHEDULER" != prio-basic ] || ours=prio-adaptive
+modprobe $ours-iosched || fail "$ours cannot be loaded"
 
 # look NAME: read all files of the disk again and again, until the file $TEST_TMP/look is gone.
 look() {
@@ -23,7 +26,7 @@ look() {
 				/sys/kernel/debug/block/$1/hctx*/sched/* \
 				/sys/kernel/debug/block/$1/hctx0/* \
 				/sys/block/$1/queue/iosched/*; do
-			may_read "$file" && cat "$file" > /dev/null 2>&1 || :
+			[ -f "$file" ] && cat "$file" > /dev/null 2>&1 || :
 		done
 	done
 }
@@ -32,31 +35,9 @@ look() {
 keep_open() {
 	while [ -e "$TEST_TMP/look" ]; do
 		for file in /sys/kernel/debug/block/$1/sched/* /sys/block/$1/queue/iosched/*; do
-			may_read "$file" && { sleep 0.2; cat; } < "$file" > /dev/null 2>&1 || :
+			[ -f "$file" ] && { sleep 0.2; cat; } < "$file" > /dev/null 2>&1 || :
 		done
 	done
-}
-
-may_read() {
-	case "$unread" in
-	*" ${1##*/} "*) return 1 ;;
-	esac
-	[ -f "$1" ]
-}
-
-begin_looking() {
-	touch "$TEST_TMP/look"
-	look $DEV &
-	lookers=$!
-	look $DEV &
-	lookers="$lookers $!"
-	keep_open $DEV &
-	lookers="$lookers $!"
-}
-
-end_looking() {
-	rm "$TEST_TMP/look"
-	wait $lookers
 }
 
 # load: start a load that runs until its device is removed.
@@ -82,31 +63,26 @@ exchange() {
 	wait_until 30 "$DEV has the scheduler $1" [ -e "$TEST_TMP/exchanged" ]
 }
 
-# there_and_back OTHER: exchange the scheduler for OTHER and back, five times, while others look.
-there_and_back() {
-	begin_looking
-	for round in 1 2 3 4 5; do
-		exchange "$1"
+touch "$TEST_TMP/look"
+look $DEV &
+lookers=$!
+look $DEV &
+lookers="$lookers $!"
+keep_open $DEV &
+lookers="$lookers $!"
+load
+for round in 1 2 3 4 5; do
+	for other in none $ours; do
+		exchange $other
 		exchange "$SCHEDULER"
 		sleep 0.1
 	done
-	end_looking
-}
-
-load
-there_and_back none
-# Linux 7.3 removes a scheduler's files after it has left the queue, and those of mq-deadline then
-# use a null pointer. So nobody reads a file with the name of one of these.
-exchange mq-deadline
-unread=" $(cd /sys/kernel/debug/block/$DEV/sched && echo *) "
-exchange "$SCHEDULER"
-there_and_back mq-deadline
-unread=
+done
 audit
 load_runs || fail "the load ended before the switches"
-begin_looking
 echo 0 > $MODELDISK/power || fail "the device does not go off"
 wait_requests
-end_looking
+rm "$TEST_TMP/look"
+wait $lookers
 rmdir $MODELDISK || fail "the device cannot be removed"
 DEV=

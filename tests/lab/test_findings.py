@@ -458,7 +458,13 @@ def test_without_a_protected_job_the_sentence_is_whole(tmp_path: Path) -> None:
             "speed is highest under d and b (about 4), lowest under a (1)",
         ),
         # d varies so much that it does not visibly differ from the best.
-        (["a", "b", "d"], ["d"], False, "speed is lowest under a (1), visibly higher under b (2)"),
+        (
+            ["a", "b", "d"],
+            ["d"],
+            False,
+            "speed is lowest under a (1), highest under d (4); no difference between these two was "
+            "seen",
+        ),
     ],
 )
 def test_best_and_worst_in_words(
@@ -651,8 +657,9 @@ def test_without_some_figures_of_the_only_rival_nothing_is_chosen(tmp_path: Path
     views = steps(tmp_path, "total_iops", 4, 1)
     of = views[1]
     del of._rows[(of.point, "kyber", None, "total_iops")]
-    assert findings.of_all(views).headline.startswith(
-        "Nothing tells which scheduler to choose, because some figures are missing at some points; "
+    assert findings.of_all(views).headline == (
+        "Nothing tells which scheduler to choose, because figures are missing at some points, "
+        "or each is beaten by another."
     )
 
 

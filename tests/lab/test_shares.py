@@ -14,15 +14,17 @@ from tests.lab.rundirs import Bench, Load, Record
 DUE = "heavy has its due, 2.00 × the bandwidth of light, "
 
 
-def answer(folder: Path, at: dict[str, tuple[float, ...]], light: float = 1) -> Answer | None:
+def answer(
+    folder: Path, at: dict[str, tuple[float, ...]], light: dict[str, float] | None = None
+) -> Answer | None:
     """Return the answer. Bandwidths are in multiples of 1000 requests a second.
 
     at     scheduler -> heavy's bandwidth, by point
-    light  light's bandwidth
+    light  scheduler -> light's bandwidth; 1 if it is not there
     """
 
     def load(point: Record, scheduler: str, job: str, given: Load) -> Load:
-        factor = at[scheduler][point["n"]] if job == "heavy" else light
+        factor = at[scheduler][point["n"]] if job == "heavy" else (light or {}).get(scheduler, 1)
         return replace(given, iops=given.iops * factor)
 
     jobs = {"heavy": Load(1000, 900), "light": Load(1000, 900)}
@@ -58,10 +60,17 @@ def test_the_schedulers_that_keep_the_shares_are_named(
 
 
 def test_a_job_with_all_of_the_bandwidth_has_more_than_its_due(tmp_path: Path) -> None:
-    found = answer(tmp_path, {"none": (1,)}, light=0)
+    found = answer(tmp_path, {"none": (1,)}, light={"none": 0})
     assert found is not None
     assert measured.plain(found.headline) == f"{DUE}nowhere; not under none (light has nothing)."
 
 
+def test_a_scheduler_that_starves_both_jobs_gives_no_job_its_due(tmp_path: Path) -> None:
+    found = answer(tmp_path, {"none": (2,), "bfq": (0,)}, light={"bfq": 0})
+    assert found is not None
+    told = "under none (2.00 ×); not under bfq (both have nothing)."
+    assert measured.plain(found.headline) == DUE + told
+
+
 def test_without_bandwidth_there_is_no_answer(tmp_path: Path) -> None:
-    assert answer(tmp_path, {"none": (0,)}, light=0) is None
+    assert answer(tmp_path, {"none": (0,)}, light={"none": 0}) is None

@@ -157,7 +157,9 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
     (_, (chart, _)), _ = charts(found)
     (none,) = (trace for trace in drawn(chart)["data"] if trace["name"] == "none")
     assert [value is None for value in none["y"]] == [False, True, False]
-    assert chart.note.endswith("no figure under none: nothing completed, or a run failed.")
+    assert chart.note.endswith(
+        "figure under none: in some repeat nothing completed, or runs are missing."
+    )
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
@@ -170,7 +172,9 @@ def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -
     (_, (chart, moved)), _ = charts(found)
     assert [trace["name"] for trace in drawn(chart)["data"]] == ["none"]
     assert "latency is " in chart.title and chart.title.endswith("under none")
-    assert chart.note.endswith("no figure under bfq: nothing completed, or a run failed.")
+    assert chart.note.endswith(
+        "figure under bfq: in some repeat nothing completed, or runs are missing."
+    )
     assert [trace["name"] for trace in drawn(moved)["data"]] == ["none", "bfq"]
     assert "no figure" not in moved.note
     (sweep, _) = lookup.sweeps(found.views)
@@ -187,6 +191,7 @@ def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -
         ({"bs": "4k"}, {"bs": "64k"}),
         ({"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 2}),
         ({"verify": True}, {"verify": False}),
+        ({"verify": False}, {"verify": 2}),
         ({"a": 1}, {"b": 2}),
         ({"n": 1, "cell": "x"}, {"n": 2, "cell": "y"}),
     ],

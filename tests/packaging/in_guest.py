@@ -87,8 +87,8 @@ trigger() {
 	udevadm trigger --settle --subsystem-match=block --action=change
 }
 apt() {
-	apt-get install -y -q --no-install-recommends "$@" < /dev/null > /root/apt.log 2>&1 ||
-		sed 's/^/apt: /' /root/apt.log
+	apt-get install -y -q --no-install-recommends "$@" < /dev/null > /run/apt.log 2>&1 ||
+		sed 's/^/apt: /' /run/apt.log
 }
 udevadm settle
 echo "kernel $(uname -r)"
@@ -116,10 +116,10 @@ log installed
 #: The programs in question, for example tuned, run in each case and write their own files.
 STATUS = r"""
 by() {
-	triagectl status "$2" --json > /root/status
+	triagectl status "$2" --json > /run/status
 	python3 -c '
 import json, re
-(disk,) = json.load(open("/root/status"))["disks"]
+(disk,) = json.load(open("/run/status"))["disks"]
 found = disk["set_by"]
 print(disk["disk"], disk["scheduler"], "by", found["by"] + ":", found["text"])
 print("changed", re.sub("at [0-9: -]+ it", "at the boot it", found["changed"]))

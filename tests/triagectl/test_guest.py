@@ -106,7 +106,7 @@ def beside(times: list[int], percent: int) -> tuple[int, int]:
 def agree(figures: Figures, *names: str) -> None:
     for name in names:
         by_top, least, most = figures[name]
-        assert by_top is not None and least * 0.95 <= by_top <= most * 1.05, name
+        assert by_top is not None and least * 0.97 <= by_top <= most * 1.03, name
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)

@@ -340,10 +340,11 @@ def ends(
         return f"{name} shows no difference between schedulers (about {low})"
     word, opposite = ("highest", "lowest") if more_is_better else ("lowest", "highest")
     if worst in equals:
-        # Its figures vary so much that it does not visibly differ from the best; others do.
-        apart = listed(f"{other} ({show(other)})" for other in ranked[1:] if other not in equals)
-        against = "lower" if more_is_better else "higher"
-        return f"{name} is {word} under {best} ({low}), visibly {against} under {apart}"
+        # Its figures vary so much that it does not visibly differ from the best.
+        return (
+            f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high}); "
+            "no difference between these two was seen"
+        )
     if equals:
         group = listed([best, *equals])
         return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"

@@ -71,10 +71,13 @@ def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
 
 
 def _unchosen(found: Sequence[View], names: list[str]) -> str:
-    """Return the headline if the baseline or all other schedulers lack a figure at some point."""
+    """Return the headline if no scheduler can be chosen."""
     if len(names) == 1:
         told = f": {told}" if (told := _told(found, names[0])) else ""
         return f"Only {names[0]} was measured, so there is nothing to choose{told}."
+    nothing = "Nothing tells which scheduler to choose, because"
+    if BASELINE in names:
+        return f"{nothing} figures are missing at some points, or each is beaten by another."
     metric = found[0].judged_by[0]
     ranked = sorted(
         (name for name in names if metric in _figures(found, name)),
@@ -82,10 +85,7 @@ def _unchosen(found: Sequence[View], names: list[str]) -> str:
         reverse=more_is_better(metric),
     )
     best = f"; {ranked[0]} has {_told(found, ranked[0])}" if ranked else ""
-    why = f"{BASELINE} was not measured"
-    if BASELINE in names:
-        why = "some figures are missing at some points"
-    return f"Nothing tells which scheduler to choose, because {why}{best}."
+    return f"{nothing} {BASELINE} was not measured{best}."
 
 
 def _told(found: Sequence[View], name: str) -> str:

@@ -18,19 +18,21 @@ def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | 
     """Name the schedulers under which `more` has `due` times the bandwidth of `less`.
 
     A difference below a tenth does not count. Each scheduler is judged at its worst point. No point
-    is worse than one where only one of the jobs has any bandwidth. A point where neither has any is
-    left out. Return None if all are left out.
+    is worse than one where a job has no bandwidth. Return None if neither job has any under any
+    scheduler.
     """
     worst: dict[str, float] = {}
+    seen: list[float] = []
     for view in views:
         for name in view.schedulers:
             above, below = (view.row(name, job, "bytes_per_s") for job in (more, less))
-            if not (above and below and (above["mean"] or below["mean"])):
+            if not (above and below):
                 continue
-            ratio = float(above["mean"] / below["mean"]) if below["mean"] else math.inf
+            ratio = _ratio(above["mean"], below["mean"])
+            seen.append(ratio)
             if name not in worst or _off(ratio, due) > _off(worst[name], due):
                 worst[name] = ratio
-    if not worst:
+    if all(math.isnan(ratio) for ratio in seen):
         return None
     ranked = sorted(worst, key=lambda name: _off(worst[name], due))
     keep = [name for name in ranked if _off(worst[name], due) < choices.ALIKE]
@@ -42,8 +44,17 @@ def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | 
     return Answer(f"{headline}.", few_repeats(min(views, key=lambda view: view.repeats)))
 
 
+def _ratio(above: float, below: float) -> float:
+    """Return above / below; infinity if only `below` is 0, NaN if both are."""
+    if below:
+        return above / below
+    return math.inf if above else math.nan
+
+
 def _told(ratio: float, more: str, less: str) -> str:
     """Return the ratio of the bandwidths of `more` and `less` as text for people."""
+    if math.isnan(ratio):
+        return "both have nothing"
     if 0 < ratio < math.inf:
         return f"{digits(ratio)}{SPACE}×"
     return f"{less if ratio else more} has nothing"
@@ -51,4 +62,4 @@ def _told(ratio: float, more: str, less: str) -> str:
 
 def _off(ratio: float, due: float) -> float:
     """Return the factor between a ratio and `due`; 1 if they are equal, otherwise more."""
-    return max(ratio / due, due / ratio) if ratio else math.inf
+    return max(ratio / due, due / ratio) if 0 < ratio < math.inf else math.inf

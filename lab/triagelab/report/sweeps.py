@@ -389,5 +389,8 @@ def _note(side: Side) -> str:
     lines = {name: side.lines.get(name, [None]) for name in _schedulers(side.sweep)}
     if missing := [name for name, line in lines.items() if not all(line)]:
         under = figures.listed(missing)
-        note += f" Some points have no figure under {under}: nothing completed, or a run failed."
+        note += (
+            f" Some points have no figure under {under}: in some repeat nothing completed, or runs "
+            "are missing."
+        )
     return note

@@ -15,7 +15,7 @@
 
 const struct tg_tunables tg_defaults_flash = {
 	.bounds = PRIO_BOUNDS_DEFAULT,
-	.exchange = 6,			/* docs/triage.md, The knee */
+	.exchange = 8,			/* docs/triage.md, The knee */
 	.quantum = 50,			/* a request or two: more gains nothing */
 	.share_normal = 10,
 	.share_low = 5,

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from triagelab.base import tools
@@ -39,12 +40,12 @@ PACKAGES = (
     "systemd-sysv,libpam-systemd,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
     "dkms,pahole,python3-minimal,python3,make,apparmor,tuned"
 )
-_APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: The longest time of one boot, in s, on a busy computer. The guest has no KVM, so it compiles ten
 #: times slower.
 LIMIT_S = 3600
-#: Both virtual CPUs in one thread. With a thread for each, two of twelve boots of Linux 6.12 died
-#: early: one CPU patched code while the other ran it.
+#: Both virtual CPUs in one thread. With a thread for each, two of eight boots of Linux 6.12 died
+#: early. In the one that was looked at, a CPU had patched code that the other was running.
 ACCEL = "tcg,thread=single"
 
 #: no_timer_check: on a busy computer the kernel would distrust the emulated timer, and panic.
@@ -221,8 +222,8 @@ def call(*command: object, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def system(folder: Path) -> Path:
-    """Return a folder with a stock system of this computer's release."""
+def system(folder: Path, *more: str) -> Path:
+    """Return a folder with a stock system of this computer's release, and more packages."""
     root = folder / "root"
     if root.exists():
         return root
@@ -236,8 +237,8 @@ def system(folder: Path) -> Path:
     part = folder / "root.part"
     shutil.rmtree(part, ignore_errors=True)
     # Run debootstrap in its own namespaces, so that its mounts are gone however it ends.
-    debootstrap = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}"]
-    call(*_APART, *debootstrap, release[1], part, mirror[1])
+    debootstrap = ["debootstrap", "--variant=minbase", f"--include={','.join((PACKAGES, *more))}"]
+    call(*APART, *debootstrap, release[1], part, mirror[1])
     part.rename(root)
     return root
 
@@ -260,9 +261,19 @@ def another_kernel(folder: Path) -> str:
 class Guest:
     """A guest with the system's disk. `good` becomes false if a boot's report is unexpected."""
 
-    def __init__(self, folder: Path, root: Path, image: Path) -> None:
-        """Make the disk from the system, the packages and the rules."""
-        self._folder, self._image = folder, image
+    def __init__(
+        self,
+        folder: Path,
+        root: Path,
+        image: Path,
+        prepare: Callable[[Path], None] = lambda stage: None,
+        options: str = OPTIONS,
+    ) -> None:
+        """Make the disk from the system, the packages and the rules.
+
+        `prepare` is called with the folder that the disk is made from.
+        """
+        self._folder, self._image, self._options = folder, image, options
         self._boots = 0
         self.good = True
         if image.exists():
@@ -275,6 +286,7 @@ class Guest:
             (units / "look.service").write_text(UNIT)
             (units / "multi-user.target.wants/look.service").symlink_to("../look.service")
             shutil.copytree(folder / "packages", stage / "packages")
+            prepare(stage)
             call("mke2fs", "-q", "-t", "ext4", "-d", stage, image, "5G")
 
     def _of_boot(self, name: str) -> Path:
@@ -303,7 +315,7 @@ class Guest:
             *("qemu-system-x86_64", "-accel", ACCEL, "-cpu", f"max{NO_CMPXCHG16B}"),
             *("-m", "1536", "-smp", "2", "-nodefaults", "-display", "none", "-no-reboot"),
             *("-kernel", self._of_boot("vmlinuz"), "-initrd", self._of_boot("initrd.img")),
-            *("-append", f"root=/dev/vda rw console=ttyS0 {OPTIONS} systemd.show_status=no"),
+            *("-append", f"root=/dev/vda rw console=ttyS0 {self._options} systemd.show_status=no"),
             *("-serial", f"file:{console}", "-serial", f"file:{told}"),
             *("-fw_cfg", f"name=opt/look,file={look}"),
             *("-drive", f"file={self._image},format=raw,if=virtio,cache=unsafe", *blank),
@@ -393,6 +405,13 @@ def status(release: str, has: str) -> list[str]:
     ]
 
 
+def write_rules(packages: Path) -> None:
+    """Write udev's rules beside the packages."""
+    (packages / "rules").mkdir()
+    for name, text in RULES.items():
+        (packages / "rules" / name).write_text(text)
+
+
 def version(package: Path) -> str:
     """Return a package's version."""
     return call("dpkg-deb", "-f", package, "Version").strip()
@@ -415,9 +434,7 @@ def main(folder: Path) -> int:
     release = another_kernel(packages / "kernel")
     if kernels.version(release) <= first:
         raise SystemExit(f"error: {release} is no newer kernel than {stock}")
-    (packages / "rules").mkdir()
-    for name, text in RULES.items():
-        (packages / "rules" / name).write_text(text)
+    write_rules(packages)
     image = folder / "disk.img"
     image.unlink(missing_ok=True)
     guest = Guest(folder, root, image)

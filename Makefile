@@ -10,7 +10,8 @@ cache = $${TRIAGE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/triage}
 quick_check = 01-exactly-once
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
-	kernel-patch packages-in-guest release mutants figures docs lock work clean
+	kernel-patch packages-in-guest packages-under-selinux release mutants figures docs lock \
+	work clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -68,6 +69,9 @@ kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another 
 
 packages-in-guest: ## install, new kernel, upgrade, removal in a Debian that boots; as root, long
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.in_guest build/packages-in-guest
+
+packages-under-selinux: ## install, boot and removal in a Debian that enforces its SELinux policy
+	PYTHONPATH=lab:. $(developer) -m tests.packaging.under_selinux build/packages-under-selinux
 
 release: ## every package and patch of this version, built anew and checked
 	rm -rf build/packages

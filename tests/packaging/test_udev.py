@@ -111,3 +111,11 @@ def test_the_examples_choose_a_disk_and_set_a_tunable(tmp_path: Path) -> None:
     assert factor.read_text().strip() == "300"
     event(system, "sr0", more=install)
     assert system.scheduler("sr0") == ALL
+
+
+def test_the_example_of_tunables_is_silent_where_a_disk_has_no_triage(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("vda", "[none] mq-deadline")
+    said = event(system, "vda", more=f"cp {PACKAGING}/examples/6*.rules /etc/udev/rules.d/")
+    assert "TRIAGE=1" in said
+    assert "latency_factor" not in said

@@ -56,7 +56,7 @@ _UNTESTED = "cryptomgr.notests"
 #: from values of an earlier instruction. An interrupt saves these flags. If the CPU cannot restore
 #: them, the guest ends in a double fault. This was not seen with one CPU, so `sim` with one CPU
 #: keeps the instruction: to hide it would change the figures.
-_NO_CMPXCHG16B = ",-cx16"
+NO_CMPXCHG16B = ",-cx16"
 #: QEMU's accelerator in which the virtual CPUs run side by side.
 _CPUS_IN_THREADS = "tcg,thread=multi"
 _LOCKSTEP = Path(__file__).parent / "lockstep.c"
@@ -246,7 +246,7 @@ def _sim(base: guest.Base, wanted: int | None) -> Qemu:
         "-accel", "tcg,thread=single",
         "-icount", "shift=0,align=off,sleep=off",
         "-rtc", "base=2026-01-01,clock=vm",
-        "-cpu", "max,-rdrand,-rdseed,-erms,-fsrm" + ("" if cpus == 1 else _NO_CMPXCHG16B),
+        "-cpu", "max,-rdrand,-rdseed,-erms,-fsrm" + ("" if cpus == 1 else NO_CMPXCHG16B),
         "-seed", "1",
         "-smp", _smp(cpus),
         *saved.OPTIONS,
@@ -288,7 +288,7 @@ def _vm(base: guest.Base, wanted: int | None) -> Qemu:
     if works:
         qemu: tuple[str, ...] = ("-accel", "kvm", "-cpu", "host")
     else:
-        qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{_NO_CMPXCHG16B}")
+        qemu = ("-accel", _CPUS_IN_THREADS, "-cpu", f"max{NO_CMPXCHG16B}")
     description = f"QEMU in real time, {'KVM' if works else 'TCG'} ({reason})"
     qemu = (*qemu, "-smp", _smp(cpus))
     # At boot, the kernel counts timer ticks to test its timer. On a busy computer the ticks come

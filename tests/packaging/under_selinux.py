@@ -88,7 +88,9 @@ def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
-    call(*APART, "chroot", stage, "/sbin/setfiles", "-F", CONTEXTS, "/")
+    # setfiles reaches each file through /proc.
+    apart = (*APART, f"--mount-proc={stage / 'proc'}")
+    call(*apart, "chroot", stage, "/sbin/setfiles", "-F", CONTEXTS, "/")
 
 
 def main(folder: Path) -> int:

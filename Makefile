@@ -70,7 +70,7 @@ kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another 
 packages-in-guest: ## install, new kernel, upgrade, removal in a Debian that boots; as root, long
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.in_guest build/packages-in-guest
 
-packages-under-selinux: ## install, boot and removal in a Debian that enforces its SELinux policy
+packages-under-selinux: ## install, boot and removal under SELinux's policy of Debian; as root, long
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.under_selinux build/packages-under-selinux
 
 release: ## every package and patch of this version, built anew and checked

@@ -28,9 +28,9 @@ struct miss {
 #define STALLS "writes stop for 1.2 s: one trial meets that, the next does not"
 #define FLAT "budgets up to 10 times as large are worth the same: the search wanders among them"
 #define COST "the first guess of its costs is a tenth of the truth: the search begins far too high"
-#define HALF "the first guess of its costs is half of the truth: the search begins half an octave " \
+#define HALF "the first guess of its costs is half of the truth: the search begins 0.6 to 0.9 octave " \
 	"too high, and a run has time for two to four trials"
-#define ALIKE_BUDGETS "the two best budgets are worth the same to 2 %: a late trial chooses the other"
+#define ALIKE_BUDGETS "the two best budgets are worth the same to 2 %: a trial after 2 s switches between them"
 
 static struct miss misses[] = {
 	{ .drive = "980pro-fifth", .beside = "both", .kind = "settles", .reason = ALIKE_BUDGETS },

@@ -116,13 +116,17 @@ static void test_drive(void)
 	expect_frontier("beside small reads", scene);
 }
 
-/* The controller does not blame bulk for the device's own slow times. */
-static void test_tails(void)
+/*
+ * The controller does not blame bulk for the device's own slow times. Also at a lower price, where
+ * bulk has more to lose.
+ */
+static void test_tails(u32 exchange)
 {
 	struct scene scene = beside(64, 128);
-	const double reads = .9 * loop_run(&scene).bulk;
-	double writes;
+	double reads, writes;
 
+	scene.exchange = exchange;
+	reads = .9 * loop_run(&scene).bulk;
 	scene.writes = true;
 	writes = .9 * loop_run(&scene).bulk;
 	scene.writes = false;
@@ -161,9 +165,10 @@ static void test_turns(void)
 
 	scene.ms = 6000;
 	scene.turns = true;
+	/* Beside reads alone bulk keeps 89 %, beside writes 93 %. */
 	expect_run("reads and writes in turn", &scene, 300, .92 * (20200 + 11400) / 2);
 	scene.exchange = 4;
-	expect_run("the same, cheaper", &scene, 300, .93 * (20200 + 11400) / 2);
+	expect_run("the same, cheaper", &scene, 300, .96 * (20200 + 11400) / 2);
 }
 
 /* A reader with a hundred requests a second is protected, and bulk keeps 75 % of its rate. */
@@ -214,7 +219,8 @@ int main(void)
 	test_log2();
 	test_slow();
 	test_drive();
-	test_tails();
+	test_tails(4);
+	test_tails(EXCHANGE);
 	test_cliff();
 	test_turns();
 	test_slow_reader();

@@ -72,6 +72,24 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
     assert b"storm_yield" in (modules.build(kernel, storm=True) / module).read_bytes()
 
 
+def test_the_default_of_exchange_is_the_same_everywhere() -> None:
+    """The default is in tunables.c; documents, simulations and unit tests have copies."""
+    root = sources.MODULES.parent
+    places = {
+        "kernel/triage/tunables.c": r"\.exchange = (\d+),",
+        "kernel/Makefile": r"\$\(or \$\(EXCHANGE\),(\d+)\)",
+        "tests/kernel-unit/test_triage_drives.c": r"#define EXCHANGE (\d+)",
+        "tests/kernel-unit/test_triage_knee.c": r"#define EXCHANGE (\d+)",
+        "docs/triage.md": r"`exchange` (?:is the price, |\| % \| |\| )(\d+)",
+    }
+    found = {
+        name: set(re.findall(pattern, (root / name).read_text()))
+        for name, pattern in places.items()
+    }
+    (default,) = found["kernel/triage/tunables.c"]
+    assert found == {name: {default} for name in places}
+
+
 def test_a_kernel_without_headers_is_told_what_to_install(tmp_path: Path) -> None:
     kernel = kernels.Kernel("6.12.1-none", tmp_path, tmp_path, None)
     with pytest.raises(LabError, match=r"apt-get install linux-headers-6\.12\.1-none"):

@@ -179,10 +179,12 @@ state upgraded
 echo "upgraded: $(modinfo -F version triage-iosched) $(triagectl --version)"
 """
 
-#: tuned is started again and has the package's profile. It may still be at work.
+#: tuned starts at this boot with the package's profile, and sets every disk. So this boot does not
+#: show what udev's rule chooses. The boot before it does.
 REMOVE = r"""
 tries=0
-until grep -q '\[triage\]' /sys/block/vda/queue/scheduler || [ $((tries += 1)) -gt 300 ]; do
+until [ "$(cat /sys/block/[svn]*/queue/scheduler | grep -c '\[triage\]')" = 4 ] ||
+	[ $((tries += 1)) -gt 300 ]; do
 	sleep 1
 done
 state booted

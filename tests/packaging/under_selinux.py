@@ -9,9 +9,10 @@ policy, and labels each file. QEMU boots it twice, beside the disks of in_guest.
 1. The package is installed, and udev's rule chooses triage.
 2. udev chooses triage at the boot. The boot's record is asked for. The package is removed.
 
-Each report has udev's domain, the labels of the package's files, and what SELinux denied to the
-programs that the package is made of or calls. All denials are on the boot's console: the policy
-denies something to other programs of a stock Debian too.
+Each report has udev's domain, the labels of three of the package's files, and what SELinux denied
+to the programs that are named in TOOLS. All denials are on the boot's console. The policy denies
+something to other programs of a stock Debian too, so a boot without any denial is an error: then
+nothing recorded them.
 """
 
 import shutil
@@ -36,13 +37,15 @@ POLICY = ("selinux-policy-default", "policycoreutils", "selinux-utils")
 CONTEXTS = "/etc/selinux/default/contexts/files/file_contexts"
 CONFIG = "SELINUX=enforcing\nSELINUXTYPE=default\n"
 
-#: The service has the domain of init's scripts. An administrator's programs have unconfined_t.
+#: The service has the domain of init's scripts. So the package is installed in that domain, where an
+#: administrator would be unconfined_t.
 TOOLS = r"""
 domain() {
 	echo "$1: $(tr -d '\0' < "/proc/$2/attr/current" | cut -d: -f3)"
 }
 denied() {
-	journalctl -b --no-pager -o cat | grep 'avc: *denied' > /run/denied
+	journalctl -b --no-pager -o cat | grep 'avc: *denied' > /run/denied ||
+		echo "$1: no denial of any program is recorded"
 	programs='\(udev-worker\)|modprobe|rmmod|triagectl|python3[^"]*|put-back|udevadm|dkms'
 	grep -E "comm=\"($programs)\"|triage" /run/denied | sed "s/^/$1: /"
 	sed 's/^.*denied/denied/; s/ pid=[0-9]*//; s/ audit(.*)//' /run/denied > /dev/ttyS0
@@ -86,6 +89,8 @@ denied removed
 
 def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
+    # The stage's files are links to those of the cached system: replace this one, do not write to it.
+    # The labels are on both, which does no harm.
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
     # setfiles reaches each file through /proc.
@@ -118,7 +123,7 @@ def main(folder: Path) -> int:
             state("chosen", "triage", "triage", has),
             "label: triage-iosched.ko modules_object_t",
             "label: 60-triage.rules udev_rules_t",
-            "label: triagectl bin_t",
+            "label: triagectl lib_t",
         ],
     )
     guest.expect(

@@ -37,8 +37,8 @@ POLICY = ("selinux-policy-default", "policycoreutils", "selinux-utils")
 CONTEXTS = "/etc/selinux/default/contexts/files/file_contexts"
 CONFIG = "SELINUX=enforcing\nSELINUXTYPE=default\n"
 
-#: The service has the domain of init's scripts. So the package is installed in that domain, where an
-#: administrator would be unconfined_t.
+#: The service has the domain of init's scripts. So the package is installed in that domain, where
+#: an administrator would be unconfined_t.
 TOOLS = r"""
 domain() {
 	echo "$1: $(tr -d '\0' < "/proc/$2/attr/current" | cut -d: -f3)"
@@ -89,8 +89,8 @@ denied removed
 
 def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
-    # The stage's files are links to those of the cached system: replace this one, do not write to it.
-    # The labels are on both, which does no harm.
+    # The stage's files are links to those of the cached system. So replace this one: writing would
+    # change both. The labels are on both, which does no harm.
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
     # setfiles reaches each file through /proc.

@@ -28,16 +28,58 @@ import vmlinux as boot
 #: Private types that every scheduler needs, in the order in which C needs them.
 REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
 #: Private types that a kernel may lack, because of its configuration or its age.
-OPTIONAL = ("blk_mq_debugfs_attr", "blk_mq_alloc_data", "blk_mq_ctx")
+OPTIONAL = (
+    "blk_mq_debugfs_attr",
+    "blk_mq_alloc_data",
+    "blk_mq_ctx",
+    "blkg_iostat",
+    "blkg_iostat_set",
+    "blkg_policy_data",
+    "blkcg_policy_data",
+    "blkcg_gq",
+    "blkcg",
+    "blkg_conf_ctx",
+    "blkcg_policy",
+)
+#: The types of the functions in struct blkcg_policy; a kernel may lack some of them.
+CALLBACKS = tuple(
+    f"blkcg_pol_{name}_fn"
+    for name in (
+        "alloc_cpd",
+        "init_cpd",
+        "free_cpd",
+        "bind_cpd",
+        "alloc_pd",
+        "init_pd",
+        "online_pd",
+        "offline_pd",
+        "free_pd",
+        "reset_pd_stats",
+        "stat_pd",
+    )
+)
 #: Public types. Their layouts show whether the headers and the BTF are of the same kernel.
 PUBLIC = ("request", "request_queue", "blk_mq_hw_ctx", "blk_mq_ops", "bio")
 
 #: Functions that only private headers declare. private.h declares those that the kernel exports.
 FUNCTIONS = (
+    "__blkg_prfill_u64",
     "blk_bio_list_merge",
     "blk_mq_sched_mark_restart_hctx",
     "blk_mq_sched_try_insert_merge",
     "blk_mq_sched_try_merge",
+    "blkcg_activate_policy",
+    "blkcg_deactivate_policy",
+    "blkcg_policy_register",
+    "blkcg_policy_unregister",
+    "blkcg_print_blkgs",
+    "blkg_conf_close_bdev",
+    "blkg_conf_exit",
+    "blkg_conf_finish",
+    "blkg_conf_init",
+    "blkg_conf_open_bdev",
+    "blkg_conf_prep",
+    "blkg_conf_unprep",
     "elevator_alloc",
     "elv_bio_merge_ok",
     "elv_rb_add",
@@ -100,7 +142,18 @@ DRIVER_FEATURES = {
 }
 
 #: Feature macro -> a function. features.h defines the macro if the kernel exports the function.
-EXPORTED_FEATURES = {"IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup"}
+EXPORTED_FEATURES = {
+    "IOSCHED_HAS_HRTIMER_SETUP": "hrtimer_setup",
+    "IOSCHED_CONF_HAS_INIT": "blkg_conf_init",
+    "IOSCHED_CONF_HAS_UNPREP": "blkg_conf_unprep",
+}
+
+#: Feature macro -> a function of block cgroups, and a pattern in its prototype or its type for
+#: which the macro stands.
+GROUP_FEATURES = {
+    "IOSCHED_POLICY_TAKES_QUEUE": ("blkcg_activate_policy", r"\(struct request_queue \*"),
+    "IOSCHED_ALLOC_PD_TAKES_QUEUE": ("blkcg_pol_alloc_pd_fn", r"\(gfp_t, struct request_queue \*"),
+}
 
 #: The end of an error message: it says which file VMLINUX must name.
 NEEDED = (
@@ -154,10 +207,22 @@ def exported(headers: Path) -> set[str]:
     return {line.split("\t")[1] for line in lines}
 
 
-def private_header(found: dict[str, str], prototypes: Iterable[str]) -> str:
-    """Return the text of private.h."""
+def callbacks(vmlinux: str) -> dict[str, str]:
+    """Return the C declaration of each type in CALLBACKS that the BTF of `vmlinux` has."""
+    declared = {name: _run("pahole", "-C", name, vmlinux).strip() for name in CALLBACKS}
+    return {name: text for name, text in declared.items() if text}
+
+
+def private_header(found: dict[str, str], functions: dict[str, str]) -> str:
+    """Return the text of private.h.
+
+    `found` has the types (name -> definition), `functions` the declarations of CALLBACKS and of
+    FUNCTIONS.
+    """
     definitions = [_uncommented(found[name]) for name in (*REQUIRED, *OPTIONAL) if name in found]
-    body = "\n".join([*definitions, *prototypes])
+    types_of_functions = [text for name, text in functions.items() if name in CALLBACKS]
+    prototypes = [text for name, text in functions.items() if name not in CALLBACKS]
+    body = "\n".join([*types_of_functions, *definitions, *prototypes])
     checks = [_same_layout(name, text) for name, text in found.items() if text.startswith("struct")]
     # In C, a struct that is first named inside a prototype is known only there: declare it.
     structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
@@ -221,7 +286,9 @@ def shapes(operations: str) -> dict[str, str]:
     }
 
 
-def features_header(found: dict[str, str], symbols: set[str]) -> str:
+def features_header(
+    found: dict[str, str], functions: dict[str, str], symbols: set[str]
+) -> str:
     """Return the text of features.h."""
     here = shapes(found["elevator_mq_ops"])
     for name, known in OPERATIONS.items():
@@ -236,6 +303,11 @@ def features_header(found: dict[str, str], symbols: set[str]) -> str:
         macro for macro, (name, shape) in DRIVER_FEATURES.items() if driver.get(name) == shape
     ]
     macros += [macro for macro, name in EXPORTED_FEATURES.items() if name in symbols]
+    macros += [
+        macro
+        for macro, (name, pattern) in GROUP_FEATURES.items()
+        if re.search(pattern, functions.get(name, ""))
+    ]
     return "\n".join(f"#define {macro} 1" for macro in macros if macro)
 
 
@@ -264,13 +336,17 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
     return elf
 
 
-def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the types in the BTF (name -> definition), and prototypes of exported FUNCTIONS."""
+def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the BTF has: types (name -> definition), and declarations of functions.
+
+    The latter are those of CALLBACKS, and of the FUNCTIONS that are exported.
+    """
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):
         raise MissingError(f"VMLINUX={vmlinux} has no type information (BTF) {NEEDED}")
-    declared = (prototype(str(vmlinux), name) for name in FUNCTIONS if name in symbols)
-    return found, [text for text in declared if text is not None]
+    declared = {name: prototype(str(vmlinux), name) for name in FUNCTIONS if name in symbols}
+    prototypes = {name: text for name, text in declared.items() if text is not None}
+    return found, callbacks(str(vmlinux)) | prototypes
 
 
 def generate(headers: Path, vmlinux: str, output: Path) -> None:
@@ -280,9 +356,9 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
         raise MissingError(f"no VMLINUX given, and none found, that has type information {NEEDED}")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as folder:
-        found, prototypes = described(with_btf(Path(vmlinux), Path(folder)), symbols)
-    write_if_changed(output / "private.h", private_header(found, prototypes))
-    write_if_changed(output / "features.h", features_header(found, symbols))
+        found, functions = described(with_btf(Path(vmlinux), Path(folder)), symbols)
+    write_if_changed(output / "private.h", private_header(found, functions))
+    write_if_changed(output / "features.h", features_header(found, functions, symbols))
 
 
 def main() -> int:

@@ -15,8 +15,10 @@
 #ifndef IOSCHED_H
 #define IOSCHED_H
 
+#include <linux/blk-cgroup.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/cgroup.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
@@ -196,6 +198,96 @@ static inline void iosched_unregister(struct elevator_type *type)
 	elv_unregister(type);
 	synchronize_rcu_tasks();
 }
+
+#ifdef CONFIG_BLK_CGROUP
+/* The functions of a cgroup policy take the disk since 6.3, until then its queue. */
+static inline int iosched_activate_policy(struct request_queue *q,
+					  const struct blkcg_policy *policy)
+{
+#ifdef IOSCHED_POLICY_TAKES_QUEUE
+	return blkcg_activate_policy(q, policy);
+#else
+	return blkcg_activate_policy(q->disk, policy);
+#endif
+}
+
+static inline void iosched_deactivate_policy(struct request_queue *q,
+					     const struct blkcg_policy *policy)
+{
+#ifdef IOSCHED_POLICY_TAKES_QUEUE
+	blkcg_deactivate_policy(q, policy);
+#else
+	blkcg_deactivate_policy(q->disk, policy);
+#endif
+}
+
+/*
+ * IOSCHED_ALLOC_PD(op, alloc) - define a function @op for .pd_alloc_fn, which calls @alloc
+ * @alloc: struct blkg_policy_data *alloc(struct request_queue *q, gfp_t gfp)
+ */
+#ifdef IOSCHED_ALLOC_PD_TAKES_QUEUE
+#define IOSCHED_ALLOC_PD(op, alloc)					\
+static struct blkg_policy_data *op(gfp_t gfp, struct request_queue *q,	\
+				   struct blkcg *blkcg)			\
+{									\
+	return alloc(q, gfp);						\
+}
+#else
+#define IOSCHED_ALLOC_PD(op, alloc)					\
+static struct blkg_policy_data *op(struct gendisk *disk, struct blkcg *blkcg, \
+				   gfp_t gfp)				\
+{									\
+	return alloc(disk->queue, gfp);					\
+}
+#endif
+
+/*
+ * iosched_conf_begin() - find the device that a line written to a cgroup's file names
+ * @ctx: filled; @ctx->body is the rest of the line, @ctx->blkg the cgroup on this device
+ * @line: "MAJOR:MINOR VALUE"; changed
+ *
+ * Since 6.4 ("blkcg: Restructure blkg_conf_prep() and friends") the context is set up first.
+ * Since 7.2 opening the device and taking the lock are two steps.
+ *
+ * Return: 0 with the queue's lock held, until iosched_conf_end(); or a negative errno
+ */
+static inline int iosched_conf_begin(struct blkg_conf_ctx *ctx, struct blkcg *blkcg,
+				     const struct blkcg_policy *policy, char *line)
+{
+#ifndef IOSCHED_CONF_HAS_INIT
+	return blkg_conf_prep(blkcg, policy, line, ctx);
+#else
+	int ret;
+
+	blkg_conf_init(ctx, line);
+#ifdef IOSCHED_CONF_HAS_UNPREP
+	ret = blkg_conf_open_bdev(ctx);
+	if (ret)
+		return ret;
+	ret = blkg_conf_prep(blkcg, policy, ctx);
+	if (ret)
+		blkg_conf_close_bdev(ctx);
+#else
+	ret = blkg_conf_prep(blkcg, policy, ctx);
+	if (ret)
+		blkg_conf_exit(ctx);
+#endif
+	return ret;
+#endif
+}
+
+static inline void iosched_conf_end(struct blkg_conf_ctx *ctx)
+{
+#ifndef IOSCHED_CONF_HAS_INIT
+	blkg_conf_finish(ctx);
+#elif defined(IOSCHED_CONF_HAS_UNPREP)
+	blkg_conf_unprep(ctx);
+	blkg_conf_close_bdev(ctx);
+#else
+	blkg_conf_exit(ctx);
+#endif
+}
+#endif
 
 /* blk_queue_rot() replaced its opposite, blk_queue_nonrot(), in 7.0. Both are macros. */
 #ifndef blk_queue_rot

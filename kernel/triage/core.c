@@ -180,7 +180,7 @@ static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 	tag->returned = false;
 	tag->class = tg_class_of(shard->tg, rq);
 	tag->urgent = tag->class == PRIO_CLASS_HIGH;
-	shard->classes[tag->class].inserted++;
+	shard->counts[tag->class].inserted++;
 	list_add_tail(&rq->queuelist, &shard->at_head);
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 }
@@ -200,6 +200,7 @@ static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 			tg_add_at_head(shard, rq);
 			urgent = true;
 		} else {
+			tg_groups_see(shard, rq);
 			urgent |= tg_flow_add(shard, rq);
 		}
 	}
@@ -262,6 +263,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag = tg_tag(rq);
 	class = tg_class_of(tg, rq);
 	urgent = tg_is_urgent(tg, class, rq);
+	tg_groups_see(shard, rq);
 	if (tag->returned || (!urgent && !tg_bulk_may_go(shard)))
 		return NULL;
 	/*
@@ -277,8 +279,10 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		tg_urgent_seen(tg, class);
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
-	shard->classes[class].inserted++;
-	shard->classes[class].reasons[TG_ONLY]++;
+	if (unlikely(tg_groups_shared(tg)))
+		tg_lane_take_only(shard, rq, tag->cost);
+	shard->counts[class].inserted++;
+	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);
 	if (trace_triage_dispatch_enabled())
 		tg_trace_dispatch(shard, rq, TG_ONLY);
@@ -590,7 +594,8 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 	spin_lock_init(&shard->lock);
 	shard->tg = tg;
 	INIT_LIST_HEAD(&shard->at_head);
-	shard->young_until = jiffies;
+	INIT_LIST_HEAD(&shard->lanes);
+	tg_lane_init(&shard->lane);
 	shard->merges_until = jiffies;
 	shard->tried_at = jiffies;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
@@ -612,5 +617,6 @@ void tg_core_exit(struct tg_shard *shard)
 	hrtimer_cancel(&shard->watchdog);
 	WARN_ON_ONCE(!llist_empty(&shard->inbox));
 	WARN_ON_ONCE(!list_empty(&shard->at_head));
+	WARN_ON_ONCE(!list_empty(&shard->lanes));
 	WARN_ON_ONCE(shard->queued);
 }

@@ -298,7 +298,7 @@ static inline struct tg_flow *tg_flow_of(struct tg_shard *shard, struct request 
 	lockdep_assert_held(&shard->lock);
 
 	return likely(tag->flow != TG_FLOW_COMMON) ? &shard->flows.table[tag->flow] :
-						     &shard->classes[tag->class].common;
+						     &shard->common[tag->class];
 }
 
 #endif

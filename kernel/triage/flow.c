@@ -3,8 +3,6 @@
  * Queues requests in flows, and chooses a class's next flow. Sparse flows go first. The others
  * take turns, each for as much cost as its turn allows (deficit round robin).
  */
-#include <linux/blk-cgroup.h>
-#include <linux/cgroup-defs.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
 #include <linux/lockdep.h>
@@ -31,25 +29,26 @@
  * queued requests.
  */
 #define TG_MERGES_JIFFIES msecs_to_jiffies(100)
-/* A flow with a debt of more turns than this is not sparse. */
-#define TG_SPARSE_DEBT 4
 
 /* Bounds of a shard's number of flows. struct tg_tag has 16 bits for a flow's index. */
 #define TG_FLOWS_MIN 64u
 #define TG_FLOWS_MAX 16384u
-
-/* With this bit, no number of a cgroup is equal to a submitter's @id. */
-#define TG_OWNER_IS_CGROUP BIT_ULL(60)
 
 static s64 tg_quantum(const struct tg_shard *shard)
 {
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 }
 
-static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key,
+static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key, u64 group,
 					 enum prio_class class)
 {
-	return &flows->buckets[hash_64(key << 2 | class, flows->bits)];
+	/* Spread the cgroups' small numbers over bits that keys do not use. */
+	return &flows->buckets[hash_64((key << 2 | class) ^ group << 40, flows->bits)];
+}
+
+static struct tg_class *tg_flow_class(const struct tg_flow *flow)
+{
+	return &flow->lane->classes[flow->class];
 }
 
 static void tg_flow_init(struct tg_flow *flow, u16 index)
@@ -92,7 +91,7 @@ static unsigned int tg_flows_wanted(unsigned int tags)
 }
 
 /**
- * tg_flows_init() - set up a shard's flows and classes
+ * tg_flows_init() - set up a shard's flows
  * @shard: new
  * @tags: the number of requests that can be queued there at once
  *
@@ -103,13 +102,9 @@ int tg_flows_init(struct tg_shard *shard, unsigned int tags)
 	int i;
 
 	for (i = PRIO_CLASS_HIGH; i < PRIO_CLASS_COUNT; i++) {
-		struct tg_class *class = &shard->classes[i];
-
-		INIT_LIST_HEAD(&class->hinted);
-		INIT_LIST_HEAD(&class->sparse);
-		INIT_LIST_HEAD(&class->backlog);
-		tg_flow_init(&class->common, TG_FLOW_COMMON);
-		class->common.class = i;
+		tg_flow_init(&shard->common[i], TG_FLOW_COMMON);
+		shard->common[i].class = i;
+		shard->common[i].lane = &shard->lane;
 	}
 	return tg_flows_allocate(&shard->flows, tg_flows_wanted(tags),
 				 shard->tg->queue->node);
@@ -160,61 +155,47 @@ void tg_flows_resize(struct tg_shard *shard)
 	kvfree(old.buckets);
 }
 
-/*
- * Return the number of a request's owner, which is part of its flow's key. The owner is usually
- * the submitter. But a worker of a workqueue writes for others, so the owner of its request is
- * the cgroup that pays for it. No later cgroup gets the same serial_nr.
- */
-static u64 tg_flow_owner(const struct tg_shard *shard, struct request *rq)
-{
-	const struct tg_submitter *submitter = tg_tag(rq)->submitter;
-
-#ifdef CONFIG_BLK_CGROUP
-	if (submitter == &shard->tg->submitters.workers) {
-		const struct cgroup_subsys_state *css = bio_blkcg_css(rq->bio);
-
-		if (css)
-			return css->serial_nr | TG_OWNER_IS_CGROUP;
-	}
-#endif
-	return submitter->id;
-}
-
-/* Return the flow of @key in @class, NULL if there is none. */
-struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class class)
+/* Return the flow of @key and cgroup @group in @class, NULL if there is none. */
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, u64 group,
+			     enum prio_class class)
 {
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
-	hlist_for_each_entry(flow, tg_flow_bucket(&shard->flows, key, class), node)
-		if (flow->key == key && flow->class == class)
+	hlist_for_each_entry(flow, tg_flow_bucket(&shard->flows, key, group, class), node)
+		if (flow->key == key && flow->group == group && flow->class == class)
 			return flow;
 	return NULL;
 }
 
 /*
- * Return the flow of @key in @class. If there is none, reuse the flow that has been idle for
- * longest. If none is idle, return the common flow.
+ * Return the flow of @key in @class of a lane. If there is none, reuse the flow that has been
+ * idle for longest. If none is idle, return the common flow.
  */
-static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, enum prio_class class)
+static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, struct tg_lane *lane,
+				   enum prio_class class)
 {
-	struct tg_flow *flow = tg_flow_find(shard, key, class);
+	struct tg_flow *flow = tg_flow_find(shard, key, lane->id, class);
 
-	if (flow)
-		return flow;
-	flow = list_first_entry_or_null(&shard->flows.idle, struct tg_flow, turn);
-	if (unlikely(!flow))
-		return &shard->classes[class].common;
-	if (shard->head.awaited == flow)
-		shard->head.awaited = NULL;
-	hlist_del_init(&flow->node);
-	hlist_add_head(&flow->node, tg_flow_bucket(&shard->flows, key, class));
-	flow->key = key;
-	flow->class = class;
-	flow->deficit = tg_quantum(shard);
-	flow->position = shard->head.position;
-	flow->detector = (struct tg_detector){};
+	if (!flow) {
+		flow = list_first_entry_or_null(&shard->flows.idle, struct tg_flow, turn);
+		if (unlikely(!flow))
+			return &shard->common[class];
+		if (shard->head.awaited == flow)
+			shard->head.awaited = NULL;
+		hlist_del_init(&flow->node);
+		hlist_add_head(&flow->node,
+			       tg_flow_bucket(&shard->flows, key, lane->id, class));
+		flow->key = key;
+		flow->group = lane->id;
+		flow->class = class;
+		flow->deficit = tg_quantum(shard);
+		flow->position = shard->head.position;
+		flow->detector = (struct tg_detector){};
+	}
+	/* A flow without requests may have the lane of a cgroup that was freed since. */
+	flow->lane = lane;
 	return flow;
 }
 
@@ -240,7 +221,7 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
-	struct tg_class *class = &shard->classes[flow->class];
+	struct tg_class *class = tg_flow_class(flow);
 
 	flow->sparse = sparse;
 	if (sparse) {
@@ -338,9 +319,9 @@ static void tg_arrivals_del(struct tg_arrivals *arrivals, struct request *rq)
 bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
-	struct tg_class *class;
 	/* Ask only once: the answer may change at any time. */
 	const bool little = tg_is_waited_for(rq);
+	struct tg_class *class;
 	struct tg_flow *flow;
 	bool urgent;
 
@@ -348,9 +329,9 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 
 	/* Decide class and flow only here: rq->bio, on which they depend, may change later. */
 	tag->class = tg_class_of(shard->tg, rq);
-	class = &shard->classes[tag->class];
-	flow = tg_flow_get(shard, tg_flow_key(tg_flow_owner(shard, rq), rq->cmd_flags),
-			   tag->class);
+	flow = tg_flow_get(shard, tg_flow_key(tag->submitter->id, rq->cmd_flags),
+			   tg_lane_of(shard, rq), tag->class);
+	class = tg_flow_class(flow);
 	flow->level = tg_level(rq);
 	tag->flow = flow->index;
 	tag->hinted = tag->class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags) &&
@@ -369,7 +350,9 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	tg_arrivals_add(&class->arrivals, rq);
 	tg_media_add(shard, flow, rq);
 	class->queued++;
-	class->inserted++;
+	tg_lane_add(shard, flow->lane);
+	shard->counts[tag->class].queued++;
+	shard->counts[tag->class].inserted++;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
 
 	if (urgent && !tag->hinted)
@@ -425,11 +408,12 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 
 /*
  * Return the next request of a class's backlog; NULL: the backlog is empty, or the disk waits
- * for a flow of this class or of a more urgent one.
+ * for a flow of this class or of a more urgent one, or of another cgroup.
  */
-struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
-				  enum tg_reason *reason)
+struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
+				  enum prio_class of, enum tg_reason *reason)
 {
+	struct tg_class *class = &lane->classes[of];
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
@@ -438,7 +422,7 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class
 		return NULL;
 	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
 	if (!flow && tg_media_wait(shard) &&
-	    &shard->classes[shard->head.awaited->class] <= class)
+	    (shard->head.awaited->group != lane->id || shard->head.awaited->class <= of))
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
@@ -461,9 +445,10 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 }
 
 /* Return the next hinted request, if it may go before HIGH; NULL: none may. */
-struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
+struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_lane *lane,
+				    enum tg_reason *reason)
 {
-	struct tg_class *class = &shard->classes[PRIO_CLASS_NORMAL];
+	struct tg_class *class = &lane->classes[PRIO_CLASS_NORMAL];
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
@@ -502,9 +487,10 @@ static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *cl
  * Return the next request of a class; NULL: none may go. @bulk: requests within bulk's budget
  * may go.
  */
-struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
-			     bool bulk, enum tg_reason *reason)
+struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
+			     enum prio_class of, bool bulk, enum tg_reason *reason)
 {
+	struct tg_class *class = &lane->classes[of];
 	const s64 quantum = tg_quantum(shard);
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
@@ -512,8 +498,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 	 * True: the class's sparse flows go outside bulk's budget. So they do not delay the
 	 * backlog while bulk may not go.
 	 */
-	const bool apart = class == &shard->classes[PRIO_CLASS_HIGH] ||
-			   !tg_little_is_bulk(shard->tg);
+	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
 	struct tg_flow *flow;
 
@@ -531,7 +516,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
 		tg_flow_demote(shard, class, flow);
 	}
 	/* Look at the backlog only now: it may just have got its first flow. */
-	return bulk ? tg_flow_next_bulk(shard, class, reason) : NULL;
+	return bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
 }
 
 /* Take a flow that ran empty off its class's list. A disk may wait for its next request. */
@@ -551,7 +536,7 @@ static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_flow *flow = tg_flow_of(shard, rq);
-	struct tg_class *class = &shard->classes[flow->class];
+	struct tg_class *class = tg_flow_class(flow);
 	const u32 cost = tg_costs_charge(shard, flow, rq);
 	/* Ask only once: other shards change the answer. */
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
@@ -572,14 +557,16 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	 * the share by one request at most.
 	 */
 	if (hinted &&
-	    (shard->classes[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
+	    (shard->counts[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))
 		tg_hinted_charge(shard, cost);
 	WRITE_ONCE(shard->served, shard->served + cost);
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);
 	class->queued--;
+	shard->counts[flow->class].queued--;
 	WRITE_ONCE(shard->queued, shard->queued - 1);
+	tg_lane_take(shard, flow->lane, cost);
 	if (list_empty(&flow->fifo))
 		tg_flow_emptied(shard, flow);
 	return cost + tg_media_take(shard, flow, rq);

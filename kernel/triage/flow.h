@@ -11,19 +11,22 @@
 #include "share.h"
 #include "submitter.h"
 
+struct tg_lane;
 struct tg_shard;
 
 /* The index of each class's common flow, which is not in the table. */
 #define TG_FLOW_COMMON U16_MAX
 
 /**
- * struct tg_flow - queued requests of one submitter and class on one shard, with hinting
- *	flags (tg_flags_hint()) or without
+ * struct tg_flow - queued requests of one submitter, cgroup and class on one shard, with
+ *	hinting flags (tg_flags_hint()) or without
  * @turn: entry in a list of its class while it has requests; else in tg_flows.idle, but a
  *	common flow is then in no list
  * @node: entry in a list of tg_flows.buckets, once a submitter has used it; a common flow is in
  *	none
- * @key: see tg_flow_key(); unique in its class
+ * @key: see tg_flow_key(); unique in its class and @group
+ * @group: number of the cgroup (struct tg_lane) of its requests
+ * @lane: this cgroup's lane; valid while the flow has requests
  * @fifo: requests, oldest first
  * @sorted: the same requests by sector, on rotational devices
  * @deficit: the rest of its turn, or its debt (below 0), in ns of cost
@@ -42,6 +45,8 @@ struct tg_flow {
 	struct list_head turn;
 	struct hlist_node node;
 	u64 key;
+	u64 group;
+	struct tg_lane *lane;
 	struct list_head fifo;
 	struct rb_root sorted;
 	s64 deficit;
@@ -84,33 +89,41 @@ struct tg_arrivals {
 };
 
 /**
- * struct tg_class - queued requests of one class on one shard
+ * struct tg_class - queued requests of one class and cgroup on one shard
  * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL
  * @sparse: the other sparse flows, likewise
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
- * @common: the flow of requests for which no flow was free; see tg_flows_resize()
  * @queued: number of requests in @arrivals
  * @owed: what it lacks of its guaranteed share, in ns of the device's time
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
  *	request, in ns; 0 while the backlog is empty or may not go
- * @inserted: number of requests that came so far
- * @reasons: number of requests dispatched so far, by reason
  *
- * @inserted less the sum of @reasons is the number of its requests in @arrivals and on the
- * shard's @at_head. Guarded by the shard's lock.
+ * Guarded by the shard's lock.
  */
 struct tg_class {
 	struct list_head hinted;
 	struct list_head sparse;
 	struct list_head backlog;
 	struct tg_arrivals arrivals;
-	struct tg_flow common;
 	unsigned int queued;
 	u64 owed;
 	u32 started;
 	u64 sparse_had;
+};
+
+/**
+ * struct tg_counts - the requests of one class on one shard, of all cgroups
+ * @queued: number of requests in the lanes
+ * @inserted: number of requests that came so far
+ * @reasons: number of requests dispatched so far, by reason
+ *
+ * @inserted less the sum of @reasons is @queued plus the number of requests on the shard's
+ * @at_head. Guarded by the shard's lock.
+ */
+struct tg_counts {
+	unsigned int queued;
 	unsigned long inserted;
 	unsigned long reasons[TG_REASONS];
 };
@@ -118,13 +131,15 @@ struct tg_class {
 int tg_flows_init(struct tg_shard *shard, unsigned int count);
 void tg_flows_resize(struct tg_shard *shard);
 void tg_flows_exit(struct tg_shard *shard);
-struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, enum prio_class class);
+struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, u64 group,
+			     enum prio_class class);
 bool tg_flow_add(struct tg_shard *shard, struct request *rq);
-struct request *tg_flow_next(struct tg_shard *shard, struct tg_class *class,
-			     bool bulk, enum tg_reason *reason);
-struct request *tg_flow_next_hinted(struct tg_shard *shard, enum tg_reason *reason);
-struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_class *class,
-				  enum tg_reason *reason);
+struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
+			     enum prio_class class, bool bulk, enum tg_reason *reason);
+struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_lane *lane,
+				    enum tg_reason *reason);
+struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
+				  enum prio_class class, enum tg_reason *reason);
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
@@ -143,13 +158,13 @@ static inline bool tg_flow_is_hinted(const struct tg_flow *flow)
 	return flow->class == PRIO_CLASS_NORMAL && (flow->key & 1);
 }
 
-static inline unsigned long tg_class_dispatched(const struct tg_class *class)
+static inline unsigned long tg_dispatched(const struct tg_counts *counts)
 {
 	unsigned long sum = 0;
 	int reason;
 
 	for (reason = 0; reason < TG_REASONS; reason++)
-		sum += class->reasons[reason];
+		sum += counts->reasons[reason];
 	return sum;
 }
 

@@ -78,15 +78,15 @@ static bool tg_flow_belongs(const struct tg_class *class, const struct list_head
  * Add the requests of all flows on one of a class's lists to @count. Return false if a flow or
  * a request is in the wrong place.
  */
-static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows, int class,
-			   unsigned int *count)
+static bool tg_count_flows(struct tg_shard *shard, const struct tg_lane *lane,
+			   const struct list_head *flows, int class, unsigned int *count)
 {
 	struct tg_flow *flow;
 	struct request *rq;
 
 	list_for_each_entry(flow, flows, turn) {
-		if (flow->class != class || list_empty(&flow->fifo) ||
-		    !tg_flow_belongs(&shard->classes[class], flows, flow))
+		if (flow->class != class || flow->lane != lane || list_empty(&flow->fifo) ||
+		    !tg_flow_belongs(&lane->classes[class], flows, flow))
 			return false;
 		list_for_each_entry(rq, &flow->fifo, queuelist)
 			if (tg_tag(rq)->class != class || tg_flow_of(shard, rq) != flow)
@@ -96,22 +96,48 @@ static bool tg_count_flows(struct tg_shard *shard, const struct list_head *flows
 	return true;
 }
 
-/* Return the number of requests in a class's lists; -1: a list is wrong. */
-static int tg_count_class(struct tg_shard *shard, int class)
+/* Return the number of requests in the lists of a lane's class; -1: one is wrong. */
+static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, int class)
 {
-	const struct tg_class *c = &shard->classes[class];
+	const struct tg_class *c = &lane->classes[class];
 	const struct hlist_node *node, *last = NULL;
 	unsigned int listed = 0, arrived = 0;
 
-	if (!tg_count_flows(shard, &c->hinted, class, &listed) ||
-	    !tg_count_flows(shard, &c->sparse, class, &listed) ||
-	    !tg_count_flows(shard, &c->backlog, class, &listed))
+	if (!tg_count_flows(shard, lane, &c->hinted, class, &listed) ||
+	    !tg_count_flows(shard, lane, &c->sparse, class, &listed) ||
+	    !tg_count_flows(shard, lane, &c->backlog, class, &listed))
 		return -1;
 	for (node = c->arrivals.first.first; node; node = node->next) {
 		arrived++;
 		last = node;
 	}
-	return arrived == listed && last == c->arrivals.last ? listed : -1;
+	return arrived == listed && last == c->arrivals.last && listed == c->queued ? listed : -1;
+}
+
+/*
+ * Add the numbers of requests in a shard's lanes to @listed, by class. Return the name of a
+ * difference, or NULL.
+ */
+static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
+{
+	const struct tg_lane *lane;
+	int class;
+
+	list_for_each_entry(lane, &shard->lanes, entry) {
+		unsigned int queued = 0;
+
+		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+			const int count = tg_count_class(shard, lane, class);
+
+			if (count < 0)
+				return "a list of a class";
+			listed[class] += count;
+			queued += count;
+		}
+		if (!queued || queued != lane->queued)
+			return "the count of a lane";
+	}
+	return NULL;
 }
 
 /**
@@ -122,8 +148,9 @@ static int tg_count_class(struct tg_shard *shard, int class)
  */
 const char *tg_audit(struct tg_shard *shard)
 {
-	unsigned int at_head[PRIO_CLASS_COUNT] = {}, queued = 0;
+	unsigned int at_head[PRIO_CLASS_COUNT] = {}, listed[PRIO_CLASS_COUNT] = {}, queued = 0;
 	const struct tg_flow *flow;
+	const char *differs;
 	struct request *rq;
 	int class;
 
@@ -133,17 +160,17 @@ const char *tg_audit(struct tg_shard *shard)
 		at_head[tg_tag(rq)->class]++;
 		queued++;
 	}
+	differs = tg_audit_lanes(shard, listed);
+	if (differs)
+		return differs;
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
-		const struct tg_class *c = &shard->classes[class];
-		const int listed = tg_count_class(shard, class);
+		const struct tg_counts *counts = &shard->counts[class];
 
-		if (listed < 0)
-			return "a list of a class";
-		if (listed != c->queued)
+		if (listed[class] != counts->queued)
 			return "the count of a class";
-		if (c->inserted - tg_class_dispatched(c) != listed + at_head[class])
+		if (counts->inserted - tg_dispatched(counts) != listed[class] + at_head[class])
 			return "inserted less dispatched";
-		queued += listed;
+		queued += listed[class];
 	}
 	list_for_each_entry(flow, &shard->flows.idle, turn)
 		if (!list_empty(&flow->fifo))
@@ -198,7 +225,7 @@ static int tg_show(struct request_queue *q, struct seq_file *m,
 
 /* Show one count for each of HIGH, NORMAL and LOW, over all shards. */
 static void tg_show_counts(struct tg_data *tg, struct seq_file *m,
-			   unsigned long (*count)(const struct tg_class *class))
+			   unsigned long (*count)(const struct tg_counts *counts))
 {
 	unsigned long counts[PRIO_CLASS_COUNT] = {};
 	unsigned int i;
@@ -209,21 +236,21 @@ static void tg_show_counts(struct tg_data *tg, struct seq_file *m,
 
 		tg_shard_enter(shard);
 		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-			counts[class] += count(&shard->classes[class]);
+			counts[class] += count(&shard->counts[class]);
 		tg_shard_leave(shard);
 	}
 	seq_printf(m, "%lu %lu %lu\n", counts[PRIO_CLASS_HIGH],
 		   counts[PRIO_CLASS_NORMAL], counts[PRIO_CLASS_LOW]);
 }
 
-static unsigned long tg_queued(const struct tg_class *class)
+static unsigned long tg_queued(const struct tg_counts *counts)
 {
-	return class->inserted - tg_class_dispatched(class);
+	return counts->inserted - tg_dispatched(counts);
 }
 
-static unsigned long tg_aged(const struct tg_class *class)
+static unsigned long tg_aged(const struct tg_counts *counts)
 {
-	return class->reasons[TG_AGED];
+	return counts->reasons[TG_AGED];
 }
 
 static void tg_show_queued(struct tg_data *tg, struct seq_file *m)
@@ -233,7 +260,7 @@ static void tg_show_queued(struct tg_data *tg, struct seq_file *m)
 
 static void tg_show_dispatched(struct tg_data *tg, struct seq_file *m)
 {
-	tg_show_counts(tg, m, tg_class_dispatched);
+	tg_show_counts(tg, m, tg_dispatched);
 }
 
 static void tg_show_aged(struct tg_data *tg, struct seq_file *m)
@@ -272,7 +299,7 @@ static void tg_show_reasons(struct tg_data *tg, struct seq_file *m)
 
 			for (i = 0; i < tg->nr_shards; i++) {
 				spin_lock(&tg->shards[i]->lock);
-				count += tg->shards[i]->classes[class].reasons[reason];
+				count += tg->shards[i]->counts[class].reasons[reason];
 				spin_unlock(&tg->shards[i]->lock);
 			}
 			seq_printf(m, " %lu", count);

@@ -47,21 +47,23 @@ static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
 static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
 {
 	const struct blk_mq_hw_ctx *hctx;
+	const struct tg_lane *lane;
+	const struct request *rq;
 	bool any = false;
-	struct request *rq;
 	unsigned long i;
 
 	lockdep_assert_held(&shard->lock);
 
 	if (shard->tg->nr_shards > 1)
-		return shard->classes[class].queued && tg_hctx_is_inactive(READ_ONCE(shard->hctx));
+		return shard->counts[class].queued && tg_hctx_is_inactive(READ_ONCE(shard->hctx));
 	queue_for_each_hw_ctx(shard->tg->queue, hctx, i)
 		any |= tg_hctx_is_inactive(hctx);
 	if (likely(!any))
 		return false;
-	hlist_for_each_entry(rq, &shard->classes[class].arrivals.first, hash)
-		if (tg_hctx_is_inactive(rq->mq_hctx))
-			return true;
+	list_for_each_entry(lane, &shard->lanes, entry)
+		hlist_for_each_entry(rq, &lane->classes[class].arrivals.first, hash)
+			if (tg_hctx_is_inactive(rq->mq_hctx))
+				return true;
 	return false;
 }
 
@@ -132,7 +134,7 @@ u64 tg_limit_wait(const struct tg_shard *shard)
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		u64 at;
 
-		if (!shard->classes[class].queued)
+		if (!shard->counts[class].queued)
 			continue;
 		at = tg_limit_opens_at(shard->tg, class);
 		if (at <= now || !tg_limit_holds(shard, class))

@@ -35,6 +35,7 @@ static int tg_shard_make(struct tg_data *tg, unsigned int index, unsigned int ta
 	if (!shard)
 		return -ENOMEM;
 	tg_core_init(shard, tg);
+	shard->index = index;
 	tg_device_init(&shard->device);
 	tg->shards[index] = shard;
 	return tg_flows_init(shard, tags);
@@ -65,6 +66,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct tg_data *tg;
 	bool whole_depth;
+	int ret;
 
 	if (iosched_probe_shallow_depth(&whole_depth))
 		return -ENOMEM;
@@ -83,6 +85,11 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg_budget_init(tg);
 	tg_controller_init(tg);
 	tg_submitters_init(tg);
+	ret = tg_groups_init(tg);
+	if (ret) {
+		tg_free(tg);
+		return ret;
+	}
 
 	/*
 	 * With one shard any hardware queue can dispatch any request, so the block layer need
@@ -120,6 +127,7 @@ static void tg_exit_sched(struct elevator_queue *eq)
 		WARN_ONCE(differs, "triage: at exit %s is wrong\n", differs);
 	}
 	tg_submitters_exit(tg);
+	tg_groups_exit(tg);
 	/* A shard is held only while it has requests. */
 	WARN_ON_ONCE(atomic_read(&tg->nr_held));
 	tg_free(tg);
@@ -201,15 +209,22 @@ static struct elevator_type triage = {
 
 static int __init tg_module_init(void)
 {
+	int ret;
+
 #ifdef CONFIG_BLK_DEBUG_FS
 	triage.queue_debugfs_attrs = tg_debugfs_table();
 #endif
-	return elv_register(&triage);
+	tg_groups_register();
+	ret = elv_register(&triage);
+	if (ret)
+		tg_groups_unregister();
+	return ret;
 }
 
 static void __exit tg_module_exit(void)
 {
 	iosched_unregister(&triage);
+	tg_groups_unregister();
 }
 
 module_init(tg_module_init);

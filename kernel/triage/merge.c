@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Merges bios into queued requests of their flow, and so of their class.
+ * Merges bios into queued requests of their flow, and so of their class and cgroup.
  *
  * A submitter's plug has already merged the bios that it submitted at once. This part tries to
  * merge a sequential flow's bio into the queued requests of that flow. Requests are queued only
@@ -37,7 +37,8 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	WRITE_ONCE(shard->tried_at, jiffies);
 	tg_drain(shard);
 	class = prio_classify(&shard->tg->tunables.bounds, bio->bi_ioprio);
-	flow = tg_flow_find(shard, tg_flow_key(id, bio->bi_opf), class);
+	flow = tg_flow_find(shard, tg_flow_key(id, bio->bi_opf),
+			    tg_group_id(shard->tg, bio), class);
 	if (flow && !list_empty(&flow->fifo) && tg_detector_maybe_sequential(&flow->detector))
 		merged = blk_bio_list_merge(q, &flow->fifo, bio, nr_segs);
 	if (merged) {

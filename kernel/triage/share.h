@@ -12,6 +12,8 @@
 #define TG_LEVELS 8
 /* A flow's largest debt, in quanta, so that one huge request does not count for ever. */
 #define TG_DEBT_MAX 64
+/* A flow with a debt of more turns than this is not sparse. */
+#define TG_SPARSE_DEBT 4
 
 /**
  * tg_share_charge() - charge a flow for a request
@@ -63,6 +65,18 @@ static inline s64 tg_share_rounds(s64 deficit, u32 quantum)
 static inline u64 tg_share_due(u64 time, u32 percent)
 {
 	return time * percent / (100 - percent);
+}
+
+/**
+ * tg_share_time() - the virtual time that a cost takes
+ * @cost: in ns
+ * @weight: 1 to 10000; at 100 the virtual time is the cost itself
+ *
+ * Return: ns
+ */
+static inline u64 tg_share_time(u64 cost, u32 weight)
+{
+	return div_u64(cost * 100, weight);
 }
 
 /**

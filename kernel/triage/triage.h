@@ -4,6 +4,7 @@
  *
  *	core.c		inserts and dispatches requests, holds shards and wakes them
  *	order.c		chooses the next class
+ *	group.c		shares the device among cgroups by weight, and chooses the next lane
  *	flow.c		chooses the next flow of a class: sparse flows first, then others in turn
  *	media.c		chooses the next request of a flow, on flash and on disks
  *	submitter.c	finds the process that submits a request, and limits its tags
@@ -26,8 +27,9 @@
  *	shard		the scheduler of one hardware queue; a disk has one shard in all
  *	submitter	a process that submits requests; all workqueue workers together are
  *			one submitter
- *	flow		the queued requests of one submitter in one class; its hinted requests
- *			are a flow of their own
+ *	lane		the queued requests of one cgroup on one shard
+ *	flow		the queued requests of one submitter in one class of a lane; its hinted
+ *			requests are a flow of their own
  *	asks for little	a submitter asks for little if it has held at most two tags for 100 ms
  *	sparse		a flow that has requests, and goes before the other flows of its class
  *	hinted		a request of NORMAL whose flags say that a process waits for it
@@ -91,6 +93,7 @@ enum tg_reason {
 #include "costs.h"
 #include "flow.h"
 #include "gauge.h"
+#include "group.h"
 #include "inspect.h"
 #include "limits.h"
 #include "media.h"
@@ -150,10 +153,20 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
  * @granted: 1: an urgent request of this shard gave bulk a grant, which any shard may use. A
  *	dispatcher resets it after it has unlocked, and wakes one held shard.
- * @queued: number of requests on @at_head and in @classes, plus 1 while the inbox is
+ * @queued: number of requests on @at_head and in @lanes, plus 1 while the inbox is
  *	emptied; also read without the lock
+ * @index: its index in tg_data.shards; set once
  * @at_head: requests that go before all others, oldest first
- * @classes: queued requests by class
+ * @lanes: lanes that have requests, in any order
+ * @lane: the lane of the root cgroup, and of requests without a cgroup
+ * @turn: id of the lane whose turn it is; it may have no requests
+ * @turn_left: the rest of this turn, in ns of cost
+ * @asked: changes with each choice among several lanes (tg_lane_pick())
+ * @seen: the cgroup of the last request, only to be compared
+ * @seen_at: jiffies when tg_groups_met() last looked
+ * @common: a flow for each class, for requests for which no flow was free; see
+ *	tg_flows_resize(). They count as requests of the root cgroup.
+ * @counts: numbers of requests by class
  * @flows: all flows of this shard
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
@@ -163,7 +176,6 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
  *	also write this, without the lock.
- * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests,
@@ -183,13 +195,21 @@ struct tg_shard {
 	bool kick;
 	unsigned int granted;
 	unsigned int queued;
+	unsigned int index;
 	struct list_head at_head;
-	struct tg_class classes[PRIO_CLASS_COUNT];
+	struct list_head lanes;
+	struct tg_lane lane;
+	u64 turn;
+	s64 turn_left;
+	u32 asked;
+	const void *seen;
+	unsigned long seen_at;
+	struct tg_flow common[PRIO_CLASS_COUNT];
+	struct tg_counts counts[PRIO_CLASS_COUNT];
 	struct tg_flows flows;
 	u64 served;
 	u64 bulk_turn;
 	unsigned long woken_until;
-	unsigned long young_until;
 	struct tg_head head;
 	struct tg_device device;
 	unsigned long merges_until;
@@ -231,6 +251,7 @@ struct tg_data {
 
 	atomic_t nr_held ____cacheline_aligned_in_smp;
 	unsigned int wake_from;
+	struct tg_groups groups;
 	struct tg_budget budget ____cacheline_aligned_in_smp;
 	struct tg_arm arm;
 	struct tg_controller controller;
@@ -274,6 +295,23 @@ static inline enum prio_class tg_class_of(const struct tg_data *tg,
 static inline bool tg_is_waited_for(struct request *rq)
 {
 	return !(rq->cmd_flags & REQ_BACKGROUND) && tg_asks_little(tg_tag(rq)->submitter);
+}
+
+/* Return whether requests of two cgroups met in the last second. Then the accounts count. */
+static inline bool tg_groups_shared(const struct tg_data *tg)
+{
+	return (long)(jiffies - READ_ONCE(tg->groups.shared_at)) < (long)HZ;
+}
+
+/* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */
+static inline void tg_groups_see(struct tg_shard *shard, const struct request *rq)
+{
+#ifdef CONFIG_BLK_CGROUP
+	const void *group = rq->bio ? rq->bio->bi_blkg : NULL;
+
+	if (group && (unlikely(shard->seen != group) || unlikely(shard->seen_at != jiffies)))
+		tg_groups_met(shard, group);
+#endif
 }
 
 /* order.c */

@@ -84,9 +84,9 @@ def operations(generate: ModuleType, **changed: str) -> str:
 def test_shapes_that_are_known_have_their_features(generate: ModuleType) -> None:
     older = operations(generate, init_sched="int (struct request_queue *, struct elevator_type *)")
     assert "MUST_ALLOC" not in generate.features_header(
-        {"elevator_mq_ops": operations(generate)}, set()
+        {"elevator_mq_ops": operations(generate)}, {}, set()
     )
-    made = generate.features_header({"elevator_mq_ops": older}, {"hrtimer_setup"})
+    made = generate.features_header({"elevator_mq_ops": older}, {}, {"hrtimer_setup"})
     assert "#define IOSCHED_MUST_ALLOC 1" in made
     assert "#define IOSCHED_HAS_HRTIMER_SETUP 1" in made
 
@@ -103,5 +103,5 @@ def test_a_shape_that_nobody_knows_is_named_in_one_line(
 ) -> None:
     newer = operations(generate, has_work=shape)
     with pytest.raises(generate.MissingError, match=said) as error:
-        generate.features_header({"elevator_mq_ops": newer}, set())
+        generate.features_header({"elevator_mq_ops": newer}, {}, set())
     assert "\n" not in str(error.value)

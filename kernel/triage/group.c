@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shares a device among cgroups by weight, and has the file io.triage.weight. group.h says how.
+ *
+ * The accounts are part of the block layer's cgroup policy: it makes one struct tg_group for
+ * each cgroup on each device that has the scheduler, and frees it after the cgroup's last bio.
+ */
+#include <linux/jiffies.h>
+#include <linux/kstrtox.h>
+#include <linux/lockdep.h>
+#include <linux/mm.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "device.h"
+#include "triage.h"
+
+/* Bounds and default of a weight. They are those of io.weight, so systemd's IOWeight= fits. */
+#define TG_WEIGHT_MIN 1
+#define TG_WEIGHT_MAX 10000
+#define TG_WEIGHT_DEFAULT 100
+
+/* Record that requests of two cgroups met. Write once a tick: many CPUs read this. */
+static void tg_groups_share(struct tg_data *tg)
+{
+	const unsigned long now = jiffies;
+
+	if (READ_ONCE(tg->groups.shared_at) != now)
+		WRITE_ONCE(tg->groups.shared_at, now);
+}
+
+/* Record that a request of the cgroup @group came, which is not that of the last request. */
+void tg_groups_met(struct tg_shard *shard, const void *group)
+{
+	struct tg_groups *groups = &shard->tg->groups;
+	const void *seen = READ_ONCE(groups->seen);
+
+	shard->seen = group;
+	shard->seen_at = jiffies;
+	if (seen == group)
+		return;
+	WRITE_ONCE(groups->seen, group);
+	if (seen)
+		tg_groups_share(shard->tg);
+}
+
+void tg_lane_init(struct tg_lane *lane)
+{
+	int i;
+
+	INIT_LIST_HEAD(&lane->entry);
+	lane->young_until = jiffies;
+	for (i = PRIO_CLASS_HIGH; i < PRIO_CLASS_COUNT; i++) {
+		INIT_LIST_HEAD(&lane->classes[i].hinted);
+		INIT_LIST_HEAD(&lane->classes[i].sparse);
+		INIT_LIST_HEAD(&lane->classes[i].backlog);
+	}
+}
+
+/* Raise an account's time to @least if it is below. */
+static void tg_account_raise(struct tg_account *account, u64 least)
+{
+	s64 old = atomic64_read(&account->time);
+
+	while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(&account->time, &old, least))
+		;
+}
+
+/* Let an account and those above it begin where their siblings are, after a pause. */
+static void tg_account_join(struct tg_account *account)
+{
+	for (; account->parent; account = account->parent)
+		tg_account_raise(account, READ_ONCE(account->parent->now));
+}
+
+/* Record that an account, and each one above it, is the one whose turn it is. */
+static void tg_account_is_due(const struct tg_account *account)
+{
+	for (; account->parent; account = account->parent) {
+		const u64 time = atomic64_read(&account->time);
+
+		if ((s64)(time - READ_ONCE(account->parent->now)) > 0)
+			WRITE_ONCE(account->parent->now, time);
+	}
+}
+
+static void tg_account_charge(struct tg_account *account, u32 cost)
+{
+	for (; account->parent; account = account->parent)
+		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);
+}
+
+/*
+ * Return whether account @a is due before account @b: of their two ancestors below the first
+ * common one, that of @a has the lower time. Both are accounts of lanes, which have no children.
+ */
+static bool tg_account_before(const struct tg_account *a, const struct tg_account *b)
+{
+	while (a->depth > b->depth)
+		a = a->parent;
+	while (b->depth > a->depth)
+		b = b->parent;
+	while (a->parent != b->parent) {
+		a = a->parent;
+		b = b->parent;
+	}
+	return (s64)(atomic64_read(&a->time) - atomic64_read(&b->time)) < 0;
+}
+
+/*
+ * Return whether a cgroup is within its share: it is not ahead of the one that is due, on any
+ * level of the tree, by more than the debt with which a flow is still sparse.
+ */
+bool tg_lane_is_within_share(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const u64 most = TG_SPARSE_DEBT * (u64)READ_ONCE(shard->tg->tunables.quantum) *
+			 NSEC_PER_USEC;
+	const struct tg_account *account;
+
+	for (account = lane->account; account->parent; account = account->parent) {
+		const s64 ahead = atomic64_read(&account->time) -
+				  READ_ONCE(account->parent->now);
+
+		if (ahead > (s64)tg_share_time(most, READ_ONCE(account->weight)))
+			return false;
+	}
+	return true;
+}
+
+/* Count a new request in its lane. If the lane was empty, it joins the others. */
+void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
+{
+	lockdep_assert_held(&shard->lock);
+
+	if (lane->queued++)
+		return;
+	tg_account_join(lane->account);
+	list_add_tail(&lane->entry, &shard->lanes);
+	if (!list_is_singular(&shard->lanes))
+		tg_groups_share(shard->tg);
+}
+
+/* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, u32 cost)
+{
+	lockdep_assert_held(&shard->lock);
+
+	if (tg_groups_shared(shard->tg)) {
+		if (list_is_singular(&shard->lanes))
+			tg_account_is_due(lane->account);
+		tg_account_charge(lane->account, cost);
+		if (shard->turn == lane->id)
+			shard->turn_left -= cost;
+	}
+	if (!--lane->queued)
+		list_del_init(&lane->entry);
+}
+
+/* Charge the cgroup of a request that was never queued in a lane. */
+void tg_lane_take_only(struct tg_shard *shard, struct request *rq, u32 cost)
+{
+	struct tg_account *account = tg_lane_of(shard, rq)->account;
+
+	lockdep_assert_held(&shard->lock);
+
+	tg_account_join(account);
+	tg_account_is_due(account);
+	tg_account_charge(account, cost);
+}
+
+/*
+ * Begin the next cgroup's turn if the last one is over: it has used a quantum, or has no more
+ * requests. But while a disk waits for a flow's next request, that cgroup's turn goes on.
+ */
+void tg_lane_turn(struct tg_shard *shard)
+{
+	struct tg_lane *lane, *due = NULL;
+	bool goes_on = false;
+
+	lockdep_assert_held(&shard->lock);
+
+	tg_groups_share(shard->tg);
+	list_for_each_entry(lane, &shard->lanes, entry) {
+		goes_on |= lane->id == shard->turn;
+		if (!due || tg_account_before(lane->account, due->account))
+			due = lane;
+	}
+	tg_account_is_due(due->account);
+	goes_on |= tg_media_wait(shard) && shard->head.awaited->group == shard->turn;
+	if (goes_on && shard->turn_left > 0)
+		return;
+	shard->turn = due->id;
+	shard->turn_left = (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	if (shard->head.awaited && shard->head.awaited->group != due->id)
+		shard->head.awaited = NULL;
+}
+
+/*
+ * The order in which tg_choose() asks lanes for a request: cgroups within their share that have
+ * urgent requests, first HIGH; then the one whose turn it is; then the others.
+ */
+enum tg_rank {
+	TG_RANK_HIGH,
+	TG_RANK_SPARSE,
+	TG_RANK_TURN,
+	TG_RANK_OTHER,
+};
+
+static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const struct tg_class *normal = &lane->classes[PRIO_CLASS_NORMAL];
+	const bool high = lane->classes[PRIO_CLASS_HIGH].queued;
+
+	if ((high || !list_empty(&normal->sparse) || !list_empty(&normal->hinted)) &&
+	    tg_lane_is_within_share(shard, lane))
+		return high ? TG_RANK_HIGH : TG_RANK_SPARSE;
+	return lane->id == shard->turn ? TG_RANK_TURN : TG_RANK_OTHER;
+}
+
+/*
+ * Return the lane to ask next for a request, of those that were not asked since
+ * tg_shard.asked changed; NULL: all were asked.
+ */
+struct tg_lane *tg_lane_pick(struct tg_shard *shard)
+{
+	struct tg_lane *lane, *best = NULL;
+	enum tg_rank best_rank = TG_RANK_OTHER;
+
+	lockdep_assert_held(&shard->lock);
+
+	list_for_each_entry(lane, &shard->lanes, entry) {
+		enum tg_rank rank;
+
+		if (lane->asked == shard->asked)
+			continue;
+		rank = tg_lane_rank(shard, lane);
+		if (best && (rank > best_rank || (rank == best_rank &&
+						  tg_account_before(best->account,
+								    lane->account))))
+			continue;
+		best = lane;
+		best_rank = rank;
+	}
+	if (best)
+		best->asked = shard->asked;
+	return best;
+}
+
+#ifdef CONFIG_BLK_CGROUP
+
+/**
+ * struct tg_cgroup - a cgroup, on all devices
+ * @data: the block layer's part
+ * @weight: its weight on devices for which none is set; guarded by the blkcg's lock
+ */
+struct tg_cgroup {
+	struct blkcg_policy_data data;
+	u32 weight;
+};
+
+/**
+ * struct tg_group - a cgroup on one device
+ * @data: the block layer's part
+ * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the queue's lock
+ * @all: account of the cgroup with those below it; its parent is known from the first request on
+ * @own: account of the cgroup's own requests, which share with those of the cgroups below it
+ * @lanes: a lane for each shard that the device may have
+ */
+struct tg_group {
+	struct blkg_policy_data data;
+	u32 weight;
+	struct tg_account all;
+	struct tg_account own;
+	unsigned int nr_lanes;
+	struct tg_lane lanes[];
+};
+
+static struct blkcg_policy tg_policy;
+
+static struct tg_cgroup *tg_cgroup_of(const struct blkcg *blkcg)
+{
+	return container_of(blkcg->cpd[tg_policy.plid], struct tg_cgroup, data);
+}
+
+/* Return a cgroup on a device; NULL: the device's scheduler is not triage. */
+static struct tg_group *tg_group_of(const struct blkcg_gq *blkg)
+{
+	struct blkg_policy_data *data = blkg->pd[tg_policy.plid];
+
+	return data ? container_of(data, struct tg_group, data) : NULL;
+}
+
+/* Let a cgroup's account find the accounts above it. Any number of shards may do so at once. */
+static void tg_group_link(struct tg_data *tg, struct tg_group *group)
+{
+	struct tg_account *parent = &tg->groups.all;
+	struct blkcg_gq *above = group->data.blkg->parent;
+
+	if (likely(READ_ONCE(group->all.parent)))
+		return;
+	if (above->parent) {
+		tg_group_link(tg, tg_group_of(above));
+		parent = &tg_group_of(above)->all;
+	}
+	WRITE_ONCE(group->all.depth, READ_ONCE(parent->depth) + 1);
+	WRITE_ONCE(group->own.depth, READ_ONCE(parent->depth) + 2);
+	/* A shard that sees the parent sees the depths. */
+	smp_store_release(&group->all.parent, parent);
+}
+
+/*
+ * Return the cgroup of a bio on this device. NULL: the root, or none that is known here. The bio
+ * may come from a driver that has set none, or that of another device.
+ */
+static struct tg_group *tg_group_of_bio(struct tg_data *tg, const struct bio *bio)
+{
+	struct blkcg_gq *blkg = bio ? bio->bi_blkg : NULL;
+	struct tg_group *group;
+
+	if (!blkg || !blkg->parent || blkg->q != tg->queue || !tg->groups.active)
+		return NULL;
+	group = tg_group_of(blkg);
+	if (group)
+		tg_group_link(tg, group);
+	return group;
+}
+
+struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_group *group = tg_group_of_bio(shard->tg, rq->bio);
+
+	return group ? &group->lanes[shard->index] : &shard->lane;
+}
+
+/* Return the number of the cgroup whose lane a bio's request would join. */
+u64 tg_group_id(struct tg_data *tg, const struct bio *bio)
+{
+	const struct tg_group *group = tg_group_of_bio(tg, bio);
+
+	return group ? group->lanes[0].id : 0;
+}
+
+/* Give a cgroup's account the weight that is set. Called with the queue's or blkcg's lock. */
+static void tg_group_weigh(struct tg_group *group)
+{
+	WRITE_ONCE(group->all.weight, READ_ONCE(group->weight) ?:
+		   READ_ONCE(tg_cgroup_of(group->data.blkg->blkcg)->weight));
+}
+
+static struct blkcg_policy_data *tg_cgroup_alloc(gfp_t gfp)
+{
+	struct tg_cgroup *cgroup = kzalloc(sizeof(*cgroup), gfp);
+
+	if (!cgroup)
+		return NULL;
+	cgroup->weight = TG_WEIGHT_DEFAULT;
+	return &cgroup->data;
+}
+
+static void tg_cgroup_free(struct blkcg_policy_data *data)
+{
+	kfree(container_of(data, struct tg_cgroup, data));
+}
+
+static struct blkg_policy_data *tg_group_make(struct request_queue *q, gfp_t gfp)
+{
+	struct tg_group *group = kvzalloc_node(struct_size(group, lanes, q->nr_hw_queues), gfp,
+					       q->node);
+
+	if (!group)
+		return NULL;
+	group->nr_lanes = q->nr_hw_queues;
+	return &group->data;
+}
+
+IOSCHED_ALLOC_PD(tg_group_alloc, tg_group_make);
+
+static void tg_group_init(struct blkg_policy_data *data)
+{
+	struct tg_group *group = container_of(data, struct tg_group, data);
+	unsigned int i;
+
+	tg_group_weigh(group);
+	group->own.parent = &group->all;
+	group->own.weight = TG_WEIGHT_DEFAULT;
+	for (i = 0; i < group->nr_lanes; i++) {
+		tg_lane_init(&group->lanes[i]);
+		group->lanes[i].account = &group->own;
+		group->lanes[i].id = data->blkg->blkcg->css.serial_nr;
+	}
+}
+
+static void tg_group_free(struct blkg_policy_data *data)
+{
+	struct tg_group *group = container_of(data, struct tg_group, data);
+	unsigned int i;
+
+	for (i = 0; i < group->nr_lanes; i++)
+		WARN_ON_ONCE(group->lanes[i].queued);
+	kvfree(group);
+}
+
+static u64 tg_weight_show_device(struct seq_file *m, struct blkg_policy_data *data, int unused)
+{
+	const u32 weight = READ_ONCE(container_of(data, struct tg_group, data)->weight);
+
+	return weight ? __blkg_prfill_u64(m, data, weight) : 0;
+}
+
+static int tg_weight_show(struct seq_file *m, void *unused)
+{
+	struct blkcg *blkcg = container_of(seq_css(m), struct blkcg, css);
+
+	seq_printf(m, "default %u\n", READ_ONCE(tg_cgroup_of(blkcg)->weight));
+	blkcg_print_blkgs(m, blkcg, tg_weight_show_device, &tg_policy, 0, false);
+	return 0;
+}
+
+/* Read a weight; also "default", which is 0, if @none is set. */
+static int tg_weight_parse(const char *text, bool none, u32 *weight)
+{
+	if (none && sysfs_streq(text, "default")) {
+		*weight = 0;
+		return 0;
+	}
+	if (kstrtou32(text, 10, weight) || *weight < TG_WEIGHT_MIN || *weight > TG_WEIGHT_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+/* Set a cgroup's weight on all devices for which none is set. */
+static void tg_weight_set_default(struct blkcg *blkcg, u32 weight)
+{
+	struct blkcg_gq *blkg;
+
+	spin_lock_irq(&blkcg->lock);
+	WRITE_ONCE(tg_cgroup_of(blkcg)->weight, weight);
+	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
+		struct tg_group *group = tg_group_of(blkg);
+
+		if (group)
+			tg_group_weigh(group);
+	}
+	spin_unlock_irq(&blkcg->lock);
+}
+
+/* Set a cgroup's weight: "WEIGHT", "default WEIGHT", "MAJOR:MINOR WEIGHT|default". */
+static ssize_t tg_weight_write(struct kernfs_open_file *of, char *text, size_t count,
+			       loff_t unused)
+{
+	struct blkcg *blkcg = container_of(of_css(of), struct blkcg, css);
+	struct blkg_conf_ctx ctx;
+	struct tg_group *group;
+	u32 weight;
+	int ret;
+
+	text = strim(text);
+	if (!strchr(text, ':')) {
+		if (str_has_prefix(text, "default"))
+			text = skip_spaces(text + strlen("default"));
+		ret = tg_weight_parse(text, false, &weight);
+		if (ret)
+			return ret;
+		tg_weight_set_default(blkcg, weight);
+		return count;
+	}
+	ret = iosched_conf_begin(&ctx, blkcg, &tg_policy, text);
+	if (ret)
+		return ret;
+	ret = tg_weight_parse(ctx.body, true, &weight);
+	group = tg_group_of(ctx.blkg);
+	if (!ret && group) {
+		WRITE_ONCE(group->weight, weight);
+		tg_group_weigh(group);
+	}
+	iosched_conf_end(&ctx);
+	return ret ?: count;
+}
+
+static struct cftype tg_files[] = {
+	{
+		.name		= "triage.weight",
+		.flags		= CFTYPE_NOT_ON_ROOT,
+		.seq_show	= tg_weight_show,
+		.write		= tg_weight_write,
+	},
+	{}
+};
+
+static struct blkcg_policy tg_policy = {
+	.dfl_cftypes	= tg_files,
+	.cpd_alloc_fn	= tg_cgroup_alloc,
+	.cpd_free_fn	= tg_cgroup_free,
+	.pd_alloc_fn	= tg_group_alloc,
+	.pd_init_fn	= tg_group_init,
+	.pd_free_fn	= tg_group_free,
+};
+
+/* Whether the kernel had room for another cgroup policy. Set once, when the module is loaded. */
+static bool tg_policy_is_registered;
+
+void tg_groups_register(void)
+{
+	const int ret = blkcg_policy_register(&tg_policy);
+
+	tg_policy_is_registered = !ret;
+	if (ret)
+		pr_warn("triage: no io.triage.weight: blkcg_policy_register() returned %d\n", ret);
+}
+
+void tg_groups_unregister(void)
+{
+	if (tg_policy_is_registered)
+		blkcg_policy_unregister(&tg_policy);
+}
+
+static int tg_groups_activate(struct tg_data *tg)
+{
+	const int ret = tg_policy_is_registered ?
+			iosched_activate_policy(tg->queue, &tg_policy) : 0;
+
+	tg->groups.active = tg_policy_is_registered && !ret;
+	return ret;
+}
+
+static void tg_groups_deactivate(struct tg_data *tg)
+{
+	if (tg->groups.active)
+		iosched_deactivate_policy(tg->queue, &tg_policy);
+}
+
+#else
+
+struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
+{
+	return &shard->lane;
+}
+
+u64 tg_group_id(struct tg_data *tg, const struct bio *bio)
+{
+	return 0;
+}
+
+void tg_groups_register(void)
+{
+}
+
+void tg_groups_unregister(void)
+{
+}
+
+static int tg_groups_activate(struct tg_data *tg)
+{
+	return 0;
+}
+
+static void tg_groups_deactivate(struct tg_data *tg)
+{
+}
+
+#endif
+
+/* Set up the accounts. Return 0; or a negative errno, and nothing is to be undone. */
+int tg_groups_init(struct tg_data *tg)
+{
+	struct tg_groups *groups = &tg->groups;
+	unsigned int i;
+
+	groups->own.parent = &groups->all;
+	groups->own.depth = 1;
+	groups->own.weight = TG_WEIGHT_DEFAULT;
+	groups->shared_at = jiffies - HZ;
+	for (i = 0; i < tg->nr_shards; i++)
+		tg->shards[i]->lane.account = &groups->own;
+	return tg_groups_activate(tg);
+}
+
+/* Forget the cgroups. Called with the queue frozen: no request is left. */
+void tg_groups_exit(struct tg_data *tg)
+{
+	tg_groups_deactivate(tg);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shares a device among cgroups by weight, down their tree.
+ *
+ * Each cgroup has an account: the device time that it has had, divided by its weight. Of the
+ * cgroups that wait, the one whose account is lowest is due (start-time fair queueing; Goyal,
+ * Vin, Cheng, 1996). A cgroup that comes after a pause begins where the others are.
+ *
+ * The others need not wait until a cgroup is due: its urgent requests go first while it is
+ * within its share, which is up to a few turns ahead of the cgroup that is due. Beyond that
+ * they wait, like bulk. So a cgroup that takes less than its share has the latency of an idle
+ * device, and none gets more of the device by having many processes.
+ */
+#ifndef TG_GROUP_H
+#define TG_GROUP_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/list.h>
+
+#include "flow.h"
+
+struct tg_data;
+struct tg_shard;
+
+/**
+ * struct tg_account - what a node of the tree of cgroups has had of a device
+ * @parent: the account that it has a share of; NULL: the root's, or not known yet
+ * @depth: the number of accounts above it
+ * @weight: 1 to 10000
+ * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
+ * @now: the virtual time of its children: the @time of the child that was due last, before it
+ *	was served. No child that comes after a pause begins before it.
+ *
+ * All shards read and write an account without a lock, @time atomically. A lost write of @now
+ * does little harm: the next request writes it again.
+ */
+struct tg_account {
+	struct tg_account *parent;
+	u32 depth;
+	u32 weight;
+	atomic64_t time;
+	u64 now;
+};
+
+/**
+ * struct tg_lane - the queued requests of one cgroup on one shard
+ * @entry: entry in tg_shard.lanes while it has requests
+ * @account: of the cgroup's own requests, apart from those of cgroups below it
+ * @id: the cgroup's number (serial_nr), which no other cgroup gets
+ * @queued: number of requests in @classes
+ * @asked: tg_shard.asked when tg_choose() last asked it for a request
+ * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
+ * @classes: queued requests by class
+ *
+ * Guarded by the shard's lock. It exists as long as one of its requests does: the request's bio
+ * holds the cgroup.
+ */
+struct tg_lane {
+	struct list_head entry;
+	struct tg_account *account;
+	u64 id;
+	unsigned int queued;
+	u32 asked;
+	unsigned long young_until;
+	struct tg_class classes[PRIO_CLASS_COUNT];
+};
+
+/**
+ * struct tg_groups - the cgroups of one device
+ * @all: account of the whole device
+ * @own: account of the requests of the root cgroup, and of those without a cgroup
+ * @active: the policy is active for the device, so the cgroups have weights
+ * @shared_at: jiffies when requests of two cgroups last met; written once a tick by any shard
+ * @seen: the cgroup whose request came last, as far as shards have noticed; only compared
+ */
+struct tg_groups {
+	struct tg_account all;
+	struct tg_account own;
+	bool active;
+	unsigned long shared_at;
+	const void *seen;
+};
+
+void tg_groups_register(void);
+void tg_groups_unregister(void);
+int tg_groups_init(struct tg_data *tg);
+void tg_groups_exit(struct tg_data *tg);
+
+void tg_lane_init(struct tg_lane *lane);
+struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq);
+u64 tg_group_id(struct tg_data *tg, const struct bio *bio);
+void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, u32 cost);
+void tg_lane_take_only(struct tg_shard *shard, struct request *rq, u32 cost);
+void tg_lane_turn(struct tg_shard *shard);
+struct tg_lane *tg_lane_pick(struct tg_shard *shard);
+bool tg_lane_is_within_share(const struct tg_shard *shard, const struct tg_lane *lane);
+void tg_groups_met(struct tg_shard *shard, const void *group);
+
+#endif

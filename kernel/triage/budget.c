@@ -191,13 +191,13 @@ static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg)
 {
 	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg))
 		return false;
-	return atomic_read(&tg->submitters.nr_greedy) < 2 || tg_bulk_may_share(tg);
+	return !tg_is_shared(tg) || tg_bulk_may_share(tg);
 }
 
-/* Return whether the room limits bulk: the device is flash, and several submitters are greedy. */
+/* Return whether the room limits bulk: the device is flash, and it is shared. */
 static bool tg_shares_room(const struct tg_data *tg)
 {
-	return !tg->rotational && atomic_read(&tg->submitters.nr_greedy) > 1;
+	return !tg->rotational && tg_is_shared(tg);
 }
 
 /*

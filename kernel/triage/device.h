@@ -253,9 +253,8 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 
-	/* No urgent request came lately, and at most one submitter is greedy: no limit. */
-	if (likely(!READ_ONCE(tg->budget.pressed)) &&
-	    likely(atomic_read(&tg->submitters.nr_greedy) < 2))
+	/* No urgent request came lately, and the device is not shared: no limit. */
+	if (likely(!READ_ONCE(tg->budget.pressed)) && likely(!tg_is_shared(tg)))
 		return true;
 	return tg_bulk_may_go_limited(shard);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses the next class. Classes go in strict order, with four exceptions. A request goes
+ * Chooses the next request: first the lane of a cgroup (group.h), in it the class. Classes go in
+ * strict order, with four exceptions. A request goes
  * first once it has waited as long as its class may. A waiting class gets its guaranteed share.
  * Bulk has turns of a disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH.
  * A class that has reached its rate limit has to wait. A request that the driver sent back goes
@@ -24,16 +25,16 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
  * Return the request that was the first to exceed its class's aging time; NULL: none has. A
  * class that has reached its limit is left out.
  */
-static struct request *tg_next_aged(struct tg_shard *shard)
+static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {
 	struct request *found = NULL;
 	unsigned long due = jiffies;
 	int class;
 
-	if (time_before(due, shard->young_until))
+	if (time_before(due, lane->young_until))
 		return NULL;
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		struct request *rq = tg_oldest(&shard->classes[class]);
+		struct request *rq = tg_oldest(&lane->classes[class]);
 		unsigned long at;
 
 		if (!rq)
@@ -46,7 +47,7 @@ static struct request *tg_next_aged(struct tg_shard *shard)
 	}
 	/* No request can exceed its aging time before the next tick. */
 	if (!found)
-		shard->young_until = jiffies + 1;
+		lane->young_until = jiffies + 1;
 	return found;
 }
 
@@ -54,32 +55,37 @@ static struct request *tg_next_aged(struct tg_shard *shard)
  * Return a request of a class that lacks more than a quantum of its guaranteed share; NULL:
  * none may go.
  */
-static struct request *tg_next_reserved(struct tg_shard *shard, enum tg_reason *reason)
+static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *lane,
+					enum tg_reason *reason)
 {
 	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 	struct request *rq;
 	int class;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		struct tg_class *c = &shard->classes[class];
+		const struct tg_class *c = &lane->classes[class];
 
 		if (!c->queued || c->owed <= turn || tg_limit_holds(shard, class))
 			continue;
-		rq = tg_flow_next(shard, c, true, reason);
+		rq = tg_flow_next(shard, lane, class, true, reason);
 		if (rq)
 			return rq;
 	}
 	return NULL;
 }
 
-/* Charge the class @served for @time ns of the device, and credit the other classes that wait. */
-static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
+/*
+ * Charge the class @served of a lane for @time ns of the device, and credit the lane's other
+ * classes that wait.
+ */
+static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_class served,
+		      u64 time)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
 	int class;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
-		struct tg_class *c = &shard->classes[class];
+		struct tg_class *c = &lane->classes[class];
 
 		if (!c->queued || tg_limit_holds(shard, class))
 			c->owed = 0;
@@ -95,17 +101,20 @@ static void tg_settle(struct tg_shard *shard, enum prio_class served, u64 time)
 /* Return whether NORMAL or LOW has a backlog that the class's rate limit does not hold. */
 static bool tg_bulk_waits(const struct tg_shard *shard)
 {
+	const struct tg_lane *lane;
 	int class;
 
-	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++)
-		if (!list_empty(&shard->classes[class].backlog) &&
-		    !tg_limit_holds(shard, class))
-			return true;
+	list_for_each_entry(lane, &shard->lanes, entry)
+		for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++)
+			if (!list_empty(&lane->classes[class].backlog) &&
+			    !tg_limit_holds(shard, class))
+				return true;
 	return false;
 }
 
 /* Return a request of bulk for bulk's turn of a disk's arm; NULL: none may go. */
-static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *reason)
+static struct request *tg_next_in_turn(struct tg_shard *shard, struct tg_lane *lane,
+				       enum tg_reason *reason)
 {
 	struct request *rq;
 	int class;
@@ -115,7 +124,7 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		if (tg_limit_holds(shard, class))
 			continue;
-		rq = tg_flow_next_bulk(shard, &shard->classes[class], reason);
+		rq = tg_flow_next_bulk(shard, lane, class, reason);
 		if (rq)
 			return rq;
 	}
@@ -128,69 +137,108 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, enum tg_reason *r
  * its file system. So a hinted request inherits the priority of HIGH, like the holder of a
  * lock. NORMAL's guaranteed share limits such requests.
  */
-static struct request *tg_next_hinted(struct tg_shard *shard, enum tg_reason *reason)
+static struct request *tg_next_hinted(struct tg_shard *shard, struct tg_lane *lane,
+				      enum tg_reason *reason)
 {
-	if (!shard->classes[PRIO_CLASS_HIGH].queued || tg_limit_holds(shard, PRIO_CLASS_NORMAL))
+	if (!lane->classes[PRIO_CLASS_HIGH].queued || tg_limit_holds(shard, PRIO_CLASS_NORMAL))
 		return NULL;
-	return tg_flow_next_hinted(shard, reason);
+	return tg_flow_next_hinted(shard, lane, reason);
 }
 
 /*
  * Return a hinted request that may go before HIGH, else one of the most urgent class that may
  * send one; NULL: none may.
  */
-static struct request *tg_next_strict(struct tg_shard *shard, enum tg_reason *reason)
+static struct request *tg_next_strict(struct tg_shard *shard, struct tg_lane *lane,
+				      enum tg_reason *reason)
 {
-	struct request *rq = tg_next_hinted(shard, reason);
+	struct request *rq = tg_next_hinted(shard, lane, reason);
 	bool bulk = true;
 	int class;
 
 	if (rq)
 		return rq;
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
-		struct tg_class *c = &shard->classes[class];
-
-		if (!c->queued || tg_limit_holds(shard, class))
+		if (!lane->classes[class].queued || tg_limit_holds(shard, class))
 			continue;
 		if (class != PRIO_CLASS_HIGH && bulk)
 			bulk = tg_bulk_may_go(shard);
-		rq = tg_flow_next(shard, c, bulk || tg_is_waited_out(shard, class), reason);
+		rq = tg_flow_next(shard, lane, class, bulk || tg_is_waited_out(shard, class),
+				  reason);
 		if (rq)
 			return rq;
 	}
 	return NULL;
 }
 
-/* Return the next request by the whole policy, but leave it queued; NULL: none may go. */
-static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
+/*
+ * Return whether a lane has to wait although its class may go: its cgroup is beyond its share,
+ * and the cgroup that is due waits for the device to finish bulk. Bulk that is gated waits for
+ * urgent requests, so then these may go. On a disk bulk's turn of the arm is due at once.
+ */
+static bool tg_is_beyond_share(struct tg_shard *shard, const struct tg_lane *lane)
+{
+	struct tg_data *tg = shard->tg;
+
+	if (list_is_singular(&shard->lanes) || lane->id == shard->turn ||
+	    tg_lane_is_within_share(shard, lane) || tg_bulk_may_go(shard))
+		return false;
+	if (tg->rotational)
+		tg_arm_hasten(tg);
+	return !tg_gated(tg, tg_budget_now(tg));
+}
+
+/* Return the next request of a lane, but leave it queued; NULL: none may go. */
+static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane,
+				    enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;
 	struct request *rq;
 
-	rq = tg_next_aged(shard);
+	rq = tg_next_aged(shard, lane);
 	if (rq) {
 		*reason = TG_AGED;
 		return rq;
 	}
-	rq = tg_next_reserved(shard, reason);
+	rq = tg_next_reserved(shard, lane, reason);
 	if (rq) {
 		*reason = TG_RESERVED;
 		return rq;
 	}
+	if (unlikely(tg_is_beyond_share(shard, lane)))
+		return NULL;
 	if (tg->rotational && tg_pressed(tg) && tg_arm_is_held(tg)) {
-		rq = tg_next_in_turn(shard, reason);
+		rq = tg_next_in_turn(shard, lane, reason);
 		if (rq || tg_media_wait(shard) || tg_bulk_waits(shard))
 			return rq;
 		tg_arm_yield(tg);
 	}
-	return tg_next_strict(shard, reason);
+	return tg_next_strict(shard, lane, reason);
+}
+
+/* Return the next request by the whole policy, but leave it queued; NULL: none may go. */
+static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
+{
+	struct request *rq = NULL;
+	struct tg_lane *lane;
+
+	if (list_empty(&shard->lanes))
+		return NULL;
+	if (likely(list_is_singular(&shard->lanes)))
+		return tg_choose_in(shard, list_first_entry(&shard->lanes, struct tg_lane, entry),
+				    reason);
+	tg_lane_turn(shard);
+	shard->asked++;
+	while (!rq && (lane = tg_lane_pick(shard)))
+		rq = tg_choose_in(shard, lane, reason);
+	return rq;
 }
 
 /* Take the next request from its queue; NULL: none may go. */
 struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_first(&shard->at_head);
-	struct tg_class *class;
+	struct tg_lane *lane;
 	u64 time;
 
 	lockdep_assert_held(&shard->lock);
@@ -205,12 +253,12 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		rq = tg_choose(shard, reason);
 		if (!rq)
 			return NULL;
+		lane = tg_flow_of(shard, rq)->lane;
 		time = tg_flow_take(shard, rq);
-		tg_settle(shard, tg_tag(rq)->class, time);
+		tg_settle(shard, lane, tg_tag(rq)->class, time);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard, rq);
 	}
-	class = &shard->classes[tg_tag(rq)->class];
-	class->reasons[*reason]++;
+	shard->counts[tg_tag(rq)->class].reasons[*reason]++;
 	return rq;
 }

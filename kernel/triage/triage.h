@@ -303,6 +303,12 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 	return (long)(jiffies - READ_ONCE(tg->groups.shared_at)) < (long)HZ;
 }
 
+/* Return whether the device is shared: several submitters are greedy, or cgroups met. */
+static inline bool tg_is_shared(const struct tg_data *tg)
+{
+	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
+}
+
 /* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */
 static inline void tg_groups_see(struct tg_shard *shard, const struct request *rq)
 {

@@ -264,6 +264,7 @@ struct tg_cgroup {
  * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the queue's lock
  * @all: account of the cgroup with those below it; its parent is known from the first request on
  * @own: account of the cgroup's own requests, which share with those of the cgroups below it
+ * @nr_lanes: number of @lanes
  * @lanes: a lane for each shard that the device may have
  */
 struct tg_group {

@@ -300,7 +300,7 @@ static inline bool tg_is_waited_for(struct request *rq)
 /* Return whether requests of two cgroups met in the last second. Then the accounts count. */
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
-	return (long)(jiffies - READ_ONCE(tg->groups.shared_at)) < (long)HZ;
+	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
 /* Return whether the device is shared: several submitters are greedy, or cgroups met. */
@@ -315,7 +315,7 @@ static inline void tg_groups_see(struct tg_shard *shard, const struct request *r
 #ifdef CONFIG_BLK_CGROUP
 	const void *group = rq->bio ? rq->bio->bi_blkg : NULL;
 
-	if (group && (unlikely(shard->seen != group) || unlikely(shard->seen_at != jiffies)))
+	if (group && unlikely(shard->seen != group || time_after(jiffies, shard->seen_at)))
 		tg_groups_met(shard, group);
 #endif
 }

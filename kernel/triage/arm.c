@@ -137,12 +137,3 @@ void tg_arm_yield(struct tg_data *tg)
 {
 	WRITE_ONCE(tg->arm.until, 0);
 }
-
-/* Have bulk's next turn be due now, because only cgroups beyond their share ask for the arm. */
-void tg_arm_hasten(struct tg_data *tg)
-{
-	const u64 now = ktime_get_ns();
-
-	if (READ_ONCE(tg->arm.next_at) > now)
-		WRITE_ONCE(tg->arm.next_at, now);
-}

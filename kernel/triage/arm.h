@@ -27,6 +27,5 @@ bool tg_arm_is_free(const struct tg_data *tg);
 u64 tg_arm_changes_at(const struct tg_data *tg);
 void tg_arm_charge(struct tg_data *tg, u32 cost);
 void tg_arm_yield(struct tg_data *tg);
-void tg_arm_hasten(struct tg_data *tg);
 
 #endif

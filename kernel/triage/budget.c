@@ -209,6 +209,27 @@ static u64 tg_turn(const struct tg_shard *shard)
 	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
 }
 
+/*
+ * Return the waiting shard whose due cgroup has had least of its share; NULL: cgroups do not
+ * share the device. @asking: see tg_parts_look().
+ */
+static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
+					     const struct tg_shard *asking)
+{
+	const struct tg_shard *first = asking;
+	unsigned int i;
+
+	if (likely(!tg_groups_shared(tg)))
+		return NULL;
+	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_shard *shard = tg->shards[i];
+
+		if (tg_waits_for_bulk(shard) && (!first || tg_groups_yield(first, shard)))
+			first = shard;
+	}
+	return first;
+}
+
 /* Fill @parts. @asking: a shard that counts as waiting in any case, or NULL. */
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts)
@@ -226,11 +247,14 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 	/* No limit: do not look at the shards. */
 	if (parts->whole >= TG_DEPTH_MAX)
 		return;
+	parts->first = tg_shard_first(tg, asking);
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
 		parts->inside += tg_gauge_cost(&shard->device.bulk);
 		if (shard != asking && !tg_waits_for_bulk(shard))
+			continue;
+		if (parts->first && tg_groups_yield(shard, parts->first))
 			continue;
 		parts->waiting++;
 		parts->least = min(parts->least, tg_turn(shard));
@@ -239,8 +263,9 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 
 /*
  * Return whether a waiting shard may send bulk, or has to leave the device to other waiting
- * shards. Each of them may have an equal part of the limit, by cost. Otherwise the CPU that
- * asks first would get all of it.
+ * shards. While cgroups share the device, only shards may go whose cgroup is due. Each of these
+ * may have an equal part of the limit, by cost. Otherwise the CPU that asks first would get all
+ * of it.
  *
  * While urgent requests come, two more rules apply. The waiting shard whose bulk has had least
  * may go in any case. So the remainder is used, and shards take turns if a part is less than
@@ -253,7 +278,12 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	const u64 turn = tg_turn(shard);
 	const u64 own = tg_gauge_cost(&shard->device.bulk);
 
-	if (parts->whole >= TG_DEPTH_MAX || parts->waiting <= 1)
+	if (parts->whole >= TG_DEPTH_MAX)
+		return true;
+	/* The shard that should go may be unable to. So an idle device takes any bulk. */
+	if (parts->first && tg_groups_yield(shard, parts->first))
+		return !parts->inside || parts->inside >= parts->whole;
+	if (parts->waiting <= 1)
 		return true;
 	/*
 	 * If patience lets bulk in (TG_PATIENCE_FLASH), any shard may go: the others may be

@@ -62,8 +62,10 @@ struct tg_budget {
  * @whole: limit on the cost of all shards' bulk in the device, in ns; TG_DEPTH_MAX or more: no
  *	limit, and then the fields below mean nothing
  * @inside: cost of all shards' bulk in the device, in ns
+ * @first: the waiting shard whose due cgroup has had least of its share; NULL: none, or cgroups
+ *	do not share the device
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()), with the one
- *	that asks
+ *	that asks; without those that have to leave the device to @first
  * @least: the least tg_turn() of these shards; U64_MAX: none waits
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
@@ -73,6 +75,7 @@ struct tg_parts {
 	bool gated;
 	u64 whole;
 	u64 inside;
+	const struct tg_shard *first;
 	u32 waiting;
 	u64 least;
 };

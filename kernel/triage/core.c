@@ -106,10 +106,11 @@ static bool tg_release(struct tg_shard *shard)
 /*
  * Return whether a request that is about to be inserted may go although the queued ones may
  * not. A request that was sent back, is urgent or is hinted may. On a disk any request may,
- * because it can be near the head. If rate limits hold the queued ones, a request of a class
- * below its limit may.
+ * because it can be near the head. One of another cgroup than the one that is due may, because
+ * then that one is due. If rate limits hold the queued ones, a request of a class below its limit
+ * may.
  */
-static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *rq)
+static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
@@ -117,6 +118,8 @@ static noinline bool tg_ends_hold(const struct tg_shard *shard, struct request *
 	if (tg_tag(rq)->returned || tg->rotational || tg_is_urgent(tg, class, rq))
 		return true;
 	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
+		return true;
+	if (tg_groups_shared(tg) && tg_lane_of(shard, rq)->account != READ_ONCE(shard->due))
 		return true;
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
 }
@@ -252,7 +255,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	enum prio_class class;
 	struct request *rq;
 	struct tg_tag *tag;
-	bool urgent;
+	struct tg_lane *lane = NULL;
+	bool urgent, may_go;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -264,7 +268,16 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	class = tg_class_of(tg, rq);
 	urgent = tg_is_urgent(tg, class, rq);
 	tg_groups_see(shard, rq);
-	if (tag->returned || (!urgent && !tg_bulk_may_go(shard)))
+	if (unlikely(tg_groups_shared(tg))) {
+		lane = tg_lane_of(shard, rq);
+		tg_lane_join(shard, lane);
+		urgent = urgent && !tg_lane_exceeds_share(shard, lane);
+		WRITE_ONCE(shard->due, lane->account);
+	}
+	may_go = !tag->returned && (urgent || tg_bulk_may_go(shard));
+	if (unlikely(lane))
+		WRITE_ONCE(shard->due, NULL);
+	if (!may_go)
 		return NULL;
 	/*
 	 * Only the lock holder removes from the inbox, so this fails only if another request
@@ -275,12 +288,12 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag->class = class;
 	if (urgent)
 		tag->urgent = true;
-	if (class == PRIO_CLASS_HIGH)
+	if (urgent && class == PRIO_CLASS_HIGH)
 		tg_urgent_seen(tg, class);
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
-	if (unlikely(tg_groups_shared(tg)))
-		tg_lane_take_only(shard, rq, tag->cost);
+	if (unlikely(lane))
+		tg_lane_charge(shard, lane, urgent, tag->cost);
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);

@@ -293,6 +293,8 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow,
 			      bool hinted)
 {
+	if (tg_lane_exceeds_share(shard, flow->lane))
+		return false;
 	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
 		return flow->class == PRIO_CLASS_HIGH;
 	return !tg_little_is_bulk(shard->tg) || hinted;
@@ -343,6 +345,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 		WRITE_ONCE(shard->merges_until, jiffies + TG_MERGES_JIFFIES);
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
+	tg_lane_add(shard, flow->lane);
 	urgent = tg_flow_is_urgent(shard, flow,
 				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 
@@ -350,7 +353,6 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	tg_arrivals_add(&class->arrivals, rq);
 	tg_media_add(shard, flow, rq);
 	class->queued++;
-	tg_lane_add(shard, flow->lane);
 	shard->counts[tag->class].queued++;
 	shard->counts[tag->class].inserted++;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
@@ -540,6 +542,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	const u32 cost = tg_costs_charge(shard, flow, rq);
 	/* Ask only once: other shards change the answer. */
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
+	u64 time;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -566,8 +569,9 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	class->queued--;
 	shard->counts[flow->class].queued--;
 	WRITE_ONCE(shard->queued, shard->queued - 1);
-	tg_lane_take(shard, flow->lane, cost);
 	if (list_empty(&flow->fifo))
 		tg_flow_emptied(shard, flow);
-	return cost + tg_media_take(shard, flow, rq);
+	time = cost + tg_media_take(shard, flow, rq);
+	tg_lane_take(shard, flow->lane, tg_tag(rq)->urgent, time);
+	return time;
 }

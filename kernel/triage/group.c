@@ -57,6 +57,12 @@ void tg_lane_init(struct tg_lane *lane)
 	}
 }
 
+/* Return the length of a cgroup's turn, in ns of cost. */
+static u64 tg_groups_turn(const struct tg_data *tg)
+{
+	return (u64)READ_ONCE(tg->tunables.quantum) * NSEC_PER_USEC;
+}
+
 /* Raise an account's time to @least if it is below. */
 static void tg_account_raise(struct tg_account *account, u64 least)
 {
@@ -66,11 +72,25 @@ static void tg_account_raise(struct tg_account *account, u64 least)
 		;
 }
 
-/* Let an account and those above it begin where their siblings are, after a pause. */
-static void tg_account_join(struct tg_account *account)
+/*
+ * Return the virtual time that a cgroup may be ahead of the one that is due and still is within
+ * its share: as many turns as a flow may be in debt and still is sparse.
+ */
+static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account)
+{
+	return tg_share_time(TG_SPARSE_DEBT * tg_groups_turn(tg), READ_ONCE(account->weight));
+}
+
+/*
+ * Let an account and those above it begin where their siblings are, after a pause. A cgroup
+ * whose requests are all in the device pauses too, so each keeps what it lacks of its share, up
+ * to a few turns.
+ */
+static void tg_account_join(const struct tg_data *tg, struct tg_account *account)
 {
 	for (; account->parent; account = account->parent)
-		tg_account_raise(account, READ_ONCE(account->parent->now));
+		tg_account_raise(account, READ_ONCE(account->parent->now) -
+				 tg_account_slack(tg, account));
 }
 
 /* Record that an account, and each one above it, is the one whose turn it is. */
@@ -84,17 +104,19 @@ static void tg_account_is_due(const struct tg_account *account)
 	}
 }
 
-static void tg_account_charge(struct tg_account *account, u32 cost)
+static void tg_account_charge(struct tg_account *account, u64 cost)
 {
 	for (; account->parent; account = account->parent)
 		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);
 }
 
 /*
- * Return whether account @a is due before account @b: of their two ancestors below the first
- * common one, that of @a has the lower time. Both are accounts of lanes, which have no children.
+ * Return how far account @a is ahead of account @b, in ns of virtual time: of their two
+ * ancestors below the first common one, that of @a has so much more. Both are accounts of lanes,
+ * which have no children. Set @of, unless it is NULL, to this ancestor of @a.
  */
-static bool tg_account_before(const struct tg_account *a, const struct tg_account *b)
+static s64 tg_account_leads(const struct tg_account *a, const struct tg_account *b,
+			    const struct tg_account **of)
 {
 	while (a->depth > b->depth)
 		a = a->parent;
@@ -104,27 +126,72 @@ static bool tg_account_before(const struct tg_account *a, const struct tg_accoun
 		a = a->parent;
 		b = b->parent;
 	}
-	return (s64)(atomic64_read(&a->time) - atomic64_read(&b->time)) < 0;
+	if (of)
+		*of = a;
+	return atomic64_read(&a->time) - atomic64_read(&b->time);
 }
 
-/*
- * Return whether a cgroup is within its share: it is not ahead of the one that is due, on any
- * level of the tree, by more than the debt with which a flow is still sparse.
- */
-bool tg_lane_is_within_share(const struct tg_shard *shard, const struct tg_lane *lane)
+/* Return whether cgroups share the device, and a lane's cgroup has had more than its share. */
+bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
 {
-	const u64 most = TG_SPARSE_DEBT * (u64)READ_ONCE(shard->tg->tunables.quantum) *
-			 NSEC_PER_USEC;
+	const struct tg_data *tg = shard->tg;
 	const struct tg_account *account;
 
+	if (likely(!tg_groups_shared(tg)))
+		return false;
 	for (account = lane->account; account->parent; account = account->parent) {
 		const s64 ahead = atomic64_read(&account->time) -
 				  READ_ONCE(account->parent->now);
 
-		if (ahead > (s64)tg_share_time(most, READ_ONCE(account->weight)))
-			return false;
+		if (ahead > (s64)tg_account_slack(tg, account))
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/*
+ * Return whether a shard has to leave the device to the shard @to: of the cgroups that are due
+ * on them, its own is ahead by more than a turn.
+ */
+bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
+{
+	const struct tg_account *own, *other, *of;
+	bool yields = false;
+
+	/* The block layer frees a cgroup after a grace period. */
+	rcu_read_lock();
+	own = READ_ONCE(shard->due);
+	other = READ_ONCE(to->due);
+	if (own && other && own != other) {
+		const s64 leads = tg_account_leads(own, other, &of);
+
+		yields = leads > (s64)tg_share_time(tg_groups_turn(shard->tg),
+						    READ_ONCE(of->weight));
+	}
+	rcu_read_unlock();
+	return yields;
+}
+
+/* Let a lane's cgroup take part again after a pause. */
+void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
+{
+	lockdep_assert_held(&shard->lock);
+
+	tg_account_join(shard->tg, lane->account);
+}
+
+/* Charge a lane's cgroup for a request that goes to the device. */
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
+{
+	lockdep_assert_held(&shard->lock);
+
+	/*
+	 * Bulk goes when its cgroup is due. An urgent request says nothing about the others:
+	 * all they ask for may be in the device.
+	 */
+	if (!urgent)
+		tg_account_is_due(lane->account);
+	tg_account_charge(lane->account, cost);
 }
 
 /* Count a new request in its lane. If the lane was empty, it joins the others. */
@@ -134,38 +201,27 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 
 	if (lane->queued++)
 		return;
-	tg_account_join(lane->account);
+	tg_account_join(shard->tg, lane->account);
 	list_add_tail(&lane->entry, &shard->lanes);
 	if (!list_is_singular(&shard->lanes))
 		tg_groups_share(shard->tg);
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, u32 cost)
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
 {
 	lockdep_assert_held(&shard->lock);
 
-	if (tg_groups_shared(shard->tg)) {
-		if (list_is_singular(&shard->lanes))
-			tg_account_is_due(lane->account);
-		tg_account_charge(lane->account, cost);
+	if (unlikely(tg_groups_shared(shard->tg))) {
+		tg_lane_charge(shard, lane, urgent, cost);
 		if (shard->turn == lane->id)
 			shard->turn_left -= cost;
 	}
-	if (!--lane->queued)
-		list_del_init(&lane->entry);
-}
-
-/* Charge the cgroup of a request that was never queued in a lane. */
-void tg_lane_take_only(struct tg_shard *shard, struct request *rq, u32 cost)
-{
-	struct tg_account *account = tg_lane_of(shard, rq)->account;
-
-	lockdep_assert_held(&shard->lock);
-
-	tg_account_join(account);
-	tg_account_is_due(account);
-	tg_account_charge(account, cost);
+	if (--lane->queued)
+		return;
+	list_del_init(&lane->entry);
+	if (shard->due == lane->account)
+		WRITE_ONCE(shard->due, NULL);
 }
 
 /*
@@ -182,15 +238,15 @@ void tg_lane_turn(struct tg_shard *shard)
 	tg_groups_share(shard->tg);
 	list_for_each_entry(lane, &shard->lanes, entry) {
 		goes_on |= lane->id == shard->turn;
-		if (!due || tg_account_before(lane->account, due->account))
+		if (!due || tg_account_leads(lane->account, due->account, NULL) < 0)
 			due = lane;
 	}
-	tg_account_is_due(due->account);
+	WRITE_ONCE(shard->due, due->account);
 	goes_on |= tg_media_wait(shard) && shard->head.awaited->group == shard->turn;
 	if (goes_on && shard->turn_left > 0)
 		return;
 	shard->turn = due->id;
-	shard->turn_left = (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	shard->turn_left = tg_groups_turn(shard->tg);
 	if (shard->head.awaited && shard->head.awaited->group != due->id)
 		shard->head.awaited = NULL;
 }
@@ -212,7 +268,7 @@ static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_l
 	const bool high = lane->classes[PRIO_CLASS_HIGH].queued;
 
 	if ((high || !list_empty(&normal->sparse) || !list_empty(&normal->hinted)) &&
-	    tg_lane_is_within_share(shard, lane))
+	    !tg_lane_exceeds_share(shard, lane))
 		return high ? TG_RANK_HIGH : TG_RANK_SPARSE;
 	return lane->id == shard->turn ? TG_RANK_TURN : TG_RANK_OTHER;
 }
@@ -234,9 +290,9 @@ struct tg_lane *tg_lane_pick(struct tg_shard *shard)
 		if (lane->asked == shard->asked)
 			continue;
 		rank = tg_lane_rank(shard, lane);
-		if (best && (rank > best_rank || (rank == best_rank &&
-						  tg_account_before(best->account,
-								    lane->account))))
+		if (best && (rank > best_rank ||
+			     (rank == best_rank &&
+			      tg_account_leads(lane->account, best->account, NULL) >= 0)))
 			continue;
 		best = lane;
 		best_rank = rank;

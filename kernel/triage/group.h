@@ -6,10 +6,10 @@
  * cgroups that wait, the one whose account is lowest is due (start-time fair queueing; Goyal,
  * Vin, Cheng, 1996). A cgroup that comes after a pause begins where the others are.
  *
- * The others need not wait until a cgroup is due: its urgent requests go first while it is
- * within its share, which is up to a few turns ahead of the cgroup that is due. Beyond that
- * they wait, like bulk. So a cgroup that takes less than its share has the latency of an idle
- * device, and none gets more of the device by having many processes.
+ * Urgent requests need not wait until their cgroup is due. But only while a cgroup is within its
+ * share, up to a few turns ahead of the cgroup that is due, it has urgent requests. Beyond that
+ * all its requests are bulk. So a cgroup that takes less than its share has the latency of an
+ * idle device, and none gets more of the device by having many processes.
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -29,8 +29,9 @@ struct tg_shard;
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
- * @now: the virtual time of its children: the @time of the child that was due last, before it
- *	was served. No child that comes after a pause begins before it.
+ * @now: the virtual time of its children: the @time of the child that was due when bulk last
+ *	went, before it was charged. A child that comes after a pause begins a few turns before
+ *	it at most.
  *
  * All shards read and write an account without a lock, @time atomically. A lost write of @now
  * does little harm: the next request writes it again.
@@ -91,11 +92,13 @@ void tg_lane_init(struct tg_lane *lane);
 struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq);
 u64 tg_group_id(struct tg_data *tg, const struct bio *bio);
 void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, u32 cost);
-void tg_lane_take_only(struct tg_shard *shard, struct request *rq, u32 cost);
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
+void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
-bool tg_lane_is_within_share(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);
 void tg_groups_met(struct tg_shard *shard, const void *group);
 
 #endif

@@ -171,23 +171,6 @@ static struct request *tg_next_strict(struct tg_shard *shard, struct tg_lane *la
 	return NULL;
 }
 
-/*
- * Return whether a lane has to wait although its class may go: its cgroup is beyond its share,
- * and the cgroup that is due waits for the device to finish bulk. Bulk that is gated waits for
- * urgent requests, so then these may go. On a disk bulk's turn of the arm is due at once.
- */
-static bool tg_is_beyond_share(struct tg_shard *shard, const struct tg_lane *lane)
-{
-	struct tg_data *tg = shard->tg;
-
-	if (list_is_singular(&shard->lanes) || lane->id == shard->turn ||
-	    tg_lane_is_within_share(shard, lane) || tg_bulk_may_go(shard))
-		return false;
-	if (tg->rotational)
-		tg_arm_hasten(tg);
-	return !tg_gated(tg, tg_budget_now(tg));
-}
-
 /* Return the next request of a lane, but leave it queued; NULL: none may go. */
 static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane,
 				    enum tg_reason *reason)
@@ -195,6 +178,9 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	struct tg_data *tg = shard->tg;
 	struct request *rq;
 
+	/* All that the cgroup asks for is bulk. */
+	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard))
+		return NULL;
 	rq = tg_next_aged(shard, lane);
 	if (rq) {
 		*reason = TG_AGED;
@@ -205,8 +191,6 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 		*reason = TG_RESERVED;
 		return rq;
 	}
-	if (unlikely(tg_is_beyond_share(shard, lane)))
-		return NULL;
 	if (tg->rotational && tg_pressed(tg) && tg_arm_is_held(tg)) {
 		rq = tg_next_in_turn(shard, lane, reason);
 		if (rq || tg_media_wait(shard) || tg_bulk_waits(shard))
@@ -224,9 +208,12 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 
 	if (list_empty(&shard->lanes))
 		return NULL;
-	if (likely(list_is_singular(&shard->lanes)))
-		return tg_choose_in(shard, list_first_entry(&shard->lanes, struct tg_lane, entry),
-				    reason);
+	if (likely(list_is_singular(&shard->lanes))) {
+		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
+		if (READ_ONCE(shard->due) != lane->account)
+			WRITE_ONCE(shard->due, lane->account);
+		return tg_choose_in(shard, lane, reason);
+	}
 	tg_lane_turn(shard);
 	shard->asked++;
 	while (!rq && (lane = tg_lane_pick(shard)))

@@ -161,6 +161,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
+ * @due: account of the lane that was due when tg_choose() last looked; NULL: of none. Also read
+ *	without the lock, under RCU
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -201,6 +203,7 @@ struct tg_shard {
 	struct tg_lane lane;
 	u64 turn;
 	s64 turn_left;
+	struct tg_account *due;
 	u32 asked;
 	const void *seen;
 	unsigned long seen_at;

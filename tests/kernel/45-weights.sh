@@ -67,8 +67,15 @@ WHERE=flash SECONDS_EACH=$((2 * SLOW))
 shares --rw=randread --bs=64k --iodepth=32
 WHERE="flash, by many processes"
 shares --rw=randread --bs=64k --iodepth=2 --numjobs=12
-choose_scheduler none
-rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
+remake() {
+	choose_scheduler none
+	rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
+}
+remake
+use_flash hw_queues=2
+WHERE="flash with two hardware queues" SECONDS_EACH=$((2 * SLOW))
+shares --rw=randread --bs=64k --iodepth=32
+remake
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 WHERE=disk SECONDS_EACH=30

@@ -227,15 +227,15 @@ static inline void iosched_deactivate_policy(struct request_queue *q,
  */
 #ifdef IOSCHED_ALLOC_PD_TAKES_QUEUE
 #define IOSCHED_ALLOC_PD(op, alloc)					\
-static struct blkg_policy_data *					\
-op(gfp_t gfp, struct request_queue *q, struct blkcg *blkcg)		\
+static struct blkg_policy_data *(op)(gfp_t gfp, struct request_queue *q, \
+				     struct blkcg *blkcg)		\
 {									\
 	return alloc(q, gfp);						\
 }
 #else
 #define IOSCHED_ALLOC_PD(op, alloc)					\
-static struct blkg_policy_data *					\
-op(struct gendisk *disk, struct blkcg *blkcg, gfp_t gfp)		\
+static struct blkg_policy_data *(op)(struct gendisk *disk,		\
+				     struct blkcg *blkcg, gfp_t gfp)	\
 {									\
 	return alloc(disk->queue, gfp);					\
 }

@@ -1,83 +1,59 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk.
+# Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
+#         whatever number of processes they have. A cgroup that takes less than its share hardly
+#         waits for another one with many processes.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-OFF=3	# per cent of its due share by which a cgroup may be off
+OFF=3		# per cent of its due share by which a cgroup may be off
+MOST=6		# how many times as long a read may take beside the processes of another cgroup
+OUT=
 
-ROOT=/sys/fs/cgroup
-
-# group PATH WEIGHT: make a cgroup.
-group() {
-	mkdir -p "$ROOT/$1"
-	echo +io > "$ROOT/$(dirname "$1")/cgroup.subtree_control" ||
-		fail "no io controller below $(dirname "$1")"
-	[ -e "$ROOT/$1/io.triage.weight" ] || skip "$SCHEDULER has no io.triage.weight"
-	echo "$2" > "$ROOT/$1/io.triage.weight" || fail "$1 does not take weight $2"
-}
-
-# reader PATH NAME OPTION...: start readers in a cgroup.
-reader() {
-	place=$1 name=$2
-	shift 2
-	sh -c 'echo $$ > "$1/cgroup.procs" && shift && exec fio "$@"' sh "$ROOT/$place" \
-		--minimal --output="$TEST_TMP/$name" --name="$name" --filename=/dev/$DEV --direct=1 \
-		--ioengine=io_uring --norandommap --group_reporting --time_based \
-		--ramp_time=1 --runtime=$SECONDS_EACH "$@" &
-}
-
-# has NAME: print the KiB that a job has read.
-has() {
-	awk -F ';' '{ print $6 }' "$TEST_TMP/$1"
-}
-
-# shares WHERE: run a reader in each cgroup, and compare what they have with their weights.
+# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
 shares() {
+	where=$1
+	shift
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
-	echo +io > "$ROOT/cgroup.subtree_control" || fail "no io controller"
-	group light 100
-	group middle 300
-	group heavy 600
-	group heavy/less 100
-	group heavy/more 200
-	reader light light "$@"
-	reader middle middle "$@"
-	reader heavy/less less "$@"
-	reader heavy/more more "$@"
-	wait
-	sum=$(($(has light) + $(has middle) + $(has less) + $(has more)))
-	for pair in light:1000 middle:3000 less:2000 more:4000; do
-		name=${pair%:*} due=${pair#*:}
-		part=$(($(has $name) * 10000 / sum))
-		echo "measured: on $WHERE of 10000 parts $name has $part, $due are due"
-		[ $((part * 100)) -ge $((due * (100 - OFF))) ] &&
-			[ $((part * 100)) -le $((due * (100 + OFF))) ] ||
-			OUT="$OUT $name on $WHERE has $part of 10000, $due are due;"
+	# Tags for all requests: a cgroup whose requests wait for tags has no request to choose.
+	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"
+	for path in light middle heavy/less heavy/more; do
+		read_in $path "$@"
 	done
+	wait
+	compare_shares "$where"
 }
 
+# latency: print the mean time of a read in the cgroup light, in us.
+latency() {
+	awk -F ';' '{ print int($16) }' "$TEST_TMP/light"
+}
 
-[ -e "$ROOT/cgroup.procs" ] || mount -t cgroup2 cgroup2 "$ROOT" || skip "no cgroup v2"
-OUT=
+use_cgroups
 use_flash
-WHERE=flash SECONDS_EACH=$((2 * SLOW))
-shares --rw=randread --bs=64k --iodepth=32
-WHERE="flash, by many processes"
-shares --rw=randread --bs=64k --iodepth=2 --numjobs=12
-remake() {
-	choose_scheduler none
-	rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
-}
-remake
-use_flash hw_queues=2
-WHERE="flash with two hardware queues" SECONDS_EACH=$((2 * SLOW))
-shares --rw=randread --bs=64k --iodepth=32
-remake
+choose_scheduler "$SCHEDULER"
+weigh_tree
+SECONDS_EACH=$((2 * SLOW))
+shares flash --rw=randread --bs=64k --iodepth=32
+shares "flash, by many processes" --rw=randread --bs=64k --iodepth=2 --numjobs=12
+
+read_in light --rw=randread --bs=4k --iodepth=1
+wait
+alone=$(latency)
+read_in heavy/more --rw=randread --bs=64k --iodepth=2 --numjobs=40
+read_in light --rw=randread --bs=4k --iodepth=1
+wait
+beside=$(latency)
+echo "measured: a read takes $alone us alone, $beside us beside 40 processes of another cgroup"
+[ "$beside" -le $((alone * MOST)) ] || OUT=" a read takes $beside us beside 40 processes, $alone alone;"
+
+choose_scheduler none
+rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
-WHERE=disk SECONDS_EACH=30
-shares --rw=randread --bs=64k --iodepth=16
+SECONDS_EACH=30
+OFF=5		# of 3000 reads in all
+shares disk --rw=randread --bs=64k --iodepth=32
 [ -z "$OUT" ] || fail "$OUT"

@@ -474,3 +474,60 @@ _MARK="test ${0##*/} $$ begins"
 echo "$_MARK" > /dev/kmsg
 trap _finish EXIT
 [ -n "${SCHEDULER:-}" ] || fail "the environment does not say which SCHEDULER"
+
+# Cgroups with weights: tests/kernel/45 and 46 say what they guard.
+CGROUPS=/sys/fs/cgroup
+
+# use_cgroups: have the io controller of cgroup v2.
+use_cgroups() {
+	[ -e "$CGROUPS/cgroup.procs" ] || mount -t cgroup2 cgroup2 "$CGROUPS" || skip "no cgroup v2"
+	echo +io > "$CGROUPS/cgroup.subtree_control" || fail "no io controller"
+}
+
+# weigh PATH WEIGHT: make a cgroup below $CGROUPS, and give it a weight.
+weigh() {
+	[ "${1%/*}" = "$1" ] || echo +io > "$CGROUPS/${1%/*}/cgroup.subtree_control" ||
+		fail "no io controller below ${1%/*}"
+	mkdir -p "$CGROUPS/$1"
+	[ -e "$CGROUPS/$1/io.triage.weight" ] || skip "$SCHEDULER has no io.triage.weight"
+	echo "$2" > "$CGROUPS/$1/io.triage.weight" || fail "$1 does not take weight $2"
+}
+
+# read_in PATH OPTION...: read $DEV in a cgroup for $SECONDS_EACH seconds, in the background. fio
+# writes its report to $TEST_TMP/PATH, with "-" for "/".
+read_in() {
+	place=$1
+	shift
+	sh -c 'echo $$ > "$1/cgroup.procs" && shift && exec fio "$@"' sh "$CGROUPS/$place" \
+		--minimal --output="$TEST_TMP/$(echo "$place" | tr / -)" --name=reader \
+		--filename=/dev/$DEV --direct=1 --ioengine=io_uring --norandommap \
+		--group_reporting --time_based --ramp_time=1 --runtime="$SECONDS_EACH" "$@" &
+}
+
+# has PATH: print the KiB that a cgroup has read.
+has() {
+	awk -F ';' '{ print $6 }' "$TEST_TMP/$(echo "$1" | tr / -)"
+}
+
+# compare_shares WHERE: add to $OUT the cgroups whose part is not what their weights say. They are
+# those of weigh_tree().
+compare_shares() {
+	sum=$(($(has light) + $(has middle) + $(has heavy/less) + $(has heavy/more)))
+	for pair in light:1000 middle:3000 heavy/less:2000 heavy/more:4000; do
+		path=${pair%:*} due=${pair#*:}
+		part=$(($(has "$path") * 10000 / sum))
+		echo "measured: on $1 of 10000 parts $path has $part, $due are due"
+		[ $((part * 100)) -ge $((due * (100 - OFF))) ] &&
+			[ $((part * 100)) -le $((due * (100 + OFF))) ] ||
+			OUT="$OUT $path on $1 has $part of 10000, $due are due;"
+	done
+}
+
+# weigh_tree: make cgroups of weights 100, 300 and 600, and two in the last of 100 and 200.
+weigh_tree() {
+	weigh light 100
+	weigh middle 300
+	weigh heavy 600
+	weigh heavy/less 100
+	weigh heavy/more 200
+}

@@ -32,6 +32,16 @@ FEATURES = {
     "IOSCHED_DEPTH_TAKES_HCTX": ("block/elevator.h", r"\(\*depth_updated\)\(struct blk_mq_hw_ctx"),
     "IOSCHED_INSERT_TAKES_FLAGS": ("block/elevator.h", r"\bblk_insert_t\b"),
     "IOSCHED_HAS_HRTIMER_SETUP": ("include/linux/hrtimer.h", r"\bhrtimer_setup\("),
+    "IOSCHED_POLICY_TAKES_QUEUE": (
+        "block/blk-cgroup.h",
+        r"\bblkcg_activate_policy\(struct request_queue \*",
+    ),
+    "IOSCHED_ALLOC_PD_TAKES_QUEUE": (
+        "block/blk-cgroup.h",
+        r"\(blkcg_pol_alloc_pd_fn\)\(gfp_t \w+,\s*struct request_queue \*",
+    ),
+    "IOSCHED_CONF_HAS_INIT": ("block/blk-cgroup.h", r"\bblkg_conf_init\("),
+    "IOSCHED_CONF_HAS_UNPREP": ("block/blk-cgroup.h", r"\bblkg_conf_unprep\("),
     "RQF_ELVPRIV": ("include/linux/blk-mq.h", r"\bRQF_ELVPRIV\b"),
     "blk_queue_rot": ("include/linux/blkdev.h", r"\bblk_queue_rot\("),
 }
@@ -39,7 +49,7 @@ FEATURES = {
 FIXED = ("-D__KERNEL__", "-USTORM")
 
 #: Macros of iosched.h that expand to a function. The patch has the function itself.
-WRAPPERS = ("IOSCHED_INIT_SCHED", "IOSCHED_DEPTH_UPDATED")
+WRAPPERS = ("IOSCHED_INIT_SCHED", "IOSCHED_DEPTH_UPDATED", "IOSCHED_ALLOC_PD")
 
 MESSAGE = """\
 From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
@@ -115,7 +125,8 @@ def in_tree_header(text: str, options: list[str]) -> str:
     text = replaced(
         r'^#include "private\.h"\n',
         '#include "../elevator.h"\n#include "../blk-mq.h"\n'
-        '#include "../blk-mq-debugfs.h"\n#include "../blk-mq-sched.h"\n#include "../blk.h"\n',
+        '#include "../blk-cgroup.h"\n#include "../blk-mq-debugfs.h"\n'
+        '#include "../blk-mq-sched.h"\n#include "../blk.h"\n',
         text,
     )
     for name in WRAPPERS:

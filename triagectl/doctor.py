@@ -169,6 +169,17 @@ def _processes(system: System) -> dict[str, Any]:
     return {"threads": len(tids), "by I/O priority": dict(found.most_common())}
 
 
+#: The files in which a control group has settings for its input and output.
+_GROUP_FILES = (
+    "io.max",
+    "io.latency",
+    "io.bfq.weight",
+    "io.triage.weight",
+    "io.weight",
+    "io.prio.class",
+)
+
+
 def _groups(system: System) -> dict[str, Any]:
     """Return the number of control groups with each setting, without names."""
     top = system.mounted("cgroup2")
@@ -177,7 +188,7 @@ def _groups(system: System) -> dict[str, Any]:
     found: Counter[str] = Counter()
     for folder in [top, *(path for path in top.rglob("*") if path.is_dir())]:
         found["groups"] += 1
-        for name in ("io.max", "io.latency", "io.bfq.weight", "io.weight", "io.prio.class"):
+        for name in _GROUP_FILES:
             text = read(folder / name)
             if text and text not in ("default 100", "no-change"):
                 found[name] += 1

@@ -178,9 +178,10 @@ def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -
         if limit:
             yield f"{of} has a limit (io.max): requests wait before any scheduler"
         weight = read(group / "io.weight")
+        own = read(group / "io.triage.weight")
         ignored = [one["disk"] for one in disks if one["scheduler"] == "triage"]
-        if weight and weight != "default 100" and ignored:
-            yield f"{of} has a weight (io.weight), which triage does not read"
+        if weight and weight not in ("default 100", own) and ignored:
+            yield f"{of} has a weight (io.weight), which triage does not read: set io.triage.weight"
         group = group.parent
     if not disks:
         yield "no open file of it is on a disk: name a disk to see what its priority would do there"

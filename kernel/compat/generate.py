@@ -286,9 +286,7 @@ def shapes(operations: str) -> dict[str, str]:
     }
 
 
-def features_header(
-    found: dict[str, str], functions: dict[str, str], symbols: set[str]
-) -> str:
+def features_header(found: dict[str, str], functions: dict[str, str], symbols: set[str]) -> str:
     """Return the text of features.h."""
     here = shapes(found["elevator_mq_ops"])
     for name, known in OPERATIONS.items():

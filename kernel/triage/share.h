@@ -76,7 +76,7 @@ static inline u64 tg_share_due(u64 time, u32 percent)
  */
 static inline u64 tg_share_time(u64 cost, u32 weight)
 {
-	return div_u64(cost * 100, weight);
+	return cost * 100 / weight;
 }
 
 /**

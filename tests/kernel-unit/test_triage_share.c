@@ -166,8 +166,34 @@ static void test_spent(void)
 	expect("a debt is paid in full", due - now, (100. - 4) * cost * 100 / percent);
 }
 
+/* Cgroups of any weights, each served while its virtual time is the lowest, share by weight. */
+static void test_time(void)
+{
+	const u32 weights[] = {1, 100, 250, 10000};
+	u64 time[4] = {}, had[4] = {}, sum = 0;
+	int i, n;
+
+	expect("virtual time at weight 100", tg_share_time(12345, 100), 12345);
+	expect("virtual time of a long turn at weight 1", tg_share_time(4000000000, 1), 4e11);
+	for (n = 0; n < 1000000; n++) {
+		const u32 cost = any_between(10000, 5000000);
+		int due = 0;
+
+		for (i = 1; i < 4; i++)
+			if (time[i] < time[due])
+				due = i;
+		time[due] += tg_share_time(cost, weights[due]);
+		had[due] += cost;
+		sum += cost;
+	}
+	for (i = 0; i < 4; i++)
+		expect_between("part of a cgroup, in parts of what is due",
+			       (double)had[i] / sum * 10351 / weights[i], 0.97, 1.03);
+}
+
 int main(void)
 {
+	test_time();
 	test_spent();
 	test_charge();
 	test_debt();

@@ -51,7 +51,9 @@ def test_it_applies_and_has_every_object(patch: Path, tmp_path: Path) -> None:
 def test_nothing_of_the_layer_over_kernels_is_left(patch: Path) -> None:
     text = patch.read_text()
     assert not re.search(
-        r"^\+.*(IOSCHED_(MUST|DEPTH|INSERT|INIT|HAS)|yield_point|STORM)", text, re.M
+        r"^\+.*(IOSCHED_(MUST|DEPTH|INSERT|INIT|HAS|POLICY|ALLOC|CONF)|yield_point|STORM)",
+        text,
+        re.M,
     )
     assert not re.search(r"^\+.*\b(docs|tests|lab|compat)/", text, re.M)
     assert "static int tg_init_sched(struct request_queue *q, struct elevator_type *type)" in added(

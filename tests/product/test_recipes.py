@@ -121,7 +121,12 @@ SAID = {
         r"^\d+\. .* write of \d+ KiB by etcd \(\d+\)",
         r"^pulled: 50 files$",
     ],
-    "slices": [r"sh  I/O priority be/7", r"sh  I/O priority be/7", r"IOPS"],
+    "slices": [
+        r"^default 10$",
+        r"sh  I/O priority be/7",
+        r"sh  I/O priority be/7",
+        r"IOPS",
+    ],
     "desktop": [r"\[mq-deadline\]", r"IOPS"],
     "virtual-machines": [r"qemu-system-x86  I/O priority be/7", r"IOPS"],
     "sd-card": [r"^[01]$", r"has mq-deadline again", r"requests seen"],

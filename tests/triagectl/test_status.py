@@ -160,6 +160,8 @@ def test_control_groups(machine: Machine) -> None:
     said = warnings(machine)[""]
     assert "group db.slice has a limit" in said
     assert "group pg.service has a weight (io.weight), which triage does not read" in said
+    machine.file("sys/fs/cgroup/db.slice/pg.service/io.triage.weight", "default 500")
+    assert "has a weight" not in warnings(machine)[""]
 
 
 def test_a_process_without_files_on_disks(machine: Machine) -> None:

@@ -573,6 +573,9 @@ static int get(const char *path, char *text, size_t size)
 	return n;
 }
 
+/* Plans number their control groups 1 to this. */
+#define CGROUPS 3
+
 static void join_cgroup(unsigned int number)
 {
 	char path[64];
@@ -582,6 +585,18 @@ static void join_cgroup(unsigned int number)
 		return;		/* the kernel has no control groups */
 	strcat(path, "/cgroup.procs");
 	put(path, "0");
+	/* Schedulers that share by weight have this file; the others miss it. */
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/storm%u/io.triage.weight", number);
+	putf(path, "%u", number * 200);
+}
+
+/* Remove a control group if its last process has ended: a scheduler may still know it. */
+static void remove_cgroup(unsigned int number)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/storm%u", number);
+	rmdir(path);
 }
 
 static void be_process(const struct work *work, uint32_t process, uint64_t seed)
@@ -1058,6 +1073,7 @@ static void look_for_stuck(void)
 /* Wait for @left processes, until @until_ns at most. Return the number that have not ended. */
 static uint32_t await(uint32_t left, uint64_t until_ns)
 {
+	unsigned int i;
 	int status;
 
 	while (left && now_ns() < until_ns && !atomic_load(&shared->failed)) {
@@ -1067,6 +1083,8 @@ static uint32_t await(uint32_t left, uint64_t until_ns)
 			left--;
 			if (status)
 				wrong("a process ended with status %x", status);
+			for (i = 1; i <= CGROUPS; i++)
+				remove_cgroup(i);
 			continue;
 		}
 		look_for_stuck();

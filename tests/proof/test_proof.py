@@ -76,6 +76,19 @@ OUTSIDE = {
         "while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,",
     ): "lets nothing go",
     (
+        "group.c",
+        "tg_account_raise",
+        "while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(&account->time, &old, least))",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    (
+        "group.c",
+        "tg_account_charge",
+        "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_group_link", "smp_store_release(&group->all.parent, parent);"): (
+        "which cgroup goes first"
+    ),
+    (
         "inspect.c",
         "tg_measure",
         "atomic_inc(&histogram->counts[us < 2 ? 0 : min(ilog2(us), TG_HISTOGRAM_BUCKETS - 1)]);",

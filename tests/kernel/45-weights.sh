@@ -47,7 +47,8 @@ read_in light --rw=randread --bs=4k --iodepth=1
 wait
 beside=$(latency)
 echo "measured: a read takes $alone us alone, $beside us beside 40 processes of another cgroup"
-[ "$beside" -le $((alone * MOST)) ] || OUT=" a read takes $beside us beside 40 processes, $alone alone;"
+[ "$beside" -le $((alone * MOST)) ] ||
+	OUT="$OUT a read takes $beside us beside 40 processes, $alone alone;"
 
 choose_scheduler none
 rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"

@@ -3,7 +3,7 @@
  * Limits how much bulk may be in the device.
  *
  * For a second after each urgent request, a budget limits bulk in the device. The controller
- * finds this budget. While two or more submitters are greedy, tg_bulk_may_share() limits bulk
+ * finds this budget. While the device is shared (tg_is_shared()), tg_bulk_may_share() limits bulk
  * too. At any other time nothing here limits it.
  */
 #include <linux/jiffies.h>
@@ -27,6 +27,9 @@
  */
 #define TG_LEAD_MAX 16
 
+/* If no bulk has gone for more than this, a shard no longer leaves the device to another one. */
+#define TG_YIELD_JIFFIES 2
+
 void tg_budget_init(struct tg_data *tg)
 {
 	struct tg_budget *budget = &tg->budget;
@@ -47,6 +50,20 @@ u64 tg_bulk_inside(const struct tg_data *tg)
 	for (i = 0; i < tg->nr_shards; i++)
 		sum += tg_gauge_cost(&tg->shards[i]->device.bulk);
 	return sum;
+}
+
+/*
+ * Return whether a device has room for more without any request waiting for another. On flash it
+ * does while all that it has costs less than what keeps it busy. A disk serves one at a time.
+ */
+bool tg_device_has_room(const struct tg_data *tg)
+{
+	u64 sum = tg_bulk_inside(tg);
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_gauge_cost(&tg->shards[i]->device.urgent);
+	return sum < (tg->rotational ? 1 : READ_ONCE(tg->controller.room));
 }
 
 /* Return the number of urgent requests in the device. */
@@ -280,9 +297,9 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
-	/* The shard that should go may be unable to. So an idle device takes any bulk. */
+	/* The shard that should go may be unable to. So the others wait two ticks at most. */
 	if (parts->first && tg_groups_yield(shard, parts->first))
-		return !parts->inside || parts->inside >= parts->whole;
+		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_YIELD_JIFFIES);
 	if (parts->waiting <= 1)
 		return true;
 	/*

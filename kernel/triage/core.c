@@ -106,20 +106,27 @@ static bool tg_release(struct tg_shard *shard)
 /*
  * Return whether a request that is about to be inserted may go although the queued ones may
  * not. A request that was sent back, is urgent or is hinted may. On a disk any request may,
- * because it can be near the head. One of another cgroup than the one that is due may, because
- * then that one is due. If rate limits hold the queued ones, a request of a class below its limit
- * may.
+ * because it can be near the head. One of a cgroup that is due before those of the queued ones
+ * may. One of a cgroup beyond its share is not urgent. If rate limits hold the queued ones, a
+ * request of a class below its limit may.
  */
 static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
 
-	if (tg_tag(rq)->returned || tg->rotational || tg_is_urgent(tg, class, rq))
+	bool within = true;
+
+	if (unlikely(tg_groups_shared(tg))) {
+		const struct tg_lane *lane = tg_lane_of(shard, rq);
+
+		if (tg_lane_precedes(shard, lane))
+			return true;
+		within = !tg_lane_exceeds_share(shard, lane);
+	}
+	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_urgent(tg, class, rq)))
 		return true;
 	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
-		return true;
-	if (tg_groups_shared(tg) && tg_lane_of(shard, rq)->account != READ_ONCE(shard->due))
 		return true;
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
 }
@@ -272,11 +279,11 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		lane = tg_lane_of(shard, rq);
 		tg_lane_join(shard, lane);
 		urgent = urgent && !tg_lane_exceeds_share(shard, lane);
-		WRITE_ONCE(shard->due, lane->account);
+		tg_lane_is_due(shard, lane);
 	}
 	may_go = !tag->returned && (urgent || tg_bulk_may_go(shard));
 	if (unlikely(lane))
-		WRITE_ONCE(shard->due, NULL);
+		tg_lane_is_due(shard, NULL);
 	if (!may_go)
 		return NULL;
 	/*

@@ -3,7 +3,8 @@
  * Shares a device among cgroups by weight, and has the file io.triage.weight. group.h says how.
  *
  * The accounts are part of the block layer's cgroup policy: it makes one struct tg_group for
- * each cgroup on each device that has the scheduler, and frees it after the cgroup's last bio.
+ * each cgroup on each device that has the scheduler. It frees it after the cgroup's last bio, or
+ * at once when the scheduler leaves the queue, which is frozen then.
  */
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
@@ -20,13 +21,13 @@
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 
-/* Record that requests of two cgroups met. Write once a tick: many CPUs read this. */
-static void tg_groups_share(struct tg_data *tg)
+/* Record that something happened in this tick. Write once a tick: many CPUs read this. */
+static void tg_note_tick(unsigned long *at)
 {
 	const unsigned long now = jiffies;
 
-	if (READ_ONCE(tg->groups.shared_at) != now)
-		WRITE_ONCE(tg->groups.shared_at, now);
+	if (READ_ONCE(*at) != now)
+		WRITE_ONCE(*at, now);
 }
 
 /* Record that a request of the cgroup @group came, which is not that of the last request. */
@@ -41,7 +42,7 @@ void tg_groups_met(struct tg_shard *shard, const void *group)
 		return;
 	WRITE_ONCE(groups->seen, group);
 	if (seen)
-		tg_groups_share(shard->tg);
+		tg_note_tick(&groups->shared_at);
 }
 
 void tg_lane_init(struct tg_lane *lane)
@@ -88,9 +89,12 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account)
 {
-	for (; account->parent; account = account->parent)
-		tg_account_raise(account, READ_ONCE(account->parent->now) -
-				 tg_account_slack(tg, account));
+	for (; account->parent; account = account->parent) {
+		const u64 now = READ_ONCE(account->parent->now);
+
+		if ((s64)(now - atomic64_read(&account->time)) > 0)
+			tg_account_raise(account, now - tg_account_slack(tg, account));
+	}
 }
 
 /* Record that an account, and each one above it, is the one whose turn it is. */
@@ -122,7 +126,7 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 		a = a->parent;
 	while (b->depth > a->depth)
 		b = b->parent;
-	while (a->parent != b->parent) {
+	while (a->parent != b->parent && a->parent && b->parent) {
 		a = a->parent;
 		b = b->parent;
 	}
@@ -131,15 +135,10 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 	return atomic64_read(&a->time) - atomic64_read(&b->time);
 }
 
-/* Return whether cgroups share the device, and a lane's cgroup has had more than its share. */
-bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
+/* Return whether an account, or one above it, is further ahead than its share allows. */
+static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account)
 {
-	const struct tg_data *tg = shard->tg;
-	const struct tg_account *account;
-
-	if (likely(!tg_groups_shared(tg)))
-		return false;
-	for (account = lane->account; account->parent; account = account->parent) {
+	for (; account->parent; account = account->parent) {
 		const s64 ahead = atomic64_read(&account->time) -
 				  READ_ONCE(account->parent->now);
 
@@ -147,6 +146,39 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Return whether a lane's cgroup takes from others: cgroups share the device, this one has had
+ * more than its share, and the device has no room for more. While it has room, nobody waits for
+ * another, so then the others' virtual time catches up.
+ */
+bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	struct tg_data *tg = shard->tg;
+
+	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
+		return false;
+	if (tg_device_has_room(tg)) {
+		tg_account_is_due(lane->account);
+		return false;
+	}
+	tg_note_tick(&tg->groups.exceeded_at);
+	return true;
+}
+
+/* Return whether a lane's cgroup is due before the one that was due on its shard. */
+bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const struct tg_account *due;
+	bool precedes;
+
+	rcu_read_lock();
+	/* Pairs with tg_lane_is_due(). */
+	due = smp_load_acquire(&shard->due);
+	precedes = !due || tg_account_leads(lane->account, due, NULL) < 0;
+	rcu_read_unlock();
+	return precedes;
 }
 
 /*
@@ -158,10 +190,12 @@ bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
 	const struct tg_account *own, *other, *of;
 	bool yields = false;
 
-	/* The block layer frees a cgroup after a grace period. */
+	/* tg_group_free() waits for a grace period. */
 	rcu_read_lock();
-	own = READ_ONCE(shard->due);
-	other = READ_ONCE(to->due);
+	/* Both pair with tg_lane_is_due(). */
+	own = smp_load_acquire(&shard->due);
+	/* As above. */
+	other = smp_load_acquire(&to->due);
 	if (own && other && own != other) {
 		const s64 leads = tg_account_leads(own, other, &of);
 
@@ -186,11 +220,13 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	lockdep_assert_held(&shard->lock);
 
 	/*
-	 * Bulk goes when its cgroup is due. An urgent request says nothing about the others:
-	 * all they ask for may be in the device.
+	 * Bulk goes when its cgroup is due, or when the one that is due cannot send. An urgent
+	 * request says nothing about the others: all they ask for may be in the device.
 	 */
-	if (!urgent)
-		tg_account_is_due(lane->account);
+	if (!urgent) {
+		tg_account_is_due(shard->due ?: lane->account);
+		tg_note_tick(&shard->tg->groups.bulk_at);
+	}
 	tg_account_charge(lane->account, cost);
 }
 
@@ -204,7 +240,7 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 	tg_account_join(shard->tg, lane->account);
 	list_add_tail(&lane->entry, &shard->lanes);
 	if (!list_is_singular(&shard->lanes))
-		tg_groups_share(shard->tg);
+		tg_note_tick(&shard->tg->groups.shared_at);
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
@@ -224,6 +260,30 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64
 		WRITE_ONCE(shard->due, NULL);
 }
 
+/* Let other shards see the lane that is due on this one; NULL: none. */
+void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
+{
+	struct tg_account *due = lane ? lane->account : NULL;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (shard->due == due)
+		return;
+	/* A shard that sees the account sees its ancestors. Pairs with tg_groups_yield(). */
+	smp_store_release(&shard->due, due);
+}
+
+/* Return whether rate limits hold all requests of a lane. */
+static bool tg_lane_is_limited(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	int class;
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		if (lane->classes[class].queued && !tg_limit_holds(shard, class))
+			return false;
+	return true;
+}
+
 /*
  * Begin the next cgroup's turn if the last one is over: it has used a quantum, or has no more
  * requests. But while a disk waits for a flow's next request, that cgroup's turn goes on.
@@ -235,13 +295,17 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	lockdep_assert_held(&shard->lock);
 
-	tg_groups_share(shard->tg);
+	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
+		if (tg_lane_is_limited(shard, lane))
+			continue;
 		goes_on |= lane->id == shard->turn;
 		if (!due || tg_account_leads(lane->account, due->account, NULL) < 0)
 			due = lane;
 	}
-	WRITE_ONCE(shard->due, due->account);
+	tg_lane_is_due(shard, due);
+	if (!due)
+		return;
 	goes_on |= tg_media_wait(shard) && shard->head.awaited->group == shard->turn;
 	if (goes_on && shard->turn_left > 0)
 		return;
@@ -317,9 +381,10 @@ struct tg_cgroup {
 /**
  * struct tg_group - a cgroup on one device
  * @data: the block layer's part
- * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the queue's lock
+ * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the blkcg's lock
  * @all: account of the cgroup with those below it; its parent is known from the first request on
  * @own: account of the cgroup's own requests, which share with those of the cgroups below it
+ * @rcu: delays the memory's end, which other shards may still read (tg_groups_yield())
  * @nr_lanes: number of @lanes
  * @lanes: a lane for each shard that the device may have
  */
@@ -328,6 +393,7 @@ struct tg_group {
 	u32 weight;
 	struct tg_account all;
 	struct tg_account own;
+	struct rcu_head rcu;
 	unsigned int nr_lanes;
 	struct tg_lane lanes[];
 };
@@ -350,18 +416,21 @@ static struct tg_group *tg_group_of(const struct blkcg_gq *blkg)
 /* Let a cgroup's account find the accounts above it. Any number of shards may do so at once. */
 static void tg_group_link(struct tg_data *tg, struct tg_group *group)
 {
-	struct tg_account *parent = &tg->groups.all;
 	struct blkcg_gq *above = group->data.blkg->parent;
+	struct tg_account *parent = &tg->groups.all;
+	struct tg_group *over;
 
-	if (likely(READ_ONCE(group->all.parent)))
+	/* Pairs with the release below: whoever sees the parent sees the depths. */
+	if (likely(smp_load_acquire(&group->all.parent)))
 		return;
-	if (above->parent) {
-		tg_group_link(tg, tg_group_of(above));
-		parent = &tg_group_of(above)->all;
+	over = above->parent ? tg_group_of(above) : NULL;
+	if (over) {
+		tg_group_link(tg, over);
+		parent = &over->all;
 	}
 	WRITE_ONCE(group->all.depth, READ_ONCE(parent->depth) + 1);
 	WRITE_ONCE(group->own.depth, READ_ONCE(parent->depth) + 2);
-	/* A shard that sees the parent sees the depths. */
+	/* Pairs with the load above. */
 	smp_store_release(&group->all.parent, parent);
 }
 
@@ -397,9 +466,11 @@ u64 tg_group_id(struct tg_data *tg, const struct bio *bio)
 	return group ? group->lanes[0].id : 0;
 }
 
-/* Give a cgroup's account the weight that is set. Called with the queue's or blkcg's lock. */
+/* Give a cgroup's account the weight that is set. */
 static void tg_group_weigh(struct tg_group *group)
 {
+	lockdep_assert_held(&group->data.blkg->blkcg->lock);
+
 	WRITE_ONCE(group->all.weight, READ_ONCE(group->weight) ?:
 		   READ_ONCE(tg_cgroup_of(group->data.blkg->blkcg)->weight));
 }
@@ -437,7 +508,7 @@ static void tg_group_init(struct blkg_policy_data *data)
 	struct tg_group *group = container_of(data, struct tg_group, data);
 	unsigned int i;
 
-	tg_group_weigh(group);
+	group->all.weight = TG_WEIGHT_DEFAULT;
 	group->own.parent = &group->all;
 	group->own.weight = TG_WEIGHT_DEFAULT;
 	for (i = 0; i < group->nr_lanes; i++) {
@@ -447,6 +518,13 @@ static void tg_group_init(struct blkg_policy_data *data)
 	}
 }
 
+/* Called with the blkcg's lock held, when bios can find the cgroup, and before the first. */
+static void tg_group_online(struct blkg_policy_data *data)
+{
+	tg_group_weigh(container_of(data, struct tg_group, data));
+}
+
+/* Called in any context. */
 static void tg_group_free(struct blkg_policy_data *data)
 {
 	struct tg_group *group = container_of(data, struct tg_group, data);
@@ -454,7 +532,7 @@ static void tg_group_free(struct blkg_policy_data *data)
 
 	for (i = 0; i < group->nr_lanes; i++)
 		WARN_ON_ONCE(group->lanes[i].queued);
-	kvfree(group);
+	kvfree_rcu(group, rcu);
 }
 
 static u64 tg_weight_show_device(struct seq_file *m, struct blkg_policy_data *data, int unused)
@@ -527,8 +605,10 @@ static ssize_t tg_weight_write(struct kernfs_open_file *of, char *text, size_t c
 	ret = tg_weight_parse(ctx.body, true, &weight);
 	group = tg_group_of(ctx.blkg);
 	if (!ret && group) {
+		spin_lock(&blkcg->lock);
 		WRITE_ONCE(group->weight, weight);
 		tg_group_weigh(group);
+		spin_unlock(&blkcg->lock);
 	}
 	iosched_conf_end(&ctx);
 	return ret ?: count;
@@ -550,6 +630,7 @@ static struct blkcg_policy tg_policy = {
 	.cpd_free_fn	= tg_cgroup_free,
 	.pd_alloc_fn	= tg_group_alloc,
 	.pd_init_fn	= tg_group_init,
+	.pd_online_fn	= tg_group_online,
 	.pd_free_fn	= tg_group_free,
 };
 
@@ -627,6 +708,8 @@ int tg_groups_init(struct tg_data *tg)
 	groups->own.depth = 1;
 	groups->own.weight = TG_WEIGHT_DEFAULT;
 	groups->shared_at = jiffies - HZ;
+	groups->exceeded_at = jiffies - HZ;
+	groups->bulk_at = jiffies;
 	for (i = 0; i < tg->nr_shards; i++)
 		tg->shards[i]->lane.account = &groups->own;
 	return tg_groups_activate(tg);

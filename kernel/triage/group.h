@@ -30,11 +30,11 @@ struct tg_shard;
  * @weight: 1 to 10000
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
  * @now: the virtual time of its children: the @time of the child that was due when bulk last
- *	went, before it was charged. A child that comes after a pause begins a few turns before
- *	it at most.
+ *	went, before it was charged; or, while the device had room, that of the furthest. A
+ *	child that comes after a pause begins a few turns before it at most.
  *
  * All shards read and write an account without a lock, @time atomically. A lost write of @now
- * does little harm: the next request writes it again.
+ * does little harm: the next request of bulk writes it again.
  */
 struct tg_account {
 	struct tg_account *parent;
@@ -73,6 +73,8 @@ struct tg_lane {
  * @own: account of the requests of the root cgroup, and of those without a cgroup
  * @active: the policy is active for the device, so the cgroups have weights
  * @shared_at: jiffies when requests of two cgroups last met; written once a tick by any shard
+ * @exceeded_at: jiffies when a cgroup last took from others; likewise
+ * @bulk_at: jiffies when bulk last went while cgroups met; likewise
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared
  */
 struct tg_groups {
@@ -80,6 +82,8 @@ struct tg_groups {
 	struct tg_account own;
 	bool active;
 	unsigned long shared_at;
+	unsigned long exceeded_at;
+	unsigned long bulk_at;
 	const void *seen;
 };
 
@@ -98,6 +102,8 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
+void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);
 void tg_groups_met(struct tg_shard *shard, const void *group);
 

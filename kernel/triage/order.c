@@ -171,6 +171,17 @@ static struct request *tg_next_strict(struct tg_shard *shard, struct tg_lane *la
 	return NULL;
 }
 
+/* Return whether a task waits until requests of a lane are gone (tg_is_waited_out()). */
+static bool tg_lane_is_waited_out(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	int class;
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		if (lane->classes[class].queued && tg_is_waited_out(shard, class))
+			return true;
+	return false;
+}
+
 /* Return the next request of a lane, but leave it queued; NULL: none may go. */
 static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane,
 				    enum tg_reason *reason)
@@ -179,7 +190,8 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	struct request *rq;
 
 	/* All that the cgroup asks for is bulk. */
-	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard))
+	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard) &&
+	    !tg_lane_is_waited_out(shard, lane))
 		return NULL;
 	rq = tg_next_aged(shard, lane);
 	if (rq) {
@@ -210,8 +222,7 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 		return NULL;
 	if (likely(list_is_singular(&shard->lanes))) {
 		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
-		if (READ_ONCE(shard->due) != lane->account)
-			WRITE_ONCE(shard->due, lane->account);
+		tg_lane_is_due(shard, lane);
 		return tg_choose_in(shard, lane, reason);
 	}
 	tg_lane_turn(shard);

@@ -254,7 +254,7 @@ struct tg_data {
 
 	atomic_t nr_held ____cacheline_aligned_in_smp;
 	unsigned int wake_from;
-	struct tg_groups groups;
+	struct tg_groups groups ____cacheline_aligned_in_smp;
 	struct tg_budget budget ____cacheline_aligned_in_smp;
 	struct tg_arm arm;
 	struct tg_controller controller;
@@ -306,10 +306,14 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
-/* Return whether the device is shared: several submitters are greedy, or cgroups met. */
+/*
+ * Return whether the device is shared: several submitters are greedy, or a cgroup took from
+ * others in the last second.
+ */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
-	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
+	return atomic_read(&tg->submitters.nr_greedy) > 1 ||
+	       time_before(jiffies, READ_ONCE(tg->groups.exceeded_at) + HZ);
 }
 
 /* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */

@@ -52,20 +52,6 @@ u64 tg_bulk_inside(const struct tg_data *tg)
 	return sum;
 }
 
-/*
- * Return whether a device has room for more without any request waiting for another. On flash it
- * does while all that it has costs less than what keeps it busy. A disk serves one at a time.
- */
-bool tg_device_has_room(const struct tg_data *tg)
-{
-	u64 sum = tg_bulk_inside(tg);
-	unsigned int i;
-
-	for (i = 0; i < tg->nr_shards; i++)
-		sum += tg_gauge_cost(&tg->shards[i]->device.urgent);
-	return sum < (tg->rotational ? 1 : READ_ONCE(tg->controller.room));
-}
-
 /* Return the number of urgent requests in the device. */
 u32 tg_urgent_inside(const struct tg_data *tg)
 {

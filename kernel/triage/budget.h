@@ -82,7 +82,6 @@ struct tg_parts {
 
 void tg_budget_init(struct tg_data *tg);
 u64 tg_bulk_inside(const struct tg_data *tg);
-bool tg_device_has_room(const struct tg_data *tg);
 u32 tg_urgent_inside(const struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 void tg_grant(struct tg_data *tg, u64 budget, u64 now);

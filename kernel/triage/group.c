@@ -21,6 +21,9 @@
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 
+/* Cgroups whose requests met in this or the last two ticks both ask now. */
+#define TG_MEET_JIFFIES 2
+
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
 {
@@ -149,9 +152,8 @@ static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_accoun
 }
 
 /*
- * Return whether a lane's cgroup takes from others: cgroups share the device, this one has had
- * more than its share, and the device has no room for more. While it has room, nobody waits for
- * another, so then the others' virtual time catches up.
+ * Return whether a lane's cgroup takes from others: it has had more than its share, and another
+ * one asks now. If none does, the others' virtual time catches up.
  */
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
 {
@@ -159,7 +161,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
-	if (tg_device_has_room(tg)) {
+	if (time_after(jiffies, READ_ONCE(tg->groups.shared_at) + TG_MEET_JIFFIES)) {
 		tg_account_is_due(lane->account);
 		return false;
 	}

@@ -30,7 +30,7 @@ struct tg_shard;
  * @weight: 1 to 10000
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
  * @now: the virtual time of its children: the @time of the child that was due when bulk last
- *	went, before it was charged; or, while the device had room, that of the furthest. A
+ *	went, before it was charged; or, while only one cgroup asked, that of this one. A
  *	child that comes after a pause begins a few turns before it at most.
  *
  * All shards read and write an account without a lock, @time atomically. A lost write of @now

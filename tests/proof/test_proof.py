@@ -85,8 +85,23 @@ OUTSIDE = {
         "tg_account_charge",
         "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_group_link", "if (likely(smp_load_acquire(&group->all.parent)))"): (
+        "which cgroup goes first"
+    ),
     ("group.c", "tg_group_link", "smp_store_release(&group->all.parent, parent);"): (
         "which cgroup goes first"
+    ),
+    ("group.c", "tg_lane_is_due", "smp_store_release(&shard->due, due);"): (
+        "which of several shards goes first"
+    ),
+    ("group.c", "tg_lane_precedes", "due = smp_load_acquire(&shard->due);"): (
+        "which cgroup goes first; ending a hold early does no harm"
+    ),
+    ("group.c", "tg_groups_yield", "own = smp_load_acquire(&shard->due);"): (
+        "which of several shards goes first"
+    ),
+    ("group.c", "tg_groups_yield", "other = smp_load_acquire(&to->due);"): (
+        "which of several shards goes first"
     ),
     (
         "inspect.c",

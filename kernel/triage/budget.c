@@ -171,7 +171,7 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg)
 }
 
 /*
- * Return whether bulk may go while several submitters are greedy. If a device took every
+ * Return whether bulk may go while the device is shared. If a device took every
  * request, the submitter with the most requests would get most of the device. So flash gets
  * only as many as keep it busy, and the turns of flows decide which. A disk takes few requests
  * anyway.
@@ -302,8 +302,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard may dispatch bulk, while urgent requests come or several submitters are
- * greedy.
+ * Return whether a shard may dispatch bulk, while urgent requests come or the device is shared.
  */
 bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {

@@ -18,7 +18,7 @@ struct tg_tag;
  * @bulk_at: jiffies when bulk was last dispatched while @pressed
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
- * @shared_at: jiffies when bulk last got permission to go while several submitters were greedy
+ * @shared_at: jiffies when bulk last got permission to go while the device was shared
  * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is a pace: no bulk may go before this time; ns

@@ -44,7 +44,7 @@
 /* For this long after the last dispatch of bulk, it may still delay urgent requests. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
- * The room is the limit on bulk of several greedy submitters. It must keep the device busy. By
+ * The room is the limit on bulk while the device is shared. It must keep the device busy. By
  * Little's law, the costs of the requests in a busy device add up to the time that one of them
  * takes there. So the room is twice the shortest service time seen. With a gain below 1, a
  * smaller room would shorten that time, and so the room would shrink again and again. The least

@@ -19,7 +19,7 @@ struct tg_data;
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
- * @room: limit on bulk of several greedy submitters in the device, in ns of cost
+ * @room: limit on bulk in the device while that is shared (tg_is_shared()), in ns of cost
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with
  *	trylock only, also in interrupts: if that fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses the next request: first the lane of a cgroup (group.h), in it the class. Classes go in
- * strict order, with four exceptions. A request goes
- * first once it has waited as long as its class may. A waiting class gets its guaranteed share.
- * Bulk has turns of a disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH.
- * A class that has reached its rate limit has to wait. A request that the driver sent back goes
- * before all of these, and has no limit.
+ * Chooses the next request: first the lane of a cgroup (group.h), in it the class. Classes of a
+ * lane go in strict order, with four exceptions. A request goes first in its lane once it has
+ * waited as long as its class may. A waiting class gets its guaranteed share. Bulk has turns of a
+ * disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH. A class that has
+ * reached its rate limit has to wait. A request that the driver sent back goes before all of
+ * these, and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>

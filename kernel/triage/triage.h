@@ -44,7 +44,7 @@
  *	debt		the cost by which a flow exceeded its turn
  *	stream		a flow that has read or written in sequence for a while (detector.h)
  *	greedy		a submitter that holds more than eight tags
- *	room		the limit on the cost of bulk while several submitters are greedy
+ *	room		the limit on the cost of bulk while the device is shared (tg_is_shared())
  *	pressed		the device is pressed if an urgent request came in the last second;
  *			then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed

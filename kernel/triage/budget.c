@@ -171,6 +171,23 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg)
 }
 
 /*
+ * Return the cost of what counts against the room, in ns: bulk, and while cgroups take from each
+ * other, urgent requests too. Else a cgroup beyond its share would find room while the device is
+ * full of urgent requests of the others.
+ */
+static u64 tg_room_taken(const struct tg_data *tg)
+{
+	u64 sum = tg_bulk_inside(tg);
+	unsigned int i;
+
+	if (likely(!tg_groups_exceeded(tg)))
+		return sum;
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += tg_gauge_cost(&tg->shards[i]->device.urgent);
+	return sum;
+}
+
+/*
  * Return whether bulk may go while the device is shared. If a device took every
  * request, the submitter with the most requests would get most of the device. So flash gets
  * only as many as keep it busy, and the turns of flows decide which. A disk takes few requests
@@ -181,7 +198,7 @@ static bool tg_bulk_may_share(struct tg_data *tg)
 	const unsigned long now = jiffies;
 	const unsigned long last = READ_ONCE(tg->budget.shared_at);
 
-	if (!tg->rotational && tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) &&
+	if (!tg->rotational && tg_room_taken(tg) >= READ_ONCE(tg->controller.room) &&
 	    time_before(now, last + TG_PATIENCE_FLASH))
 		return false;
 	if (last != now)
@@ -337,7 +354,7 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 {
 	/* A woken shard sends several requests, so wake it only if there is room for them. */
 	if (tg_shares_room(tg) &&
-	    tg_bulk_inside(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
+	    tg_room_taken(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;
 	return tg_bulk_is_let_in(tg);
 }

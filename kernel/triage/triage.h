@@ -306,14 +306,16 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
-/*
- * Return whether the device is shared: several submitters are greedy, or a cgroup took from
- * others in the last second.
- */
+/* Return whether a cgroup took from others in the last second. */
+static inline bool tg_groups_exceeded(const struct tg_data *tg)
+{
+	return time_before(jiffies, READ_ONCE(tg->groups.exceeded_at) + HZ);
+}
+
+/* Return whether the device is shared: several submitters are greedy, or cgroups take. */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
-	return atomic_read(&tg->submitters.nr_greedy) > 1 ||
-	       time_before(jiffies, READ_ONCE(tg->groups.exceeded_at) + HZ);
+	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_exceeded(tg);
 }
 
 /* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */

@@ -122,7 +122,6 @@ SAID = {
         r"^pulled: 50 files$",
     ],
     "slices": [
-        r"^default 10$",
         r"sh  I/O priority be/7",
         r"sh  I/O priority be/7",
         r"IOPS",

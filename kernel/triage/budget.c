@@ -27,7 +27,10 @@
  */
 #define TG_LEAD_MAX 16
 
-/* If no bulk has gone for more than this, a shard no longer leaves the device to another one. */
+/*
+ * If no bulk has gone for more than this, a shard no longer leaves the device to another one. The
+ * first of the two ticks may be short.
+ */
 #define TG_YIELD_JIFFIES 2
 
 void tg_budget_init(struct tg_data *tg)
@@ -188,10 +191,9 @@ static u64 tg_room_taken(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk may go while the device is shared. If a device took every
- * request, the submitter with the most requests would get most of the device. So flash gets
- * only as many as keep it busy, and the turns of flows decide which. A disk takes few requests
- * anyway.
+ * Return whether bulk may go while the device is shared. If a device took every request, the
+ * submitter with the most requests would get most of the device. So flash gets only as many as
+ * keep it busy, and turns of cgroups and flows decide which. A disk takes few requests anyway.
  */
 static bool tg_bulk_may_share(struct tg_data *tg)
 {
@@ -318,9 +320,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts->waiting <= parts->whole;
 }
 
-/*
- * Return whether a shard may dispatch bulk, while urgent requests come or the device is shared.
- */
+/* Return whether a shard may dispatch bulk, while urgent requests come or the device is shared. */
 bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;

@@ -114,7 +114,6 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
-
 	bool within = true;
 
 	if (unlikely(tg_groups_shared(tg))) {

@@ -21,7 +21,10 @@
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 
-/* Cgroups whose requests met in this or the last two ticks both ask now. */
+/*
+ * Two cgroups both ask now if their requests met in this tick or the last two. The first of the
+ * two may be short.
+ */
 #define TG_MEET_JIFFIES 2
 
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
@@ -588,6 +591,7 @@ static ssize_t tg_weight_write(struct kernfs_open_file *of, char *text, size_t c
 	struct blkcg *blkcg = container_of(of_css(of), struct blkcg, css);
 	struct blkg_conf_ctx ctx;
 	struct tg_group *group;
+	unsigned long flags;
 	u32 weight;
 	int ret;
 
@@ -607,10 +611,10 @@ static ssize_t tg_weight_write(struct kernfs_open_file *of, char *text, size_t c
 	ret = tg_weight_parse(ctx.body, true, &weight);
 	group = tg_group_of(ctx.blkg);
 	if (!ret && group) {
-		spin_lock(&blkcg->lock);
+		spin_lock_irqsave(&blkcg->lock, flags);
 		WRITE_ONCE(group->weight, weight);
 		tg_group_weigh(group);
-		spin_unlock(&blkcg->lock);
+		spin_unlock_irqrestore(&blkcg->lock, flags);
 	}
 	iosched_conf_end(&ctx);
 	return ret ?: count;

@@ -312,7 +312,10 @@ static inline bool tg_groups_exceeded(const struct tg_data *tg)
 	return time_before(jiffies, READ_ONCE(tg->groups.exceeded_at) + HZ);
 }
 
-/* Return whether the device is shared: several submitters are greedy, or cgroups take. */
+/*
+ * Return whether the device is shared: several submitters are greedy, or a cgroup took from
+ * others in the last second.
+ */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
 	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_exceeded(tg);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
-#         whatever number of processes they have. A cgroup that takes less than its share hardly
-#         waits for another one with many processes.
+#         whatever number of processes they have. A weight can be that of one device. A cgroup
+#         that takes less than its share hardly waits for another one with many processes.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -35,7 +35,25 @@ use_cgroups
 use_flash
 choose_scheduler "$SCHEDULER"
 weigh_tree
+weight=$CGROUPS/light/io.triage.weight number=$(cat /sys/block/$DEV/dev)
+for bad in 0 10001 many "" "$number" "$number 0" "$number many" "999:999 5" "default default"; do
+	echo "$bad" > "$weight" 2> /dev/null && fail "the weight takes '$bad'"
+done
+[ "$(cat "$weight")" = "default 100" ] || fail "the weight is now $(cat "$weight")"
+echo "$number 700" > "$weight" && echo "default 200" > "$weight" || fail "the weight is refused"
+[ "$(cat "$weight")" = "$(printf 'default 200\n%s 700' "$number")" ] ||
+	fail "the weight is now $(cat "$weight")"
+
 SECONDS_EACH=$((2 * SLOW))
+read_in light --rw=randread --bs=64k --iodepth=32
+read_in middle --rw=randread --bs=64k --iodepth=32
+wait
+part=$(($(has light) * 10000 / ($(has light) + $(has middle))))
+echo "measured: with 700 on this device, 200 on others, beside 300: $part parts of 10000"
+[ $part -ge 6800 ] && [ $part -le 7200 ] || OUT="$OUT the device's own weight gives $part, 7000 are due;"
+echo "$number default" > "$weight" && echo 100 > "$weight" || fail "the weight is not taken back"
+[ "$(cat "$weight")" = "default 100" ] || fail "the weight is now $(cat "$weight")"
+
 shares flash --rw=randread --bs=64k --iodepth=32
 shares "flash, by many processes" --rw=randread --bs=64k --iodepth=2 --numjobs=12
 

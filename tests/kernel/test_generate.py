@@ -92,6 +92,26 @@ def test_shapes_that_are_known_have_their_features(generate: ModuleType) -> None
 
 
 @pytest.mark.parametrize(
+    ("activate", "alloc", "features"),
+    [
+        ("struct request_queue *", "gfp_t, struct request_queue *, struct blkcg *", 2),
+        ("struct gendisk *", "struct gendisk *, struct blkcg *, gfp_t", 0),
+    ],
+)
+def test_functions_of_cgroups_have_the_features_of_their_age(
+    generate: ModuleType, activate: str, alloc: str, features: int
+) -> None:
+    functions = {
+        "blkcg_activate_policy": f"int blkcg_activate_policy({activate}, struct blkcg_policy *);",
+        "blkcg_pol_alloc_pd_fn": (
+            f"typedef struct blkg_policy_data * (blkcg_pol_alloc_pd_fn)({alloc});"
+        ),
+    }
+    made = generate.features_header({"elevator_mq_ops": operations(generate)}, functions, set())
+    assert made.count("TAKES_QUEUE 1") == features
+
+
+@pytest.mark.parametrize(
     ("shape", "said"),
     [
         ("bool (struct blk_mq_hw_ctx *, int)", r"has has_work as bool \(struct blk_mq_hw_ctx"),

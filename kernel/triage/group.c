@@ -103,14 +103,20 @@ static void tg_account_join(const struct tg_data *tg, struct tg_account *account
 	}
 }
 
-/* Record that an account, and each one above it, is the one whose turn it is. */
-static void tg_account_is_due(const struct tg_account *account)
+/*
+ * Record that an account, and each one above it, is the one whose turn it is. One that is beyond
+ * its share goes because the device had room while all that the others ask for was in it. Then
+ * it stays at the edge of its share, so that the others do not lose what they lack of theirs.
+ */
+static void tg_account_is_due(const struct tg_data *tg, const struct tg_account *account)
 {
 	for (; account->parent; account = account->parent) {
 		const u64 time = atomic64_read(&account->time);
+		const u64 slack = tg_account_slack(tg, account);
+		const s64 ahead = time - READ_ONCE(account->parent->now);
 
-		if ((s64)(time - READ_ONCE(account->parent->now)) > 0)
-			WRITE_ONCE(account->parent->now, time);
+		if (ahead > 0)
+			WRITE_ONCE(account->parent->now, ahead > (s64)slack ? time - slack : time);
 	}
 }
 
@@ -165,7 +171,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
 	if (time_after(jiffies, READ_ONCE(tg->groups.shared_at) + TG_MEET_JIFFIES)) {
-		tg_account_is_due(lane->account);
+		tg_account_is_due(tg, lane->account);
 		return false;
 	}
 	tg_note_tick(&tg->groups.exceeded_at);
@@ -229,7 +235,7 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	 * request says nothing about the others: all they ask for may be in the device.
 	 */
 	if (!urgent) {
-		tg_account_is_due(shard->due ?: lane->account);
+		tg_account_is_due(shard->tg, shard->due ?: lane->account);
 		tg_note_tick(&shard->tg->groups.bulk_at);
 	}
 	tg_account_charge(lane->account, cost);

@@ -27,12 +27,6 @@
  */
 #define TG_LEAD_MAX 16
 
-/*
- * If no bulk has gone for more than this, a shard no longer leaves the device to another one. The
- * first of the two ticks may be short.
- */
-#define TG_YIELD_JIFFIES 2
-
 void tg_budget_init(struct tg_data *tg)
 {
 	struct tg_budget *budget = &tg->budget;
@@ -302,9 +296,9 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
-	/* The shard that should go may be unable to. So the others wait two ticks at most. */
+	/* The shard that should go may be unable to. So the others do not wait for it for ever. */
 	if (parts->first && tg_groups_yield(shard, parts->first))
-		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_YIELD_JIFFIES);
+		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
 	if (parts->waiting <= 1)
 		return true;
 	/*

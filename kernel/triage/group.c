@@ -542,7 +542,7 @@ static void tg_group_free(struct blkg_policy_data *data)
 	unsigned int i;
 
 	for (i = 0; i < group->nr_lanes; i++)
-		WARN_ON_ONCE(group->lanes[i].queued);
+		WARN_ON_ONCE(group->lanes[i].queued || !tg_lane_is_empty(&group->lanes[i]));
 	kvfree_rcu(group, rcu);
 }
 

@@ -87,6 +87,17 @@ struct tg_groups {
 	const void *seen;
 };
 
+/* Return whether no class of a lane counts a request. */
+static inline bool tg_lane_is_empty(const struct tg_lane *lane)
+{
+	int class;
+
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
+		if (lane->classes[class].queued)
+			return false;
+	return true;
+}
+
 void tg_groups_register(void);
 void tg_groups_unregister(void);
 int tg_groups_init(struct tg_data *tg);

@@ -8,15 +8,13 @@
 
 LEAST=60	# per cent of what the bulk of the other hardware queue has
 
-less=
-
 # cost KIB: print the scheduler's cost of a read, in ns.
 cost() {
 	awk -v kib="$1" '$1 == "read" { print $2 + kib * $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
-# shares WHAT FIRST SECOND DEPTH BUDGET: add to $less an unequal share of two processes. One reads
+# shares WHAT FIRST SECOND DEPTH BUDGET: fail if two processes have unequal shares. One reads
 # FIRST KiB at a time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is
 # that of a reader of the highest class on CPU 0; with 0 there is no such reader. BUDGET is in per
 # cent of the cost of 64 KiB; with 0 the scheduler finds it.
@@ -44,17 +42,17 @@ shares() {
 	first=$((first * $(cost "$2") / 1000000))	# ms of cost a second
 	second=$((second * $(cost "$3") / 1000000))
 	[ $((first * 100)) -ge $((second * LEAST)) ] && [ $((second * 100)) -ge $((first * LEAST)) ] ||
-		less="$less; $1, $first and $second ms of cost a second"
+		fail "hardware queues have unequal parts: $1, $first and $second ms of cost a second"
 	choose_scheduler none
 	rmdir $MODELDISK || fail "the modelled drive stays"
 }
 
+# With this budget the part of each hardware queue is less than a request of 512 KiB.
+shares "64 and 512 KiB beside a deep reader, with a budget of six" 64 512 4 600
 shares "512 KiB alone" 512 512 0 0
 shares "64 KiB alone" 64 64 0 0
 shares "512 KiB beside a reader" 512 512 1 0
-shares "64 and 512 KiB beside a deep reader" 64 512 4 0
 shares "64 KiB beside a deep reader, with a budget below one" 64 64 4 90
 shares "64 KiB beside a deep reader, with a budget below two" 64 64 4 180
 shares "64 KiB beside a deep reader, with a budget above two" 64 64 4 250
 DEV=
-[ -z "$less" ] || fail "hardware queues have unequal parts: ${less#; }"

@@ -509,9 +509,10 @@ has() {
 	awk -F ';' '{ print $6 }' "$TEST_TMP/$(echo "$1" | tr / -)"
 }
 
-# compare_shares WHERE: add to $OUT the cgroups whose part is not what their weights say. They are
+# compare_shares WHERE: fail if the part of a cgroup is not what its weights say. The cgroups are
 # those of weigh_tree().
 compare_shares() {
+	off=
 	sum=$(($(has light) + $(has middle) + $(has heavy/less) + $(has heavy/more)))
 	for pair in light:1000 middle:3000 heavy/less:2000 heavy/more:4000; do
 		path=${pair%:*} due=${pair#*:}
@@ -519,8 +520,9 @@ compare_shares() {
 		echo "measured: on $1 of 10000 parts $path has $part, $due are due"
 		[ $((part * 100)) -ge $((due * (100 - OFF))) ] &&
 			[ $((part * 100)) -le $((due * (100 + OFF))) ] ||
-			OUT="$OUT $path on $1 has $part of 10000, $due are due;"
+			off="$off $path on $1 has $part of 10000, $due are due;"
 	done
+	[ -z "$off" ] || fail "$off"
 }
 
 # weigh_tree: make cgroups of weights 100, 300 and 600, and two in the last of 100 and 200.

@@ -346,6 +346,8 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
 	tg_lane_add(shard, flow->lane);
+	if (unlikely(tg_groups_shared(shard->tg)))
+		tg_submitter_crowds(tag->submitter, tg_lane_crowds(shard, flow->lane));
 	urgent = tg_flow_is_urgent(shard, flow,
 				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 

@@ -21,12 +21,6 @@
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 
-/*
- * Two cgroups both ask now if their requests met in this tick or the last two. The first of the
- * two may be short.
- */
-#define TG_MEET_JIFFIES 2
-
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
 {
@@ -170,7 +164,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
-	if (time_after(jiffies, READ_ONCE(tg->groups.shared_at) + TG_MEET_JIFFIES)) {
+	if (!tg_groups_meet(tg)) {
 		tg_account_is_due(tg, lane->account);
 		return false;
 	}
@@ -250,8 +244,20 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 		return;
 	tg_account_join(shard->tg, lane->account);
 	list_add_tail(&lane->entry, &shard->lanes);
+	shard->nr_lanes++;
 	if (!list_is_singular(&shard->lanes))
 		tg_note_tick(&shard->tg->groups.shared_at);
+}
+
+/*
+ * Return whether a lane crowds the others: it has more than an equal part of the shard's queued
+ * requests. Another cgroup may share the device and have none queued.
+ */
+bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	lockdep_assert_held(&shard->lock);
+
+	return lane->queued * max(shard->nr_lanes, 2U) > shard->queued;
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
@@ -267,6 +273,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64
 	if (--lane->queued)
 		return;
 	list_del_init(&lane->entry);
+	shard->nr_lanes--;
 	if (shard->due == lane->account)
 		WRITE_ONCE(shard->due, NULL);
 }

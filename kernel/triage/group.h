@@ -113,6 +113,7 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);

@@ -121,6 +121,7 @@ static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, in
 static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 {
 	const struct tg_lane *lane;
+	unsigned int lanes = 0;
 	int class;
 
 	/* A lane that is not in the list has no requests. The root's is there in any case. */
@@ -139,8 +140,9 @@ static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 		}
 		if (!queued || queued != lane->queued)
 			return "the count of a lane";
+		lanes++;
 	}
-	return NULL;
+	return lanes == shard->nr_lanes ? NULL : "the count of lanes";
 }
 
 /**

@@ -22,10 +22,16 @@
  * How many of each 64 tags a task may take while some submitter holds several. A task of
  * HIGH may take all. One that asks for little and is not of LOW may take LITTLE, all but the
  * last. Any other may take FULL, or PRESSED if urgent requests come.
+ *
+ * A task whose cgroup crowds the others may take at most CROWDED, and one more if it asks for
+ * little. A cgroup gets its share only if one of its requests is queued whenever its turn comes.
+ * So half of the tags are left to cgroups that have fewer requests queued: as many as the device
+ * takes, because the block layer gives a scheduler twice as many.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
+#define TG_TAGS_CROWDED 31
 
 /*
  * Replaces 0 in @held when an entry leaves its table. Then @held stays negative if a CPU adds
@@ -225,17 +231,23 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 	const enum prio_class class = prio_classify(&tg->tunables.bounds,
 						    get_current_ioprio());
 	const struct tg_submitter *submitter;
-	bool little;
+	unsigned int part = TG_TAGS_FULL;
+	bool little, crowds;
 
 	if (class == PRIO_CLASS_HIGH)
 		return 64;
 	rcu_read_lock_sched();
 	submitter = tg_submitter_of_current(tg);
 	little = !submitter || tg_asks_little(submitter);
+	crowds = submitter && READ_ONCE(submitter->crowds);
 	rcu_read_unlock_sched();
 	if (little && class != PRIO_CLASS_LOW)
-		return TG_TAGS_LITTLE;
-	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
+		part = TG_TAGS_LITTLE;
+	else if (READ_ONCE(tg->budget.pressed))
+		part = TG_TAGS_PRESSED;
+	if (crowds && tg_groups_meet(tg))
+		part = min(part, TG_TAGS_CROWDED + little);
+	return part;
 }
 
 /*

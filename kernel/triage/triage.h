@@ -158,6 +158,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @index: its index in tg_data.shards; set once
  * @at_head: requests that go before all others, oldest first
  * @lanes: lanes that have requests, in any order
+ * @nr_lanes: number of lanes in @lanes
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
@@ -200,6 +201,7 @@ struct tg_shard {
 	unsigned int index;
 	struct list_head at_head;
 	struct list_head lanes;
+	unsigned int nr_lanes;
 	struct tg_lane lane;
 	u64 turn;
 	s64 turn_left;
@@ -304,6 +306,15 @@ static inline bool tg_is_waited_for(struct request *rq)
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
 	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
+}
+
+/*
+ * Return whether two cgroups both ask now: their requests met in this tick or the last two, of
+ * which the first may be short.
+ */
+static inline bool tg_groups_meet(const struct tg_data *tg)
+{
+	return time_before_eq(jiffies, READ_ONCE(tg->groups.shared_at) + 2);
 }
 
 /* Return whether a cgroup took from others in the last second. */

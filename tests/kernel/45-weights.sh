@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
-#         whatever number of processes they have. A weight can be that of one device. A cgroup
-#         that takes less than its share hardly waits for another one with many processes.
+#         whatever number of processes they have, and if they ask for more requests than there
+#         are tags. A weight can be that of one device. A cgroup that takes less than its share
+#         hardly waits for another one with many processes.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -16,8 +17,7 @@ shares() {
 	shift
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
-	# Tags for all requests: a cgroup whose requests wait for tags has no request to choose.
-	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"
+	echo $TAGS > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"
 	for path in light middle heavy/less heavy/more; do
 		read_in $path "$@"
 	done
@@ -28,6 +28,12 @@ shares() {
 # latency: print the mean time of a read in the cgroup light, in us.
 latency() {
 	awk -F ';' '{ print int($16) }' "$TEST_TMP/light"
+}
+
+# give_back: remove the device.
+give_back() {
+	choose_scheduler none
+	rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
 }
 
 use_cgroups
@@ -65,13 +71,19 @@ echo "measured: a read takes $alone us alone, $beside us beside 40 processes of 
 [ "$beside" -le $((alone * MOST)) ] ||
 	fail "a read takes $beside us beside 40 processes, $alone alone"
 
+TAGS=1024	# as many as all requests
 shares flash --rw=randread --bs=128k --iodepth=32
 shares "flash, by many processes" --rw=randread --bs=128k --iodepth=2 --numjobs=12
 
-choose_scheduler none
-rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
+give_back
+use_flash depth=32
+TAGS=64		# a quarter of the requests, and the default for this depth
+OFF=10
+shares "flash with few tags" --rw=randread --bs=128k --iodepth=64
+give_back
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 SECONDS_EACH=30
+TAGS=1024
 OFF=5		# of 3000 reads in all
 shares disk --rw=randread --bs=64k --iodepth=32

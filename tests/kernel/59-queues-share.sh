@@ -14,19 +14,10 @@ cost() {
 		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
-# shares WHAT FIRST SECOND DEPTH BUDGET: fail if two processes have unequal shares. One reads
-# FIRST KiB at a time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is
-# that of a reader of the highest class on CPU 0; with 0 there is no such reader. BUDGET is in per
-# cent of the cost of 64 KiB; with 0 the scheduler finds it.
+# shares WHAT FIRST SECOND DEPTH: fail if two processes have unequal shares. One reads FIRST KiB at a
+# time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is that of a reader
+# of the highest class on CPU 0; with 0 there is no such reader.
 shares() {
-	use_flash hw_queues=4
-	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	if [ "$5" != 0 ]; then
-		echo $(($(cost_of_read 64) * $5 / 100000)) > "$(tunable budget_fixed)"
-		# Let bulk go only by the budget: without aging, and without a guaranteed share.
-		echo 60000 > "$(tunable aging_expire_normal)"
-		echo 0 > "$(tunable share_normal)"
-	fi
 	reader=
 	[ "$4" = 0 ] || reader="--name=reader --bs=4k --prioclass=1 --iodepth=$4 --cpus_allowed=0"
 	# shellcheck disable=SC2086 # the reader's options
@@ -43,16 +34,35 @@ shares() {
 	second=$((second * $(cost "$3") / 1000000))
 	[ $((first * 100)) -ge $((second * LEAST)) ] && [ $((second * 100)) -ge $((first * LEAST)) ] ||
 		fail "hardware queues have unequal parts: $1, $first and $second ms of cost a second"
-	choose_scheduler none
-	rmdir $MODELDISK || fail "the modelled drive stays"
 }
 
+# budget PERCENT: fix the budget, in per cent of the cost of 64 KiB.
+budget() {
+	echo $((learnt * $1 / 100000)) > "$(tunable budget_fixed)"
+}
+
+use_flash hw_queues=4
+[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
+learnt=$(cost_of_read 64)
+normal=$(cat "$(tunable share_normal)") expire=$(cat "$(tunable aging_expire_normal)")
+
+# Let bulk go only by the budget: without aging, and without a guaranteed share.
+echo 60000 > "$(tunable aging_expire_normal)"
+echo 0 > "$(tunable share_normal)"
 # With this budget the part of each hardware queue is less than a request of 512 KiB.
-shares "64 and 512 KiB beside a deep reader, with a budget of six" 64 512 4 600
-shares "512 KiB alone" 512 512 0 0
-shares "64 KiB alone" 64 64 0 0
-shares "512 KiB beside a reader" 512 512 1 0
-shares "64 KiB beside a deep reader, with a budget below one" 64 64 4 90
-shares "64 KiB beside a deep reader, with a budget below two" 64 64 4 180
-shares "64 KiB beside a deep reader, with a budget above two" 64 64 4 250
-DEV=
+budget 600
+shares "64 and 512 KiB beside a deep reader, with a budget of six" 64 512 4
+budget 90
+shares "64 KiB beside a deep reader, with a budget below one" 64 64 4
+budget 180
+shares "64 KiB beside a deep reader, with a budget below two" 64 64 4
+budget 250
+shares "64 KiB beside a deep reader, with a budget above two" 64 64 4
+
+# The scheduler finds the budget.
+echo 0 > "$(tunable budget_fixed)"
+echo "$normal" > "$(tunable share_normal)"
+echo "$expire" > "$(tunable aging_expire_normal)"
+shares "512 KiB beside a reader" 512 512 1
+shares "512 KiB alone" 512 512 0
+shares "64 KiB alone" 64 64 0

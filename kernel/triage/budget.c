@@ -283,10 +283,10 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
  * may have an equal part of the limit, by cost. Otherwise the CPU that asks first would get all
  * of it.
  *
- * While urgent requests come, two more rules apply. The waiting shard whose bulk has had least
- * may go in any case. So the remainder is used, and shards take turns if a part is less than
- * one request. Another shard may not go if its bulk has had more than the least by over one
- * part. So a shard with large requests, which overfill its part, gets no more than the others.
+ * The waiting shard whose bulk has had least may go in any case. So the remainder is used, and
+ * shards take turns if a part is less than one request. Another shard may not go if its bulk has
+ * had more than the least by over one part. So a shard with large requests, which overfill its
+ * part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
@@ -301,14 +301,14 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
 	if (parts->waiting <= 1)
 		return true;
+	if (turn <= parts->least)
+		return true;
 	/*
 	 * If patience lets bulk in (TG_PATIENCE_FLASH), any shard may go: the others may be
 	 * unable to send.
 	 */
-	if (!parts->pressed)
-		return own * parts->waiting < parts->whole || parts->inside >= parts->whole;
-	if (turn <= parts->least ||
-	    time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
+	if (parts->pressed ? time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH) :
+			     parts->inside >= parts->whole)
 		return true;
 	return !parts->gated && (turn - parts->least) * parts->waiting <= parts->whole &&
 	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts->waiting <= parts->whole;
@@ -325,7 +325,7 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 	if (tg->nr_shards == 1)
 		return true;
 	tg_parts_look(tg, shard, &parts);
-	if (parts.pressed && parts.waiting && parts.least > READ_ONCE(tg->budget.turn))
+	if (parts.waiting && parts.least > READ_ONCE(tg->budget.turn))
 		WRITE_ONCE(tg->budget.turn, parts.least);
 	return tg_bulk_is_due(&parts, shard);
 }
@@ -353,16 +353,21 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 	return tg_bulk_is_let_in(tg);
 }
 
-/* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
-static void tg_turn_charge(struct tg_shard *shard, u32 cost)
+/*
+ * Charge a shard for bulk that is dispatched while bulk is limited, by start-time fair queueing
+ * (Goyal, Vin, Cheng, 1996).
+ */
+void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
-	const struct tg_budget *budget = &shard->tg->budget;
-	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
+	struct tg_budget *budget = &shard->tg->budget;
+	const u32 average = READ_ONCE(budget->bulk_cost);
+	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)average);
 
 	lockdep_assert_held(&shard->lock);
 
 	WRITE_ONCE(shard->bulk_turn,
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
+	WRITE_ONCE(budget->bulk_cost, average - average / 16 + cost / 16);
 }
 
 /* Charge bulk that is dispatched while urgent requests come; @write: it is not a read. */
@@ -370,7 +375,6 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_budget *budget = &tg->budget;
-	const u32 average = READ_ONCE(budget->bulk_cost);
 	const u64 may_have = tg_budget_now(tg);
 	const unsigned long now = jiffies;
 
@@ -378,17 +382,16 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 		tg_arm_charge(tg, tag->cost);
 	} else {
 		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
-		if (tg->nr_shards > 1)
-			tg_turn_charge(shard, tag->cost);
 		if (tg_paced(tg, may_have)) {
-			const u64 gap = tg_depth_gap(may_have, average, tag->cost);
+			const u64 gap = tg_depth_gap(may_have, READ_ONCE(budget->bulk_cost),
+						     tag->cost);
 
 			WRITE_ONCE(budget->next_at, ktime_get_ns() + gap);
 			if (tg->nr_shards > 1)
 				tg_watch_others(shard, gap);
 		}
 	}
-	WRITE_ONCE(budget->bulk_cost, average - average / 16 + tag->cost / 16);
+	tg_turn_charge(shard, tag->cost);
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (!READ_ONCE(budget->bulk_seen))

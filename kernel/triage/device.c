@@ -90,6 +90,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	if (!tag->urgent) {
 		if (READ_ONCE(tg->budget.pressed))
 			tg_bulk_charge(shard, tag, tg_op(rq) != TG_READ);
+		else if (tg->nr_shards > 1 && tg_is_shared(tg))
+			tg_turn_charge(shard, tag->cost);
 	} else if (tag->hinted) {
 		return;
 	} else if (READ_ONCE(tg->budget.bulk_seen)) {

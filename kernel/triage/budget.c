@@ -259,6 +259,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		.gated = pressed && tg_gated(tg, budget),
 		.whole = tg_shares_room(tg) ? min(budget, READ_ONCE(tg->controller.room)) : budget,
 		.least = U64_MAX,
+		.floor = U64_MAX,
 	};
 	/* No limit: do not look at the shards. */
 	if (parts->whole >= TG_DEPTH_MAX)
@@ -268,6 +269,8 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		const struct tg_shard *shard = tg->shards[i];
 
 		parts->inside += tg_gauge_cost(&shard->device.bulk);
+		if (tg_is_sending(shard))
+			parts->floor = min(parts->floor, tg_turn(shard));
 		if (shard != asking && !tg_waits_for_bulk(shard))
 			continue;
 		if (parts->first && tg_groups_yield(shard, parts->first))
@@ -275,6 +278,16 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		parts->waiting++;
 		parts->least = min(parts->least, tg_turn(shard));
 	}
+	parts->floor = min(parts->floor, parts->least);
+}
+
+/*
+ * Return whether a cost is at most one shard's part of the limit. Without urgent requests a part
+ * is at least a request of bulk, of @average cost, so that each shard may have one in the device.
+ */
+static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
+{
+	return cost * parts->waiting <= parts->whole || (!parts->pressed && cost <= average);
 }
 
 /*
@@ -293,6 +306,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	const struct tg_data *tg = shard->tg;
 	const u64 turn = tg_turn(shard);
 	const u64 own = tg_gauge_cost(&shard->device.bulk);
+	const u32 average = READ_ONCE(tg->budget.bulk_cost);
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
@@ -310,8 +324,8 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	if (parts->pressed ? time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH) :
 			     parts->inside >= parts->whole)
 		return true;
-	return !parts->gated && (turn - parts->least) * parts->waiting <= parts->whole &&
-	       (own + READ_ONCE(tg->budget.bulk_cost)) * parts->waiting <= parts->whole;
+	return !parts->gated && tg_parts_hold(parts, turn - parts->least, average) &&
+	       tg_parts_hold(parts, own + average, average);
 }
 
 /* Return whether a shard may dispatch bulk, while urgent requests come or the device is shared. */
@@ -325,8 +339,8 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 	if (tg->nr_shards == 1)
 		return true;
 	tg_parts_look(tg, shard, &parts);
-	if (parts.waiting && parts.least > READ_ONCE(tg->budget.turn))
-		WRITE_ONCE(tg->budget.turn, parts.least);
+	if (parts.waiting && parts.floor > READ_ONCE(tg->budget.turn))
+		WRITE_ONCE(tg->budget.turn, parts.floor);
 	return tg_bulk_is_due(&parts, shard);
 }
 
@@ -353,25 +367,20 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg)
 	return tg_bulk_is_let_in(tg);
 }
 
-/*
- * Charge a shard for bulk that is dispatched while bulk is limited, by start-time fair queueing
- * (Goyal, Vin, Cheng, 1996).
- */
-void tg_turn_charge(struct tg_shard *shard, u32 cost)
+/* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
+static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
-	struct tg_budget *budget = &shard->tg->budget;
-	const u32 average = READ_ONCE(budget->bulk_cost);
-	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)average);
+	const struct tg_budget *budget = &shard->tg->budget;
+	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
 
 	lockdep_assert_held(&shard->lock);
 
 	WRITE_ONCE(shard->bulk_turn,
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
-	WRITE_ONCE(budget->bulk_cost, average - average / 16 + cost / 16);
 }
 
-/* Charge bulk that is dispatched while urgent requests come; @write: it is not a read. */
-void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
+/* Charge the budget for bulk; @write: it is not a read. */
+static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_budget *budget = &tg->budget;
@@ -379,25 +388,36 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 	const unsigned long now = jiffies;
 
 	if (tg->rotational) {
-		tg_arm_charge(tg, tag->cost);
+		tg_arm_charge(tg, cost);
 	} else {
-		tg_grant_charge(tg, tg_gated(tg, may_have), tag->cost);
+		tg_grant_charge(tg, tg_gated(tg, may_have), cost);
 		if (tg_paced(tg, may_have)) {
-			const u64 gap = tg_depth_gap(may_have, READ_ONCE(budget->bulk_cost),
-						     tag->cost);
+			const u64 gap = tg_depth_gap(may_have, READ_ONCE(budget->bulk_cost), cost);
 
 			WRITE_ONCE(budget->next_at, ktime_get_ns() + gap);
 			if (tg->nr_shards > 1)
 				tg_watch_others(shard, gap);
 		}
 	}
-	tg_turn_charge(shard, tag->cost);
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (!READ_ONCE(budget->bulk_seen))
 		WRITE_ONCE(budget->bulk_seen, true);
 	if (write && READ_ONCE(budget->written_at) != now)
 		WRITE_ONCE(budget->written_at, now);
+}
+
+/* Charge bulk that is dispatched while tg_charges_bulk(); @write: it is not a read. */
+void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
+{
+	struct tg_budget *budget = &shard->tg->budget;
+	const u32 average = READ_ONCE(budget->bulk_cost);
+
+	if (shard->tg->nr_shards > 1)
+		tg_turn_charge(shard, tag->cost);
+	if (READ_ONCE(budget->pressed))
+		tg_budget_charge(shard, tag->cost, write);
+	WRITE_ONCE(budget->bulk_cost, average - average / 16 + tag->cost / 16);
 }
 
 /* Return when held bulk may go if nothing else happens, in ns; 0: not known. */

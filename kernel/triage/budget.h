@@ -67,6 +67,7 @@ struct tg_budget {
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()), with the one
  *	that asks; without those that have to leave the device to @first
  * @least: the least tg_turn() of these shards; U64_MAX: none waits
+ * @floor: likewise, with the shards that send now: a shard keeps what it lacks meanwhile
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */
@@ -78,6 +79,7 @@ struct tg_parts {
 	const struct tg_shard *first;
 	u32 waiting;
 	u64 least;
+	u64 floor;
 };
 
 void tg_budget_init(struct tg_data *tg);
@@ -92,7 +94,6 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
-void tg_turn_charge(struct tg_shard *shard, u32 cost);
 u64 tg_bulk_opens_at(const struct tg_data *tg);
 
 #endif

@@ -92,6 +92,15 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
+ * Return whether a shard sends requests to the device now, or is about to. The caller needs no
+ * lock, as above.
+ */
+bool tg_is_sending(const struct tg_shard *shard)
+{
+	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued);
+}
+
+/*
  * End a hold. Return false if the shard was not held. Otherwise the caller must have the
  * hardware queue run (rule 4). The caller needs no lock.
  */

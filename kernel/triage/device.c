@@ -88,10 +88,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	if (!device->unmeasured)
 		tg_send_measured(shard, rq);
 	if (!tag->urgent) {
-		if (READ_ONCE(tg->budget.pressed))
+		if (tg_charges_bulk(tg))
 			tg_bulk_charge(shard, tag, tg_op(rq) != TG_READ);
-		else if (tg->nr_shards > 1 && tg_is_shared(tg))
-			tg_turn_charge(shard, tag->cost);
 	} else if (tag->hinted) {
 		return;
 	} else if (READ_ONCE(tg->budget.bulk_seen)) {

@@ -67,7 +67,7 @@ static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *
 			      bool urgent)
 {
 	if (!urgent)
-		return READ_ONCE(tg->budget.pressed);
+		return tg_charges_bulk(tg);
 	if (likely(!READ_ONCE(tg->budget.bulk_seen)))
 		return device->samples < TG_SAMPLES_ALONE;
 	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg);

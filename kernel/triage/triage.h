@@ -332,6 +332,15 @@ static inline bool tg_is_shared(const struct tg_data *tg)
 	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_exceeded(tg);
 }
 
+/*
+ * Return whether each dispatch of bulk is charged: urgent requests come, or shards take turns
+ * because the device is shared.
+ */
+static inline bool tg_charges_bulk(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->budget.pressed) || (tg->nr_shards > 1 && tg_is_shared(tg));
+}
+
 /* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */
 static inline void tg_groups_see(struct tg_shard *shard, const struct request *rq)
 {

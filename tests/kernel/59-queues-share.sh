@@ -65,4 +65,5 @@ echo "$normal" > "$(tunable share_normal)"
 echo "$expire" > "$(tunable aging_expire_normal)"
 shares "512 KiB beside a reader" 512 512 1
 shares "512 KiB alone" 512 512 0
+shares "64 and 512 KiB alone" 64 512 0
 shares "64 KiB alone" 64 64 0

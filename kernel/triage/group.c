@@ -97,20 +97,14 @@ static void tg_account_join(const struct tg_data *tg, struct tg_account *account
 	}
 }
 
-/*
- * Record that an account, and each one above it, is the one whose turn it is. One that is beyond
- * its share goes because the device had room while all that the others ask for was in it. Then
- * it stays at the edge of its share, so that the others do not lose what they lack of theirs.
- */
-static void tg_account_is_due(const struct tg_data *tg, const struct tg_account *account)
+/* Record that an account, and each one above it, is the one whose turn it is. */
+static void tg_account_is_due(const struct tg_account *account)
 {
 	for (; account->parent; account = account->parent) {
 		const u64 time = atomic64_read(&account->time);
-		const u64 slack = tg_account_slack(tg, account);
-		const s64 ahead = time - READ_ONCE(account->parent->now);
 
-		if (ahead > 0)
-			WRITE_ONCE(account->parent->now, ahead > (s64)slack ? time - slack : time);
+		if ((s64)(time - READ_ONCE(account->parent->now)) > 0)
+			WRITE_ONCE(account->parent->now, time);
 	}
 }
 
@@ -165,7 +159,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
 	if (!tg_groups_meet(tg)) {
-		tg_account_is_due(tg, lane->account);
+		tg_account_is_due(lane->account);
 		return false;
 	}
 	tg_note_tick(&tg->groups.exceeded_at);
@@ -229,7 +223,7 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	 * request says nothing about the others: all they ask for may be in the device.
 	 */
 	if (!urgent) {
-		tg_account_is_due(shard->tg, shard->due ?: lane->account);
+		tg_account_is_due(shard->due ?: lane->account);
 		tg_note_tick(&shard->tg->groups.bulk_at);
 	}
 	tg_account_charge(lane->account, cost);
@@ -251,7 +245,8 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 
 /*
  * Return whether a lane crowds the others: it has more than an equal part of the shard's queued
- * requests. Another cgroup may share the device and have none queued.
+ * requests, with the request that tg_sort() adds now. Another cgroup may share the device and have
+ * none queued.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane)
 {

@@ -19,19 +19,19 @@
 #include "triage.h"
 
 /*
- * How many of each 64 tags a task may take while some submitter holds several. A task of
+ * How many of each 64 tags a task may take while some submitter holds several, or cgroups meet. A task of
  * HIGH may take all. One that asks for little and is not of LOW may take LITTLE, all but the
  * last. Any other may take FULL, or PRESSED if urgent requests come.
  *
- * A task whose cgroup crowds the others may take at most CROWDED, and one more if it asks for
- * little. A cgroup gets its share only if one of its requests is queued whenever its turn comes.
- * So half of the tags are left to cgroups that have fewer requests queued: as many as the device
- * takes, because the block layer gives a scheduler twice as many.
+ * A task whose cgroup crowds the others may take at most HALF; one less, if FULL or PRESSED is
+ * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its
+ * turn comes. So half of the tags are left to cgroups that have fewer requests queued. By default
+ * the block layer gives a scheduler twice as many tags as a device of up to 128 takes.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
-#define TG_TAGS_CROWDED 31
+#define TG_TAGS_HALF 32
 
 /*
  * Replaces 0 in @held when an entry leaves its table. Then @held stays negative if a CPU adds
@@ -231,23 +231,23 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 	const enum prio_class class = prio_classify(&tg->tunables.bounds,
 						    get_current_ioprio());
 	const struct tg_submitter *submitter;
-	unsigned int part = TG_TAGS_FULL;
+	unsigned int part = TG_TAGS_FULL, half = TG_TAGS_HALF - 1;
 	bool little, crowds;
 
-	if (class == PRIO_CLASS_HIGH)
-		return 64;
 	rcu_read_lock_sched();
 	submitter = tg_submitter_of_current(tg);
 	little = !submitter || tg_asks_little(submitter);
 	crowds = submitter && READ_ONCE(submitter->crowds);
 	rcu_read_unlock_sched();
-	if (little && class != PRIO_CLASS_LOW)
+	if (class == PRIO_CLASS_HIGH)
+		part = 64;
+	else if (little && class != PRIO_CLASS_LOW)
 		part = TG_TAGS_LITTLE;
 	else if (READ_ONCE(tg->budget.pressed))
 		part = TG_TAGS_PRESSED;
-	if (crowds && tg_groups_meet(tg))
-		part = min(part, TG_TAGS_CROWDED + little);
-	return part;
+	if (part > TG_TAGS_FULL)
+		half = TG_TAGS_HALF;
+	return crowds && tg_groups_meet(tg) ? min(part, half) : part;
 }
 
 /*
@@ -260,7 +260,7 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	const struct blk_mq_hw_ctx *hctx;
 	unsigned int part;
 
-	if (likely(!atomic_read(&tg->submitters.nr_several)))
+	if (likely(!atomic_read(&tg->submitters.nr_several) && !tg_groups_meet(tg)))
 		return;
 	part = tg_tags_of_current(tg);
 	/* All hardware queues have the same number of tags, or share them. */

@@ -3,7 +3,8 @@
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
 #         whatever number of processes they have, and if they ask for more requests than there
 #         are tags. A weight can be that of one device. A cgroup that takes less than its share
-#         hardly waits for another one with many processes.
+#         hardly waits for another one with many processes. One that is alone but for a few
+#         requests of another keeps its short latency beside its own bulk.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -25,9 +26,15 @@ shares() {
 	compare_shares "$where"
 }
 
-# latency: print the mean time of a read in the cgroup light, in us.
+# latency [JOB]: print the mean time of a read in the cgroup light, of JOB if there are several, in us.
 latency() {
-	awk -F ';' '{ print int($16) }' "$TEST_TMP/light"
+	awk -F ';' -v job="${1:-reader}" '$3 == job { print int($16) }' "$TEST_TMP/light"
+}
+
+# beside_own_bulk: read 4 KiB at a time in the cgroup light, beside bulk of the same cgroup.
+beside_own_bulk() {
+	read_in light --rw=randread --bs=128k --iodepth=16 \
+		--name=waiting --rw=randread --bs=4k --iodepth=1 --new_group
 }
 
 # give_back: remove the device.
@@ -70,6 +77,17 @@ beside=$(latency)
 echo "measured: a read takes $alone us alone, $beside us beside 40 processes of another cgroup"
 [ "$beside" -le $((alone * MOST)) ] ||
 	fail "a read takes $beside us beside 40 processes, $alone alone"
+
+beside_own_bulk
+wait
+alone=$(latency waiting)
+beside_own_bulk
+read_in middle --rw=randread --bs=4k --iodepth=1 --thinktime=5ms
+wait
+beside=$(latency waiting)
+echo "measured: beside bulk of its cgroup a read takes $alone us, $beside us if another cgroup reads now and then"
+[ "$beside" -le $((alone * 2)) ] ||
+	fail "a read takes $beside us if another cgroup reads now and then, $alone if not"
 
 TAGS=1024	# as many as all requests
 shares flash --rw=randread --bs=128k --iodepth=32

@@ -499,9 +499,10 @@ read_in() {
 	place=$1
 	shift
 	sh -c 'echo $$ > "$1/cgroup.procs" && shift && exec fio "$@"' sh "$CGROUPS/$place" \
-		--minimal --output="$TEST_TMP/$(echo "$place" | tr / -)" --name=reader \
+		--minimal --output="$TEST_TMP/$(echo "$place" | tr / -)" \
 		--filename=/dev/$DEV --direct=1 --ioengine=io_uring --norandommap \
-		--group_reporting --time_based --ramp_time=1 --runtime="$SECONDS_EACH" "$@" &
+		--group_reporting --time_based --ramp_time=1 --runtime="$SECONDS_EACH" \
+		--name=reader "$@" &
 }
 
 # has PATH: print the KiB that a cgroup has read.

@@ -321,8 +321,10 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	 * If patience lets bulk in (TG_PATIENCE_FLASH), any shard may go: the others may be
 	 * unable to send.
 	 */
-	if (parts->pressed ? time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH) :
-			     parts->inside >= parts->whole)
+	if (!parts->pressed && parts->inside >= parts->whole)
+		return true;
+	if (parts->pressed &&
+	    time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
 		return true;
 	return !parts->gated && tg_parts_hold(parts, turn - parts->least, average) &&
 	       tg_parts_hold(parts, own + average, average);

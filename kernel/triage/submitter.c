@@ -19,9 +19,9 @@
 #include "triage.h"
 
 /*
- * How many of each 64 tags a task may take while some submitter holds several, or cgroups meet. A task of
- * HIGH may take all. One that asks for little and is not of LOW may take LITTLE, all but the
- * last. Any other may take FULL, or PRESSED if urgent requests come.
+ * How many of each 64 tags a task may take while some submitter holds several, or cgroups
+ * meet. A task of HIGH may take all. One that asks for little and is not of LOW may take
+ * LITTLE, all but the last. Any other may take FULL, or PRESSED if urgent requests come.
  *
  * A task whose cgroup crowds the others may take at most HALF; one less, if FULL or PRESSED is
  * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its

@@ -101,7 +101,7 @@ shares "flash with few tags" --rw=randread --bs=128k --iodepth=64
 give_back
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
-SECONDS_EACH=30
+SECONDS_EACH=60
 TAGS=1024
-OFF=5		# of 3000 reads in all
+OFF=5		# of 6000 reads in all
 shares disk --rw=randread --bs=64k --iodepth=32

@@ -11,8 +11,8 @@
 # exchanged while a process that used the device exits. ioc_destroy_icq() looks at the
 # device's scheduler before it checks whether the scheduler was exchanged.
 use_memory_disk
-start_verified_load 4
-enough=$(($(seconds_up) + 2 * SLOW))
+start_verified_load 6
+enough=$(($(seconds_up) + 3 * SLOW))
 rounds=0
 while [ $rounds -lt 2 ] || [ "$(seconds_up)" -lt $enough ]; do
 	for other in none mq-deadline kyber bfq; do

@@ -8,7 +8,7 @@
 . "${0%/*}/lib.sh"
 
 use_modeldisk depth=16
-start_verified_load 2
+start_verified_load 3
 while load_runs; do
 	for ppm in 900000 300000 0; do
 		echo $ppm > $MODELDISK/resource_ppm

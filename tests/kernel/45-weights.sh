@@ -26,7 +26,7 @@ shares() {
 	compare_shares "$where"
 }
 
-# latency [JOB]: print the mean time of a read in the cgroup light, of JOB if there are several, in us.
+# latency [JOB]: print the mean time of a read in the cgroup light, in us; of JOB if it has several.
 latency() {
 	awk -F ';' -v job="${1:-reader}" '$3 == job { print int($16) }' "$TEST_TMP/light"
 }
@@ -96,8 +96,10 @@ shares "flash, by many processes" --rw=randread --bs=128k --iodepth=2 --numjobs=
 give_back
 use_flash depth=32
 TAGS=64		# a quarter of the requests, and the default for this depth
-OFF=30		# tags are shared roughly: most on 6.1, where 1498 were had of 2000 due
+OFF=10
 shares "flash with few tags" --rw=randread --bs=128k --iodepth=64
+shares "flash with few tags, of HIGH" --rw=randread --bs=128k --iodepth=64 --prioclass=1
+shares "flash with few tags, by many processes" --rw=randread --bs=128k --iodepth=1 --numjobs=40
 give_back
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096

@@ -31,12 +31,10 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: The first check of faults. The kernel's own schedulers run only the checks before this, but for
-#: those of changes. `./triage verify` runs every check everywhere; these tests run a selection that
-#: takes minutes.
+#: The first check of faults and of changes under load. The kernel's own schedulers run only the
+#: checks before this. `./triage verify` runs every check everywhere; these tests run a selection
+#: that takes minutes.
 FAULTS = "15"
-#: Checks of changes under load before FAULTS. They take long.
-CHANGES = ("08", "09", "14")
 #: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 #: Checks that also run on other kernel series, on sim. They cover interfaces that differ between
@@ -70,10 +68,7 @@ def cases() -> Iterator[Case]:
         for place in check.places:
             wanted: list[tuple[str, Iterable[str]]] = []
             if place.machine == "sim" and number not in NOT_ON_SIM:
-                several = (
-                    *ours,
-                    *(OTHERS if number < FAULTS and number not in CHANGES else ()),
-                )
+                several = (*ours, *(OTHERS if number < FAULTS else ()))
                 wanted.append((default, ("triage",) if number in BY_TRIAGE else several))
                 if number in OTHER_SERIES:
                     wanted += [(series, ours) for series in kernels.SERIES if series != default]

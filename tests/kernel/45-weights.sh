@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
-#         whatever number of processes they have, and if they ask for more requests than there
-#         are tags. A weight can be that of one device. A cgroup that takes less than its share
-#         hardly waits for another one with many processes. One that is alone but for a few
-#         requests of another keeps its short latency beside its own bulk.
+#         whatever number of processes they have. A weight can be that of one device. A cgroup
+#         that takes less than its share hardly waits for another one with many processes. One
+#         that is alone but for a few requests of another keeps its short latency beside its own
+#         bulk.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -18,7 +18,7 @@ shares() {
 	shift
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
-	echo $TAGS > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"
+	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"	# as many as all requests
 	for path in light middle heavy/less heavy/more; do
 		read_in $path "$@"
 	done
@@ -37,12 +37,6 @@ beside_own_bulk() {
 		--name=waiting --rw=randread --bs=4k --iodepth=1 --new_group
 }
 
-# give_back: remove the device.
-give_back() {
-	choose_scheduler none
-	rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
-}
-
 use_cgroups
 use_flash
 choose_scheduler "$SCHEDULER"
@@ -56,7 +50,7 @@ echo "$number 700" > "$weight" && echo "default 200" > "$weight" || fail "the we
 [ "$(cat "$weight")" = "$(printf 'default 200\n%s 700' "$number")" ] ||
 	fail "the weight is now $(cat "$weight")"
 
-SECONDS_EACH=$SLOW
+SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
 read_in light --rw=randread --bs=128k --iodepth=32
 read_in middle --rw=randread --bs=128k --iodepth=32
 wait
@@ -67,6 +61,7 @@ echo "measured: with 700 on this device, 200 on others, beside 300: $part parts 
 echo "$number default" > "$weight" && echo 100 > "$weight" || fail "the weight is not taken back"
 [ "$(cat "$weight")" = "default 100" ] || fail "the weight is now $(cat "$weight")"
 
+SECONDS_EACH=$SLOW
 read_in light --rw=randread --bs=4k --iodepth=1
 wait
 alone=$(latency)
@@ -89,21 +84,14 @@ echo "measured: beside bulk of its cgroup a read takes $alone us, $beside us if 
 [ "$beside" -le $((alone * 2)) ] ||
 	fail "a read takes $beside us if another cgroup reads now and then, $alone if not"
 
-TAGS=1024	# as many as all requests
+SECONDS_EACH=$((2 * FLASH_SLOWER))
 shares flash --rw=randread --bs=128k --iodepth=32
 shares "flash, by many processes" --rw=randread --bs=128k --iodepth=2 --numjobs=12
 
-give_back
-use_flash depth=32
-TAGS=64		# a quarter of the requests, and the default for this depth
-OFF=10
-shares "flash with few tags" --rw=randread --bs=128k --iodepth=64
-shares "flash with few tags, of HIGH" --rw=randread --bs=128k --iodepth=64 --prioclass=1
-shares "flash with few tags, by many processes" --rw=randread --bs=128k --iodepth=1 --numjobs=40
-give_back
+choose_scheduler none
+rmdir "$MODELDISK" && rmmod modeldisk || fail "$DEV is in use"
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 SECONDS_EACH=60
-TAGS=1024
 OFF=5		# of 6000 reads in all
 shares disk --rw=randread --bs=64k --iodepth=32

@@ -13,14 +13,14 @@ use_flash hw_queues=4
 choose_scheduler "$SCHEDULER"
 weigh_tree
 SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
-read_in light --rw=randread --bs=128k --iodepth=32 --cpus_allowed=0
-read_in middle --rw=randread --bs=128k --iodepth=32 --cpus_allowed=1
-read_in heavy/less --rw=randread --bs=128k --iodepth=32 --cpus_allowed=2
-read_in heavy/more --rw=randread --bs=128k --iodepth=32 --cpus_allowed=3
+read_in light --rw=randread --bs=64k --iodepth=32 --cpus_allowed=0
+read_in middle --rw=randread --bs=64k --iodepth=32 --cpus_allowed=1
+read_in heavy/less --rw=randread --bs=64k --iodepth=32 --cpus_allowed=2
+read_in heavy/more --rw=randread --bs=64k --iodepth=32 --cpus_allowed=3
 wait
 compare_shares "four hardware queues"
 for pair in light:0 middle:1 heavy/less:2 heavy/more:3; do
-	read_in "${pair%:*}" --rw=randread --bs=128k --iodepth=2 --numjobs=12 \
+	read_in "${pair%:*}" --rw=randread --bs=64k --iodepth=2 --numjobs=12 \
 		--cpus_allowed="${pair#*:}"
 done
 wait

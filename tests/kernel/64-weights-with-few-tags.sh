@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: cgroups share flash by io.triage.weight, down their tree, if they ask for more requests than
+#         there are tags: by deep queues, of HIGH too, and by many small processes.
+# Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+OFF=10		# per cent of its due share by which a cgroup may be off
+
+# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
+shares() {
+	where=$1
+	shift
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	for path in light middle heavy/less heavy/more; do
+		read_in $path --rw=randread --bs=128k "$@"
+	done
+	wait
+	compare_shares "$where"
+}
+
+use_cgroups
+use_flash depth=32	# so there are 64 tags
+choose_scheduler "$SCHEDULER"
+weigh_tree
+SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
+shares "flash with few tags" --iodepth=64
+shares "flash with few tags, of HIGH" --iodepth=64 --prioclass=1
+shares "flash with few tags, by many processes" --iodepth=1 --numjobs=40

@@ -81,7 +81,11 @@ def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None
 
 def test_scripts_are_sound() -> None:
     tools.require([SHELLCHECK])
-    scripts = [PACKAGING / "put-back", *sorted(PACKAGING.glob("deb/p*"))]
+    scripts = [
+        PACKAGING / "put-back",
+        PACKAGING / "remove-modules",
+        *sorted(PACKAGING.glob("deb/p*")),
+    ]
     done = subprocess.run(
         [tools.path(SHELLCHECK), *scripts, PACKAGING / "arch/PKGBUILD"],
         capture_output=True,

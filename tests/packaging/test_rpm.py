@@ -93,7 +93,7 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
     rpm = "rpm --dbpath /rpm --nodeps --nosignature"
     system.give(
         f"""
-        mkdir -p /usr/share/licenses  # Fedora's own
+        mkdir -p /usr/share/licenses /lib/modules  # Fedora's own
         find /etc /usr /var | sort > /before
         {rpm} -i {rpms}/triage-dkms-{RELEASE}.noarch.rpm
         dkms status triage > /out/installed
@@ -101,7 +101,13 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         dkms status triage > /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
+        # DKMS may leave its file. That of akmods belongs to another package.
+        mkdir -p /lib/modules/1.0/extra/triage
+        touch /lib/modules/1.0/extra/triage-iosched.ko.xz
+        touch /lib/modules/1.0/extra/triage/triage-iosched.ko
         {rpm} -e triage-dkms
+        find /lib/modules/1.0/extra -name 'triage*.ko*' > /out/left
+        rm -r /lib/modules/1.0
         dkms status triage > /out/removed
         find /etc /usr /var | grep -v /var/lib/dkms/mok | sort > /after
         comm -13 /before /after >> /out/removed
@@ -118,4 +124,5 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         "none mq-deadline kyber [triage]",
     ]
     assert told["removed"] == ""
+    assert told["left"].split() == ["/lib/modules/1.0/extra/triage/triage-iosched.ko"]
     assert system.scheduler("sda") == "mq-deadline"

@@ -7,8 +7,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# The device is so slow that requests queue up in the scheduler, however slow the machine.
-use_memory_disk $((1000000 * SLOW))
+use_memory_disk
 needs_merging
 
 # Have a tag for each request of the jobs: a request that waits for a tag cannot be merged with.

@@ -50,7 +50,7 @@ echo "$number 700" > "$weight" && echo "default 200" > "$weight" || fail "the we
 [ "$(cat "$weight")" = "$(printf 'default 200\n%s 700' "$number")" ] ||
 	fail "the weight is now $(cat "$weight")"
 
-SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
+SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
 read_in light --rw=randread --bs=128k --iodepth=32
 read_in middle --rw=randread --bs=128k --iodepth=32
 wait
@@ -77,14 +77,14 @@ beside_own_bulk
 wait
 alone=$(latency waiting)
 beside_own_bulk
-read_in middle --rw=randread --bs=4k --iodepth=1 --thinktime=5ms
+read_in middle --rw=randread --bs=4k --iodepth=1 --thinktime=$((5 * FLASH_SLOWER))ms
 wait
 beside=$(latency waiting)
 echo "measured: beside bulk of its cgroup a read takes $alone us, $beside us if another cgroup reads now and then"
 [ "$beside" -le $((alone * 2)) ] ||
 	fail "a read takes $beside us if another cgroup reads now and then, $alone if not"
 
-SECONDS_EACH=$((2 * FLASH_SLOWER))
+SECONDS_EACH=$FLASH_SLOWER
 shares flash --rw=randread --bs=128k --iodepth=32
 shares "flash, by many processes" --rw=randread --bs=128k --iodepth=2 --numjobs=12
 

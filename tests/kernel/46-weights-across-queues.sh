@@ -12,7 +12,7 @@ use_cgroups
 use_flash hw_queues=4
 choose_scheduler "$SCHEDULER"
 weigh_tree
-SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
+SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
 read_in light --rw=randread --bs=64k --iodepth=32 --cpus_allowed=0
 read_in middle --rw=randread --bs=64k --iodepth=32 --cpus_allowed=1
 read_in heavy/less --rw=randread --bs=64k --iodepth=32 --cpus_allowed=2

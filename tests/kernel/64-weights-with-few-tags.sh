@@ -25,7 +25,7 @@ use_cgroups
 use_flash depth=32	# so there are 64 tags
 choose_scheduler "$SCHEDULER"
 weigh_tree
-SECONDS_EACH=$((2 * FLASH_SLOWER))	# as many requests on a slower device
+SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
 shares "flash with few tags" --iodepth=64
 shares "flash with few tags, of HIGH" --iodepth=64 --prioclass=1
 shares "flash with few tags, by many processes" --iodepth=1 --numjobs=40

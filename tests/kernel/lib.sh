@@ -13,10 +13,10 @@ MODELDISK=/sys/kernel/config/modeldisk/md0
 
 # On a debug kernel everything is slower, so loads and waits are this many times as long.
 SLOW=1
+# use_flash() makes flash that is this many times as slow, because a guest simulates each request.
 # A debug kernel executes 10 to 20 times as many instructions for a request. A check that judges
-# how the device's service is shared needs the device to be the limit, not the CPU. So use_flash()
-# makes the device this many times as slow.
-FLASH_SLOWER=1
+# how the device's service is shared needs the device to be the limit, not the CPU.
+FLASH_SLOWER=4
 [ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || {
 	SLOW=3
 	FLASH_SLOWER=16
@@ -200,9 +200,9 @@ allow_backlog() {
 		"$(cat /sys/block/$DEV/queue/nr_requests)"
 }
 
-# use_memory_disk [SERVICE_NS]: make a null_blk device that stores written data, and choose the
-# scheduler. A request takes SERVICE_NS (default: 100 us), each hardware queue has room for 8, and
-# each CPU has a hardware queue of its own.
+# use_memory_disk: make a null_blk device that stores written data, and choose the scheduler. Each
+# CPU has a hardware queue of its own, with room for 8 requests. A request takes 4 ms: so requests
+# queue up in the scheduler however slow the computer is, and a guest with virtual time rests.
 use_memory_disk() {
 	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
 	[ -d /sys/kernel/config/nullb ] ||
@@ -213,7 +213,7 @@ use_memory_disk() {
 	echo 64 > $NULL_BLK/size
 	echo 1 > $NULL_BLK/memory_backed
 	echo 2 > $NULL_BLK/irqmode
-	echo "${1:-100000}" > $NULL_BLK/completion_nsec
+	echo 4000000 > $NULL_BLK/completion_nsec
 	echo 8 > $NULL_BLK/hw_queue_depth
 	nproc > $NULL_BLK/submit_queues
 	echo 1 > $NULL_BLK/power || fail "null_blk does not start"

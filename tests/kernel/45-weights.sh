@@ -38,6 +38,7 @@ beside_own_bulk() {
 }
 
 use_cgroups
+at_full_speed	# on slow flash a cgroup's own bulk takes its latency in any case
 use_flash
 choose_scheduler "$SCHEDULER"
 weigh_tree

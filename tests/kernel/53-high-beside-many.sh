@@ -11,8 +11,7 @@ OTHERS=16
 MOST=400	# per cent of the P99 latency with no other process
 LEAST=60	# per cent of the data that the others have without a scheduler
 
-# On slow flash the scheduler takes seconds to find its budget. A debug kernel has time for them.
-[ $SLOW != 1 ] || FLASH_SLOWER=1
+at_full_speed	# on slow flash the scheduler takes seconds to find its budget
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 

@@ -254,6 +254,12 @@ use_flash() {
 	SLOWER=$FLASH_SLOWER use_modeldisk memory_backed=0 hw_queues=1 "$@"
 }
 
+# at_full_speed: have use_flash make flash of its usual speed, for a check that needs this. On a debug
+# kernel the flash is slow in any case.
+at_full_speed() {
+	[ $SLOW != 1 ] || FLASH_SLOWER=1
+}
+
 # cost_of_read KIB: print the cost of a read, in ns, that the scheduler has learnt. First run a
 # load to learn from, because a scheduler begins with the costs of another device. The load takes
 # two seconds: triage learns only from windows of 50 ms in which the device was always busy, and

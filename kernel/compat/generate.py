@@ -8,6 +8,7 @@ describes these types exactly as they were compiled. From it this program makes:
 
 private.h   the private types, and prototypes of the functions exported to modules
 features.h  macros that say which of several shapes an interface has in this kernel
+made-from   what these were made from: if nothing of it has changed, the program ends at once
 
 The program probes features and never compares versions, because some features
 changed inside a stable series. iosched.h explains each feature.
@@ -17,6 +18,7 @@ If something is missing, the program exits with status 2 and a message that says
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -209,6 +211,7 @@ def exported(headers: Path) -> set[str]:
 
 def callbacks(vmlinux: str) -> dict[str, str]:
     """Return the C declaration of each type in CALLBACKS that the BTF of `vmlinux` has."""
+    # Of several typedefs, pahole prints only some.
     declared = {name: _run("pahole", "-C", name, vmlinux).strip() for name in CALLBACKS}
     return {name: text for name, text in declared.items() if text}
 
@@ -347,6 +350,15 @@ def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[st
     return found, callbacks(str(vmlinux)) | prototypes
 
 
+def inputs(headers: Path, vmlinux: str) -> str:
+    """Return what the headers depend on, a line a file: its path, size and time of change."""
+    pahole = shutil.which("pahole") or "/no/pahole"
+    here = Path(__file__)
+    ours = [here, here.with_name("vmlinux.py"), Path(pahole)]
+    states = [(path, path.stat()) for path in (*ours, headers / "Module.symvers", Path(vmlinux))]
+    return "".join(f"{path} {state.st_size} {state.st_mtime_ns}\n" for path, state in states)
+
+
 def generate(headers: Path, vmlinux: str, output: Path) -> None:
     """Write features.h and private.h for one kernel into the folder `output`."""
     symbols = exported(headers)
@@ -359,6 +371,12 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
     write_if_changed(output / "features.h", features_header(found, functions, symbols))
 
 
+def is_made(record: Path, made_from: str) -> bool:
+    """Tell whether the headers beside `record` were made from the same inputs."""
+    files = [record, record.with_name("private.h"), record.with_name("features.h")]
+    return all(path.exists() for path in files) and record.read_text() == made_from
+
+
 def main() -> int:
     """Run the program; return its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -367,8 +385,16 @@ def main() -> int:
     add("--vmlinux", required=True, help="that kernel, with BTF: ELF or vmlinuz")
     add("--output", type=Path, required=True, help="where private.h and features.h go")
     arguments = parser.parse_args()
+    record = arguments.output / "made-from"
+    try:
+        made_from = inputs(arguments.headers, arguments.vmlinux)
+    except OSError:  # generate() says which file is missing, and what to do
+        made_from = ""
+    if made_from and is_made(record, made_from):
+        return 0
     try:
         generate(arguments.headers, arguments.vmlinux, arguments.output)
+        record.write_text(made_from)
     except MissingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

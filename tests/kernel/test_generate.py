@@ -3,10 +3,12 @@
 
 import importlib.util
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from triagelab.base import sources
+from triagelab.provision import kernels
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +127,30 @@ def test_a_shape_that_nobody_knows_is_named_in_one_line(
     with pytest.raises(generate.MissingError, match=said) as error:
         generate.features_header({"elevator_mq_ops": newer}, {}, set())
     assert "\n" not in str(error.value)
+
+
+def test_headers_are_made_again_if_what_they_are_made_from_has_changed(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = kernels.find(kernels.DEFAULT_SERIES)
+    assert kernel.headers is not None
+    symbols = tmp_path / "Module.symvers"
+    symbols.write_text((kernel.headers / symbols.name).read_text())
+    out = tmp_path / "out"
+    arguments = ["--headers", str(tmp_path), "--vmlinux", str(kernel.elf), "--output", str(out)]
+    monkeypatch.setattr(sys, "argv", ["generate.py", *arguments])
+    assert generate.main() == 0
+    made = (out / "private.h").read_text()
+
+    monkeypatch.setattr(generate, "_run", None)  # whoever calls it fails
+    assert generate.main() == 0
+    symbols.write_text(symbols.read_text() + "one more\tsymbol\n")
+    with pytest.raises(TypeError):
+        generate.main()
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "argv", ["generate.py", *arguments])
+    assert generate.main() == 0
+
+    (out / "private.h").unlink()
+    assert generate.main() == 0
+    assert (out / "private.h").read_text() == made

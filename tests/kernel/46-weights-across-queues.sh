@@ -6,7 +6,7 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-OFF=3		# per cent of its due share by which a cgroup may be off
+OFF=2		# per cent of its due share by which a cgroup may be off
 
 use_cgroups
 use_flash hw_queues=4
@@ -17,11 +17,9 @@ read_in light --rw=randread --bs=64k --iodepth=32 --cpus_allowed=0
 read_in middle --rw=randread --bs=64k --iodepth=32 --cpus_allowed=1
 read_in heavy/less --rw=randread --bs=64k --iodepth=32 --cpus_allowed=2
 read_in heavy/more --rw=randread --bs=64k --iodepth=32 --cpus_allowed=3
-wait
 compare_shares "four hardware queues"
 for pair in light:0 middle:1 heavy/less:2 heavy/more:3; do
 	read_in "${pair%:*}" --rw=randread --bs=64k --iodepth=2 --numjobs=12 \
 		--cpus_allowed="${pair#*:}"
 done
-wait
 compare_shares "four hardware queues, by many processes"

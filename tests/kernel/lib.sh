@@ -499,6 +499,8 @@ weigh() {
 	echo "$2" > "$CGROUPS/$1/io.triage.weight" || fail "$1 does not take weight $2"
 }
 
+STARTING=1	# seconds before the readers' figures count
+
 # read_in PATH OPTION...: read $DEV in a cgroup for $SECONDS_EACH seconds, in the background. fio
 # writes its report to $TEST_TMP/PATH, with "-" for "/".
 read_in() {
@@ -507,19 +509,56 @@ read_in() {
 	sh -c 'echo $$ > "$1/cgroup.procs" && shift && exec fio "$@"' sh "$CGROUPS/$place" \
 		--minimal --output="$TEST_TMP/$(echo "$place" | tr / -)" \
 		--filename=/dev/$DEV --direct=1 --ioengine=io_uring --norandommap \
-		--group_reporting --time_based --ramp_time=1 --runtime="$SECONDS_EACH" \
+		--group_reporting --time_based --ramp_time="$STARTING" --runtime="$SECONDS_EACH" \
 		--name=reader "$@" &
 }
 
-# has PATH: print the KiB that a cgroup has read.
-has() {
-	awk -F ';' '{ print $6 }' "$TEST_TMP/$(echo "$1" | tr / -)"
+# watch PATH...: note what each cgroup reads during $SECONDS_EACH seconds, after its readers have had
+# $STARTING seconds to begin, and wait for the readers. The kernel counts it, because fio's jobs do
+# not begin and end together where they wait for tags.
+watch() {
+	sleep $STARTING
+	_note before "$@"
+	sleep $SECONDS_EACH
+	_note after "$@"
+	wait
 }
 
-# compare_shares WHERE: fail if the part of a cgroup is not what its weights say. The cgroups are
-# those of weigh_tree().
+# _note NAME PATH...: write the bytes that each cgroup has read of $DEV so far to $TEST_TMP/NAME. One
+# program reads all of them, because there is no time between two of its reads.
+_note() {
+	_into=$TEST_TMP/$1
+	shift
+	(
+		cd $CGROUPS
+		for _path in "$@"; do
+			set -- "$@" "$_path/io.stat"
+			shift
+		done
+		awk -v dev="$(cat /sys/block/$DEV/dev)" '
+			{
+				here = 0
+				for (i = 1; i <= NF; i++) {
+					if ($i ~ /:/)
+						here = $i == dev
+					if (here && sub(/^rbytes=/, "", $i))
+						print FILENAME, $i
+				}
+			}' "$@"
+	) > "$_into"
+}
+
+# has PATH: print the KiB that a cgroup has read while it was watched.
+has() {
+	awk -v path="$1/io.stat" '$1 == path { n = $2 - n } END { print int(n / 1024) }' \
+		"$TEST_TMP/before" "$TEST_TMP/after"
+}
+
+# compare_shares WHERE: watch the cgroups of weigh_tree(), which have readers. Fail if the part of one
+# is not what its weights say.
 compare_shares() {
 	off=
+	watch light middle heavy/less heavy/more
 	sum=$(($(has light) + $(has middle) + $(has heavy/less) + $(has heavy/more)))
 	for pair in light:1000 middle:3000 heavy/less:2000 heavy/more:4000; do
 		path=${pair%:*} due=${pair#*:}

@@ -57,6 +57,13 @@ class Disk:
         """Return the device number as trace events have it: major << 20 | minor."""
         return dev(self.attribute("dev") or "0:0")
 
+    def is_still(self, diskseq: int | None) -> bool:
+        """Return whether a record with this `diskseq` is of this disk, not of an earlier namesake.
+
+        Linux before 5.15 has no such number: there the name has to do.
+        """
+        return None in (diskseq, self.number("diskseq")) or diskseq == self.number("diskseq")
+
     @property
     def tunables(self) -> dict[str, str]:
         """Return the scheduler's tunables by name."""

@@ -21,9 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from triagectl import weights
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
-from triagectl.system import System, read
+from triagectl.system import System, read, rewrite
 
 _FOLDER = "run/triagectl"
 #: Settings of the queue that change when another scheduler is chosen.
@@ -54,7 +55,7 @@ def current(disk: Disk) -> Settings:
 def write(path: Path, value: str) -> None:
     """Write a file of sysfs. Raises RequestError where the kernel refuses the value."""
     try:
-        path.write_text(value)
+        rewrite(path, value)
     except FileNotFoundError:
         raise RequestError(f"there is no {path}") from None
     except PermissionError:
@@ -147,18 +148,7 @@ def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[lis
     The list then has a sentence for each setting that could not be put back. Raises RequestError
     if there is a trial on this disk already.
     """
-    before = current(disk)
-    state = {
-        "disk": disk.name,
-        "before": asdict(before),
-        "tried": tried,
-        "pid": os.getpid(),
-        "started": _started(os.getpid()),
-        "until": time.clock_gettime(time.CLOCK_BOOTTIME) + seconds,
-        "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
-    }
-    path = state_file(system, disk.name)
-    _claim(system, disk, path, state)
+    _claim(system, disk, tried, seconds)
     left: list[str] = []
     try:
         start_keeper(system, disk.name)
@@ -167,38 +157,75 @@ def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[lis
         left += settle(system, disk)
 
 
-def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> None:
-    other = pending(system, disk.name)
-    if other is not None:
-        if alive(other["pid"], other["started"]):
-            raise RequestError(
-                f"process {other['pid']} tries {other['tried']} on {disk.name} until "
-                f"{other['ends']}: wait, or end it"
-            )
-        if current(disk) == Settings(**other["before"]):
-            # The process was killed before it changed anything.
-            path.unlink(missing_ok=True)
-            return _claim(system, disk, path, state)
-        raise RequestError(
-            f"an earlier try on {disk.name} was not put back: "
-            f"give `triagectl try {disk.name} --undo`"
-        )
-    scratch = path.with_suffix(f".{os.getpid()}")
+def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
+    """Write the state file. Raises RequestError if there is a trial on this disk already."""
+    path = state_file(system, disk.name)
     try:
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        scratch.write_text(json.dumps(state))
-        ready_file(system, disk.name).unlink(missing_ok=True)
-        # A link, not a rename: if two processes try at one time, one fails.
-        os.link(scratch, path)
-    except FileExistsError:
-        raise RequestError(f"another trial runs on {disk.name}: wait for its end") from None
+        # Nobody else can claim a disk meanwhile: so the settings that are read are not on trial.
+        with _locked(path.parent):
+            _refuse_another(system, disk)
+            scratch = path.with_suffix(f".{os.getpid()}")
+            try:
+                scratch.write_text(json.dumps(_state(system, disk, tried, seconds)))
+                ready_file(system, disk.name).unlink(missing_ok=True)
+                scratch.rename(path)
+            finally:
+                with contextlib.suppress(OSError):
+                    scratch.unlink(missing_ok=True)
     except OSError as error:
         raise RequestError(
             f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
         ) from None
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder during the block."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
     finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+        os.close(fd)
+
+
+def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, Any]:
+    before = current(disk)
+    return {
+        "disk": disk.name,
+        "diskseq": disk.number("diskseq"),
+        "before": asdict(before),
+        # Only leaving the scheduler loses them.
+        "weights": weights.of(system, disk) if tried != before.scheduler else {},
+        "tried": tried,
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+        "until": time.clock_gettime(time.CLOCK_BOOTTIME) + seconds,
+        "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
+    }
+
+
+def _refuse_another(system: System, disk: Disk) -> None:
+    """Raise RequestError if the state file says that a trial runs, or was not put back."""
+    other = pending(system, disk.name)
+    if other is None:
+        return
+    if alive(other["pid"], other["started"]):
+        raise RequestError(
+            f"process {other['pid']} tries {other['tried']} on {disk.name} until "
+            f"{other['ends']}: wait, or end it"
+        )
+    # The process may have been killed before it changed anything.
+    unchanged = current(disk) == Settings(**other["before"]) and not weights.lost(
+        disk, other.get("weights", {})
+    )
+    if disk.is_still(other.get("diskseq")) and not unchanged:
+        raise RequestError(
+            f"an earlier try on {disk.name} was not put back: "
+            f"give `triagectl try {disk.name} --undo`"
+        )
+    state_file(system, disk.name).unlink(missing_ok=True)
 
 
 def settle(system: System, disk: Disk) -> list[str]:
@@ -214,11 +241,21 @@ def settle(system: System, disk: Disk) -> list[str]:
             if not path.exists():
                 return []
             state = json.load(file)
-            wrong = put_back(disk, Settings(**state["before"]), state["tried"])
+            wrong = _undone(disk, state)
             # A second attempt would fail too, and the file would only block other trials.
             path.unlink()
             ready_file(system, disk.name).unlink(missing_ok=True)
             return wrong
+
+
+def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
+    if not disk.is_still(state.get("diskseq")):
+        return [f"{disk.name} is another disk now: nothing was put back"]
+    before = Settings(**state["before"])
+    wrong = put_back(disk, before, state["tried"])
+    if disk.scheduler == before.scheduler:
+        wrong += weights.put_back(disk, state.get("weights", {}))
+    return wrong
 
 
 @contextlib.contextmanager

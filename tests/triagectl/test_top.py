@@ -2,6 +2,7 @@
 """Test the figures of `top`, its screen, and its output as JSON and for Prometheus."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.triagectl.machine import Machine
 from triagectl import prometheus, top
 from triagectl.counters import Counts
-from triagectl.errors import RequestError
+from triagectl.errors import CtlError, RequestError
 from triagectl.ioprio import BE, IDLE, Priority
 from triagectl.processes import Process, Table
 from triagectl.requests import Request
@@ -95,6 +96,37 @@ def test_prometheus(machine: Machine, tmp_path: Path) -> None:
     # Each metric has one TYPE line.
     heads = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
+
+
+def test_prometheus_follows_no_link_that_another_user_made(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """The folder may be another user's, who knows the number of root's process."""
+    (tmp_path / "folder").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    path = tmp_path / "folder/triage.prom"
+    for link in (path, path.with_suffix(f".{os.getpid()}.part")):
+        link.symlink_to(victim)
+    prometheus.write(path, [view(machine)])
+    assert victim.read_text() == "mine"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("error", [OSError(5, "no space"), KeyboardInterrupt()])
+def test_prometheus_leaves_no_scratch(
+    error: BaseException, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    found = view(machine)
+    monkeypatch.setattr(os, "fchmod", fails)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises((CtlError, KeyboardInterrupt)):
+        prometheus.write(tmp_path / "folder/triage.prom", [found])
+    assert not list((tmp_path / "folder").iterdir())
 
 
 @pytest.mark.parametrize("name", ["x.txt", "missing/x.prom"])

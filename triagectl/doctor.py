@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from triagectl import counters, debugfs, ioprio, kernellog, private, status, sysfs, tuned
+from triagectl import counters, debugfs, ioprio, kernellog, private, screen, status, sysfs, tuned
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
@@ -51,8 +51,8 @@ def run(system: System, options: Options) -> int:
     text = json.dumps(found, indent=1) if options.json else rendered(found)
     try:
         # Others must not read the file before the user has checked it, so its mode is 0600.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode(errors="backslashreplace") + b"\n")
     except OSError as error:
         raise CtlError(f"cannot write {path}: {error.strerror}") from error
     print(f"wrote {path}: read it before you send it")
@@ -215,8 +215,8 @@ def _lines(value: Any, depth: int) -> list[str]:
             if isinstance(one, dict | list) or "\n" in str(one):
                 found += [f"{indent}{key}:", *_lines(one, depth + 1)]
             else:
-                found.append(f"{indent}{key}: {one}")
+                found += _lines(f"{key}: {one}", depth)
         return found
     if isinstance(value, list):
         return [line for one in value for line in _lines(one, depth)]
-    return [indent + line for line in str(value).split("\n")]
+    return [indent + screen.plain(line.expandtabs()) for line in str(value).split("\n")]

@@ -195,7 +195,8 @@ def text(view: dict[str, Any]) -> str:
     )
     unset = view["threads_without_own_priority"]
     own = "by its nice value" if unset == sum(view["threads"].values()) else "set"
-    lines = [f"{view['pid']} {view['name']}  I/O priority {threads} ({own})"]
+    name = screen.plain(view["name"])
+    lines = [f"{view['pid']} {name}  I/O priority {threads} ({own})"]
     for one in view["disks"]:
         through = "" if one["through"] == one["disk"] else f", through {one['through']}"
         lines.append(

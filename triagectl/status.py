@@ -134,10 +134,11 @@ def _disk(one: dict[str, Any]) -> str:
         head = f"{one['disk']}  {kind}: takes no scheduler. Choose it on {below}"
         return screen.wrapped(head, 2)
     queues = one["hardware_queues"]
-    lines = [
+    head = (
         f"{one['disk']}  [{one['scheduler']}]  {kind}, {queues} hardware "
         f"queue{'' if queues == 1 else 's'}, {one['nr_requests']} tags"
-    ]
+    )
+    lines = [screen.plain(head)]
     by = one["set_by"]
 
     def line(name: str, text: str) -> None:

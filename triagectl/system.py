@@ -70,7 +70,7 @@ class System:
 def read(path: Path) -> str | None:
     """Return a file's text without white space around it; None if it cannot be read."""
     try:
-        return path.read_text(errors="replace").strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError:
         return None
 

@@ -244,9 +244,9 @@ def _disk(one: dict[str, Any]) -> list[str]:
     def row(cells: Sequence[str], behind: str) -> str:
         pid, name, of, use, iops, size, *four = cells
         return (
-            f"{pid:>7} {name:<13.13} {of:<6} {use:>4} {iops:>5} {size:>5}"
+            f"{pid:>7} {screen.plain(name):<13.13} {of:<6} {use:>4} {iops:>5} {size:>5}"
             + "".join(f" {cell:>5}" for cell in four)
-            + f"  {behind:<9.9}"
+            + f"  {screen.plain(behind):<9.9}"
         ).rstrip()
 
     lines.append(f"{'':47}queue       device")

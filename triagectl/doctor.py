@@ -16,7 +16,7 @@ from typing import Any
 from triagectl import counters, debugfs, ioprio, kernellog, private, screen, status, sysfs, tuned
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
-from triagectl.system import System, names, read
+from triagectl.system import System, folders, names, read
 from triagectl.version import version
 
 _OPTIONS = re.compile(
@@ -73,7 +73,15 @@ def collected(system: System) -> dict[str, Any]:
         "control groups": _groups,
         "kernel log": lambda of: kernellog.lines(of.path("dev/kmsg")),
     }
-    return {name: section(system) for name, section in sections.items()}
+    return {name: _tried(section, system) for name, section in sections.items()}
+
+
+def _tried(section: Callable[[System], Any], system: System) -> Any:
+    try:
+        return section(system)
+    except Exception as error:
+        # A report without one section is worth more than none.
+        return f"triagectl could not collect this: {type(error).__name__}: {error}"
 
 
 def _machine(system: System) -> dict[str, Any]:
@@ -186,7 +194,7 @@ def _groups(system: System) -> dict[str, Any]:
     if top is None:
         return {"version 2": "not mounted"}
     found: Counter[str] = Counter()
-    for folder in [top, *(path for path in top.rglob("*") if path.is_dir())]:
+    for folder in folders(top):
         found["groups"] += 1
         for name in _GROUP_FILES:
             text = read(folder / name)

@@ -9,10 +9,12 @@ from pathlib import Path
 from triagectl import ioprio
 from triagectl.errors import RequestError
 from triagectl.requests import text
-from triagectl.system import System, names, number, read
+from triagectl.system import System, folders, names, number, read
 
 #: The table is cleared when it has this many threads, because new threads come all the time.
 _KNOWN_MOST = 20000
+#: The kinds of systemd's units that have processes.
+_KINDS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,12 @@ def threads(system: System, pid: int) -> list[int]:
 
 def of_unit(system: System, unit: str) -> list[int]:
     """Return the processes of a systemd unit, also those in control groups below the unit's."""
-    name = unit if "." in unit else f"{unit}.service"
+    # An instance's name may have a dot, as in openvpn@a.b.
+    name = unit if unit.endswith(_KINDS) else f"{unit}.service"
     top = system.mounted("cgroup2")
     if top is None:
         raise RequestError("there is no cgroup2 file system, so units cannot be found: give --pid")
-    found = [folder for folder in top.rglob(name) if folder.is_dir()]
+    found = [folder for folder in folders(top) if folder.name == name]
     if not found:
         raise RequestError(
             f"no unit '{name}' is running here: `systemctl list-units` has the names"
@@ -82,7 +85,7 @@ def of_unit(system: System, unit: str) -> list[int]:
 
 
 def _members(folder: Path) -> Iterator[int]:
-    for path in [folder, *folder.rglob("*")]:
+    for path in folders(folder):
         for word in (read(path / "cgroup.procs") or "").split():
             if (pid := number(word)) is not None:
                 yield pid

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import doctor, kernellog, private
+from triagectl import debugfs, doctor, kernellog, private
 from triagectl.errors import RequestError
 
 SECRETS = {
@@ -110,3 +110,23 @@ def test_of_processes_only_counts(machine: Machine) -> None:
     found = doctor.collected(machine.system)["processes"]
     assert found["threads"] == 2
     assert sum(found["by I/O priority"].values()) == 2
+
+
+def test_a_group_that_vanishes_meanwhile(machine: Machine, vanishing: str) -> None:
+    machine.file(f"sys/fs/cgroup/{vanishing}/io.max", "")
+    machine.file("sys/fs/cgroup/b/io.max", "8:0 rbps=1")
+    assert doctor.collected(machine.system)["control groups"]["io.max"] == 1
+
+
+def test_a_section_that_fails_leaves_the_others(
+    planted: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("of bob@example.com")
+
+    monkeypatch.setattr(debugfs, "files", fails)
+    path = tmp_path / "report"
+    assert doctor.run(planted.system, doctor.Options(path)) == 0
+    text = path.read_text()
+    assert "== disks\ntriagectl could not collect this: ZeroDivisionError: of <mail>" in text
+    assert "io scheduler triage registered" in text

@@ -178,6 +178,25 @@ def test_a_units_processes(machine: Machine) -> None:
         processes.of_unit(machine.system, "dc")
 
 
+@pytest.mark.parametrize("unit", ["openvpn@a.b", "openvpn@a.b.service"])
+def test_a_unit_with_a_dot_in_its_name(unit: str, machine: Machine) -> None:
+    machine.file("sys/fs/cgroup/system.slice/openvpn@a.b.service/cgroup.procs", "7\n")
+    assert processes.of_unit(machine.system, unit) == [7]
+
+
+@pytest.mark.parametrize("unit", ["/", "/x", "x/y", "..", "*", ""])
+def test_a_unit_that_cannot_be(unit: str, machine: Machine) -> None:
+    machine.file("sys/fs/cgroup/system.slice/x.service/y.service/cgroup.procs", "7\n")
+    with pytest.raises(RequestError, match="no unit"):
+        processes.of_unit(machine.system, unit)
+
+
+def test_a_group_that_vanishes_meanwhile(machine: Machine, vanishing: str) -> None:
+    machine.file(f"sys/fs/cgroup/a.slice/{vanishing}/cgroup.procs", "8\n")
+    machine.file("sys/fs/cgroup/b.slice/db.service/cgroup.procs", "7\n")
+    assert processes.of_unit(machine.system, "db") == [7]
+
+
 def test_no_such_process(machine: Machine) -> None:
     with pytest.raises(RequestError, match="there is no process 4194305"):
         status.run(machine.system, status.Options([], pid=4194305))

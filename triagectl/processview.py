@@ -38,7 +38,7 @@ class _Use:
 def about(system: System, pid: int, only: Sequence[str] = ()) -> dict[str, Any]:
     """Return what `status` shows of a process, on the disks in `only` or else of its open files."""
     threads = processes.threads(system, pid)
-    priorities = Counter(str(ioprio.effective(tid)) for tid in threads)
+    priorities = Counter(str(ioprio.effective(tid) or "unknown") for tid in threads)
     unset = sum(1 for tid in threads if (own := ioprio.of_thread(tid)) and not own.of)
     main = ioprio.effective(pid)
     uses = [_named(system, name) for name in only] if only else _uses(system, pid)

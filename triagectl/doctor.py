@@ -101,11 +101,19 @@ def _machine(system: System) -> dict[str, Any]:
         "command line": f"{' '.join(kept)} ({len(words) - len(kept)} other words left out)",
         "virtualisation": system.read("sys/hypervisor/type")
         or ("yes" if " hypervisor" in (system.read("proc/cpuinfo") or "") else "none seen"),
-        "tuned profile": tuned.profile(system) or None,
+        "tuned profile": _profile(system),
         "triagectl": version(),
         "python": platform.python_version(),
         "root": os.geteuid() == 0,
     }
+
+
+def _profile(system: System) -> str | None:
+    """Return tuned's active profile. The names of the distribution's are the same everywhere."""
+    folder = "usr/lib/tuned"
+    known = [*names(system.path(folder)), *names(system.path(f"{folder}/profiles"))]
+    words = [word if word in known else "<profile>" for word in tuned.profile(system).split()]
+    return " ".join(words) or None
 
 
 def _config(system: System) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from triagectl import doctor, durations, explain, screen, status, top, trial, wayback
 from triagectl.errors import CtlError
-from triagectl.system import System
+from triagectl.system import System, number
 from triagectl.version import version
 
 _INTERRUPTED = 130
@@ -213,9 +213,9 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    value = number(text)
+    if value is None or value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': give a whole number, 1 or more")
     return value
 
 
@@ -225,9 +225,9 @@ def main(arguments: Sequence[str] | None = None, system: System | None = None) -
         # A name may have characters that are not in the locale's character set.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, _stop)
     given = parser().parse_args(arguments)
     try:
         return int(given.run(system or System(), given))

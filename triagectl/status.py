@@ -53,9 +53,10 @@ def _processes(system: System, options: Options) -> int:
         assert options.pid is not None
         pids = [options.pid]
     views = []
+    devices = sysfs.Devices(system)
     for pid in pids:
         try:
-            views.append(processview.about(system, pid, options.disks))
+            views.append(processview.about(system, pid, devices, options.disks))
         except RequestError:
             # A process of a unit may just have ended.
             if options.unit is None:

@@ -152,10 +152,20 @@ def bases(system: System, disk: Disk) -> Iterator[Disk]:
         yield from bases(system, find(system, name))
 
 
-def by_number(system: System, text: str) -> Disk | None:
-    """Return the disk that has MAJOR:MINOR itself or on a partition; None if there is none."""
-    wanted = dev(text)
-    for disk in all_disks(system):
-        if disk.dev == wanted or wanted in [number for _, number in disk.partitions]:
-            return disk
-    return None
+class Devices:
+    """The disks of this moment by device number and name, also by those of their partitions."""
+
+    def __init__(self, system: System) -> None:
+        self._numbers: dict[int, Disk] = {}
+        self._names: dict[str, Disk] = {}
+        for disk in all_disks(system):
+            for name, device in [(disk.name, disk.dev), *disk.partitions]:
+                self._numbers[device] = self._names[name] = disk
+
+    def of_number(self, text: str) -> Disk | None:
+        """Return the disk that has MAJOR:MINOR itself or on a partition; None if there is none."""
+        return self._numbers.get(dev(text))
+
+    def of_name(self, name: str) -> Disk | None:
+        """Return the disk of this name, or with a partition of it; None if there is none."""
+        return self._names.get(name)

@@ -14,6 +14,7 @@ from triagectl import command, doctor, explain, processview, screen, top
 from triagectl.counters import Counts
 from triagectl.processes import Process, Table
 from triagectl.requests import Request
+from triagectl.sysfs import Devices
 from triagectl.usage import Usage
 
 #: A name that would clear the screen, begin a line, and turn the text around.
@@ -42,7 +43,7 @@ def test_status_of_a_process(machine: Machine) -> None:
     machine.file(f"proc/{PID}/comm", BAD)
     machine.file(f"proc/{PID}/cgroup", "0::/a\x1b[2J/b\n")
     machine.file("sys/fs/cgroup/a\x1b[2J/io.max", "8:0 rbps=1")
-    text = processview.text(processview.about(machine.system, PID))
+    text = processview.text(processview.about(machine.system, PID, Devices(machine.system)))
     assert "has a limit" in text
     assert safe(text)
 

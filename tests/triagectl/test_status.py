@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import ioprio, processes, processview, status
+from triagectl import ioprio, processes, processview, status, sysfs
 from triagectl.errors import RequestError
 from triagectl.ioprio import BE, IDLE, RT, Priority
+from triagectl.sysfs import Devices, Disk
+from triagectl.system import System
 
 TUNABLES: dict[str, Any] = {"be_high_max": 2, "be_low_min": 6, "quantum": 50, "limit_iops_low": 300}
 PID = os.getpid()
@@ -101,7 +103,7 @@ def process(machine: Machine, *files: tuple[str, int]) -> None:
 
 
 def warnings(machine: Machine) -> dict[str, str]:
-    view = processview.about(machine.system, PID)
+    view = processview.about(machine.system, PID, Devices(machine.system))
     assert max(map(len, processview.text(view).splitlines())) <= 80
     found = {one["disk"]: "\n".join(one["warnings"]) for one in view["disks"]}
     return found | {"": "\n".join(view["warnings"])}
@@ -149,6 +151,25 @@ def test_btrfs_is_on_its_source(machine: Machine) -> None:
     machine.disk(schedulers="[kyber]")
     process(machine, ("23", os.O_RDONLY))
     assert "kyber ignores" in warnings(machine)["sda"]
+
+
+def test_the_disks_are_listed_once_for_all_files(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server has thousands of open files, and a machine hundreds of disks."""
+    machine.disk(schedulers="[kyber]")
+    process(machine, *[("21", os.O_RDONLY), ("23", os.O_RDONLY)] * 50)
+    listed = []
+    every = sysfs.all_disks
+
+    def count(system: System) -> list[Disk]:
+        listed.append(system)
+        return every(system)
+
+    monkeypatch.setattr(sysfs, "all_disks", count)
+    assert status.run(machine.system, status.Options([], pid=PID)) == 0
+    assert "100 open files" in capsys.readouterr().out
+    assert len(listed) == 1
 
 
 def test_control_groups(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import prometheus, top
+from triagectl import counters, prometheus, top
 from triagectl.counters import Counts
 from triagectl.errors import CtlError, RequestError
 from triagectl.ioprio import BE, IDLE, Priority
@@ -137,3 +137,12 @@ def test_a_file_that_no_collector_reads(name: str, tmp_path: Path) -> None:
 
 def test_json_can_be_read(machine: Machine) -> None:
     assert json.loads(json.dumps(view(machine, count=10)))["classes"][0]["queue_p99_ns"] is None
+
+
+def test_a_disk_that_is_pulled_has_no_negative_rates(machine: Machine) -> None:
+    disk = machine.disk()
+    machine.file("sys/block/sda/stat", " ".join(["5"] * 17))
+    before = counters.of(disk)
+    (machine.root / "sys/block/sda/stat").unlink()
+    after = counters.of(disk).since(before)
+    assert (after.requests, after.bytes, after.busy_ms, after.in_flight) == (0, 0, 0, 0)

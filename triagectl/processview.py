@@ -74,7 +74,7 @@ def _named(system: System, name: str) -> _Use:
 
 def _resolve(system: System, disk: Disk, use: _Use) -> None:
     """Add to `use` the disks below a device, and the kinds of the stacked devices between."""
-    if disk.below:
+    if disk.below and not disk.takes_schedulers:
         use.stacks.append(disk.stack)
         for name in disk.below:
             _resolve(system, sysfs.find(system, name), use)
@@ -161,7 +161,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
             f"{use.device} is {stack}: its kernel thread submits writes to {disk.name}, mostly "
             "without this priority"
         )
-    elif stack and not stack.startswith("dm-lvm"):
+    elif stack and not stack.startswith(("dm-lvm", "nvme-multipath")):
         yield f"{use.device} is stacked ({stack}) on {disk.name}: the priority may be lost"
 
 

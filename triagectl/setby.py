@@ -61,7 +61,8 @@ def verdict(system: System, disk: Disk) -> Verdict:
     default, certain = kernel_default(system, disk)
     sources = [Source("kernel", default, "", certain)]
     before = [default] if certain else disk.schedulers
-    for rule in udev.rules(system, disk, before):
+    # The kernel tells udev nothing of a hidden disk.
+    for rule in [] if disk.hidden else udev.rules(system, disk, before):
         sources.append(Source("udev", rule.value, str(rule), rule.certain))
     for line in tuned.lines(system, disk):
         kind = {"systemd-tmpfiles": "tmpfiles"}.get(line.program, line.program)

@@ -81,6 +81,7 @@ def about(system: System, disk: Disk) -> dict[str, Any]:
         "wbt_lat_usec": disk.number("queue/wbt_lat_usec"),
         "stack": disk.stack,
         "below": sorted({base.name for base in sysfs.bases(system, disk)} - {disk.name}),
+        "above": disk.above,
         "ionice": ioprio.SCHEDULERS.get(disk.scheduler, "is not known to triagectl"),
         "set_by": setby.as_json(setby.verdict(system, disk)),
         "tunables": disk.tunables,
@@ -145,6 +146,9 @@ def _disk(one: dict[str, Any]) -> str:
     def line(name: str, text: str) -> None:
         lines.append(screen.wrapped(f"  {name:<8} {text}", 11))
 
+    if one["above"]:
+        above = ", ".join(one["above"])
+        line("above", f"its requests come from {above}, which has the scheduler; not this one")
     line("set by", by["text"])
     line("changed", f"since the boot: {by['changed']}")
     if one["takes_schedulers"]:

@@ -72,7 +72,33 @@ class Disk:
     @property
     def below(self) -> list[str]:
         """Return the devices that this one is stacked on."""
-        return names(self.folder / "slaves")
+        return names(self.folder / "slaves") or self._nvme_paths
+
+    @property
+    def _nvme_paths(self) -> list[str]:
+        """Return the paths of an NVMe multipath head: nvme1c0n2 and nvme1c1n2 of nvme1n2."""
+        head = re.fullmatch(r"(nvme\d+)(n\d+)", self.name)
+        if head is None:
+            return []
+        path = re.compile(rf"{head[1]}c\d+{head[2]}")
+        return [name for name in names(self.folder.parent) if path.fullmatch(name)]
+
+    @property
+    def above(self) -> list[str]:
+        """Return the devices on this one that have a scheduler, such as dm-multipath's.
+
+        They give this disk requests, which pass by its own scheduler.
+        """
+        return [
+            name
+            for name in names(self.folder / "holders")
+            if Disk(name, self.folder.parent / name).takes_schedulers
+        ]
+
+    @property
+    def hidden(self) -> bool:
+        """Return whether the disk has no device file and no number, like an NVMe path."""
+        return self.number("hidden") == 1
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -86,6 +112,8 @@ class Disk:
     @property
     def stack(self) -> str:
         """Return the kind of a stacked device, like dm-crypt or raid1; empty for a disk."""
+        if self._nvme_paths:
+            return "nvme-multipath"
         uuid = self.attribute("dm/uuid")
         if uuid is not None:
             return "dm-" + uuid.split("-")[0].lower() if "-" in uuid else "dm"
@@ -140,12 +168,18 @@ def find_scheduled(system: System, name: str) -> Disk:
         below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))
         hint = f": choose it on {below}" if below and below != disk.name else ""
         raise RequestError(f"{disk.name} takes no scheduler{hint}")
+    if disk.above:
+        above = ", ".join(disk.above)
+        raise RequestError(
+            f"the requests of {disk.name} come from {above}, which has the scheduler: choose it on "
+            f"{above}"
+        )
     return disk
 
 
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
-    """Return the disks below a stacked device; for any other the disk itself."""
-    below = disk.below
+    """Return the disks below a stacked device; for one with a scheduler the device itself."""
+    below = [] if disk.takes_schedulers else disk.below
     if not below:
         yield disk
     for name in below:

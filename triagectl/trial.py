@@ -179,6 +179,7 @@ def _meter(system: System, disk: Disk, block_s: float) -> Iterator[Meter]:
     with contextlib.ExitStack() as stack:
         sampler = None
         try:
+            top.refuse_hidden([disk])
             devices = top.devices([disk])
             made = tracefs.instance(system, top.EVENTS, devices, top.BUFFER_KIB)
             sampler = Sampler(stack.enter_context(made), matcher)

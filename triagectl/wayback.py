@@ -154,7 +154,7 @@ def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[lis
         start_keeper(system, disk.name)
         yield left
     finally:
-        left += settle(system, disk)
+        left += settle(system, disk, os.getpid())
 
 
 def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
@@ -162,8 +162,8 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
     path = state_file(system, disk.name)
     try:
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        # Nobody else can claim a disk meanwhile: so the settings that are read are not on trial.
-        with _locked(path.parent):
+        # Under the lock no other trial begins or ends: the settings that are read are not on trial.
+        with _locked(system, disk):
             _refuse_another(system, disk)
             scratch = path.with_suffix(f".{os.getpid()}")
             try:
@@ -180,9 +180,14 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder during the block."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def _locked(system: System, disk: Disk) -> Iterator[None]:
+    """Hold the lock of a disk's state file during the block.
+
+    The file is not the state file, which comes and goes. Other users may not open it, because they
+    could hold the lock for good.
+    """
+    path = system.path(_FOLDER) / f"{disk.name}.lock"
+    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -228,24 +233,22 @@ def _refuse_another(system: System, disk: Disk) -> None:
     state_file(system, disk.name).unlink(missing_ok=True)
 
 
-def settle(system: System, disk: Disk) -> list[str]:
-    """Restore a disk from its state file if no other process has done so. Return failures."""
-    path = state_file(system, disk.name)
-    with uninterrupted():
-        try:
-            file = path.open()
-        except FileNotFoundError:
+def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
+    """Restore a disk from its state file if no other process has done so. Return failures.
+
+    With `pid` restore it only from a trial of that process: after an `--undo` there may be another.
+    """
+    if not state_file(system, disk.name).exists():
+        return []
+    with uninterrupted(), _locked(system, disk):
+        state = pending(system, disk.name)
+        if state is None or pid not in (None, state["pid"]):
             return []
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not path.exists():
-                return []
-            state = json.load(file)
-            wrong = _undone(disk, state)
-            # A second attempt would fail too, and the file would only block other trials.
-            path.unlink()
-            ready_file(system, disk.name).unlink(missing_ok=True)
-            return wrong
+        wrong = _undone(disk, state)
+        # A second attempt would fail too, and the file would only block other trials.
+        state_file(system, disk.name).unlink()
+        ready_file(system, disk.name).unlink(missing_ok=True)
+        return wrong
 
 
 def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
@@ -328,9 +331,7 @@ def keep(system: System, name: str) -> int:
         waiting.register(fd, select.POLLIN)
         left = state["until"] + GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
         waiting.poll(max(0.0, left) * 1000)
-    if not state_file(system, name).exists():
-        return 0
-    wrong = settle(system, Disk(name, system.path("sys/block") / name))
+    wrong = settle(system, Disk(name, system.path("sys/block") / name), state["pid"])
     for sentence in wrong:
         print(f"triagectl: {sentence}", file=sys.stderr)
     # Report success to the service's manager: it should not retry, because the retry would fail

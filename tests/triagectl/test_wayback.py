@@ -385,3 +385,34 @@ def test_the_kernels_weights_are_as_before(loop: Disk, group: Path, no_keeper: N
         assert weights.of(System(), loop) == {}
     assert left == []
     assert weights.of(System(), loop) == before
+
+
+def test_the_end_of_an_undone_trial_leaves_the_next_one_alone(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that hung ends after `--undo`, when another one tries something."""
+    disk = machine.disk(fifo_batch=16)
+    with wayback.kept(machine.system, disk, "mq-deadline", 60):
+        assert wayback.settle(machine.system, disk) == []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            wayback._claim(machine.system, disk, "mq-deadline", 60)
+        machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+    assert disk.tunables == {"fifo_batch": "99"}
+    assert wayback.pending(machine.system, "sda") is not None
+
+
+def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:
+    """Who can open the file could lock it for good: then no disk would be put back."""
+    opened = []
+    locked = fcntl.flock
+
+    def lock(fd: Any, how: int) -> None:
+        opened.append(os.fstat(fd).st_mode & 0o777)
+        locked(fd, how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fcntl, "flock", lock)
+        with wayback.kept(machine.system, machine.disk(), "bfq", 60):
+            pass
+    assert opened == [0o600, 0o600]

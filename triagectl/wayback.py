@@ -256,8 +256,14 @@ def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
         return [f"{disk.name} is another disk now: nothing was put back"]
     before = Settings(**state["before"])
     wrong = put_back(disk, before, state["tried"])
+    had = state.get("weights", {})
     if disk.scheduler == before.scheduler:
-        wrong += weights.put_back(disk, state.get("weights", {}))
+        wrong += weights.put_back(disk, had)
+    elif lost := weights.lost(disk, had):
+        wrong.append(
+            f"{len(lost)} control groups have lost their weights on {disk.name}, which only "
+            f"{before.scheduler} has"
+        )
     return wrong
 
 

@@ -109,6 +109,15 @@ def test_a_try_that_was_killed_is_undone_with_its_weights(
     assert weights.of(machine.system, disk) == before
 
 
+def test_weights_that_another_ones_choice_has_removed_are_told(
+    machine: Machine, disk: Disk
+) -> None:
+    with wayback.kept(machine.system, disk, "kyber", 60) as left:
+        wayback.choose(disk, "mq-deadline")
+    assert "another user chose" in left[0]
+    assert "4 control groups have lost their weights on sda, which only bfq has" in left[1]
+
+
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(CtlError, match="there is no"):
         wayback.write(tmp_path / "missing", "1")

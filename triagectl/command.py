@@ -2,6 +2,7 @@
 """Parse and run the command line. Manual page and completion use `parser()`'s help texts too."""
 
 import argparse
+import io
 import os
 import re
 import signal
@@ -10,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from triagectl import doctor, durations, explain, status, top, trial, wayback
+from triagectl import doctor, durations, explain, screen, status, top, trial, wayback
 from triagectl.errors import CtlError
-from triagectl.system import System
+from triagectl.system import System, number
 from triagectl.version import version
 
 _INTERRUPTED = 130
@@ -212,22 +213,26 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    value = number(text)
+    if value is None or value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': give a whole number, 1 or more")
     return value
 
 
 def main(arguments: Sequence[str] | None = None, system: System | None = None) -> int:
     """Run one command. Return its exit status: 0 done, 1 failed, 2 bad request, 130 interrupted."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        # A name may have characters that are not in the locale's character set.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, _stop)
     given = parser().parse_args(arguments)
     try:
         return int(given.run(system or System(), given))
     except CtlError as error:
-        print(f"triagectl: {error}", file=sys.stderr)
+        print(f"triagectl: {screen.plain(str(error))}", file=sys.stderr)
         return error.exit_status
     except (KeyboardInterrupt, StoppedError):
         print("triagectl: interrupted", file=sys.stderr)
@@ -238,7 +243,7 @@ def main(arguments: Sequence[str] | None = None, system: System | None = None) -
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"triagectl: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"triagectl: {screen.plain(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 1
 
 

@@ -21,16 +21,19 @@ class Counts:
     busy_ms: int
 
     def since(self, before: "Counts") -> "Counts":
-        """Return the difference to earlier counts; `in_flight` keeps its present value."""
+        """Return the difference to earlier counts; `in_flight` keeps its present value.
+
+        The difference is never below 0: a disk that is gone, or a new one of its name, begins at 0.
+        """
         return Counts(
-            self.reads - before.reads,
-            self.read_bytes - before.read_bytes,
-            self.read_ms - before.read_ms,
-            self.writes - before.writes,
-            self.written_bytes - before.written_bytes,
-            self.write_ms - before.write_ms,
+            max(0, self.reads - before.reads),
+            max(0, self.read_bytes - before.read_bytes),
+            max(0, self.read_ms - before.read_ms),
+            max(0, self.writes - before.writes),
+            max(0, self.written_bytes - before.written_bytes),
+            max(0, self.write_ms - before.write_ms),
             self.in_flight,
-            self.busy_ms - before.busy_ms,
+            max(0, self.busy_ms - before.busy_ms),
         )
 
     @property

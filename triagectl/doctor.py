@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from triagectl import counters, debugfs, ioprio, kernellog, private, status, sysfs, tuned
+from triagectl import counters, debugfs, ioprio, kernellog, private, screen, status, sysfs, tuned
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
-from triagectl.system import System, names, read
+from triagectl.system import System, folders, names, read
 from triagectl.version import version
 
 _OPTIONS = re.compile(
@@ -51,8 +51,8 @@ def run(system: System, options: Options) -> int:
     text = json.dumps(found, indent=1) if options.json else rendered(found)
     try:
         # Others must not read the file before the user has checked it, so its mode is 0600.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode(errors="backslashreplace") + b"\n")
     except OSError as error:
         raise CtlError(f"cannot write {path}: {error.strerror}") from error
     print(f"wrote {path}: read it before you send it")
@@ -73,7 +73,15 @@ def collected(system: System) -> dict[str, Any]:
         "control groups": _groups,
         "kernel log": lambda of: kernellog.lines(of.path("dev/kmsg")),
     }
-    return {name: section(system) for name, section in sections.items()}
+    return {name: _tried(section, system) for name, section in sections.items()}
+
+
+def _tried(section: Callable[[System], Any], system: System) -> Any:
+    try:
+        return section(system)
+    except Exception as error:
+        # A report without one section is worth more than none.
+        return f"triagectl could not collect this: {type(error).__name__}: {error}"
 
 
 def _machine(system: System) -> dict[str, Any]:
@@ -93,11 +101,19 @@ def _machine(system: System) -> dict[str, Any]:
         "command line": f"{' '.join(kept)} ({len(words) - len(kept)} other words left out)",
         "virtualisation": system.read("sys/hypervisor/type")
         or ("yes" if " hypervisor" in (system.read("proc/cpuinfo") or "") else "none seen"),
-        "tuned profile": tuned.profile(system) or None,
+        "tuned profile": _profile(system),
         "triagectl": version(),
         "python": platform.python_version(),
         "root": os.geteuid() == 0,
     }
+
+
+def _profile(system: System) -> str | None:
+    """Return tuned's active profile. The names of the distribution's are the same everywhere."""
+    folder = "usr/lib/tuned"
+    known = [*names(system.path(folder)), *names(system.path(f"{folder}/profiles"))]
+    words = [word if word in known else "<profile>" for word in tuned.profile(system).split()]
+    return " ".join(words) or None
 
 
 def _config(system: System) -> list[str]:
@@ -186,7 +202,7 @@ def _groups(system: System) -> dict[str, Any]:
     if top is None:
         return {"version 2": "not mounted"}
     found: Counter[str] = Counter()
-    for folder in [top, *(path for path in top.rglob("*") if path.is_dir())]:
+    for folder in folders(top):
         found["groups"] += 1
         for name in _GROUP_FILES:
             text = read(folder / name)
@@ -215,8 +231,8 @@ def _lines(value: Any, depth: int) -> list[str]:
             if isinstance(one, dict | list) or "\n" in str(one):
                 found += [f"{indent}{key}:", *_lines(one, depth + 1)]
             else:
-                found.append(f"{indent}{key}: {one}")
+                found += _lines(f"{key}: {one}", depth)
         return found
     if isinstance(value, list):
         return [line for one in value for line in _lines(one, depth)]
-    return [indent + line for line in str(value).split("\n")]
+    return [indent + screen.plain(line.expandtabs()) for line in str(value).split("\n")]

@@ -204,7 +204,7 @@ def _text(view: dict[str, Any], about: dict[str, Any]) -> str:
         lines += [
             "",
             f"{number}. {screen.duration(one['total_ns'])}  {what} of {one['bytes'] / 1024:g} KiB "
-            f"by {one['name']} ({one['pid']}), {one['class']}{state}",
+            f"by {screen.plain(one['name'])} ({one['pid']}), {one['class']}{state}",
             f"   {parts}{reason}",
             screen.wrapped(f"   {one['cause']}: {one['text']}", 5),
         ]

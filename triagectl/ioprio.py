@@ -2,15 +2,36 @@
 """Read I/O priorities of processes, and tell their effect under each scheduler."""
 
 import ctypes
+import functools
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 
 RT, BE, IDLE = 1, 2, 3
 _NAMES = {0: "none", RT: "rt", BE: "be", IDLE: "idle"}
 
-#: The number of the system call ioprio_get(), for which the C library has no function.
-_SYSCALLS = {"x86_64": 252, "aarch64": 31, "riscv64": 31, "i686": 290, "ppc64le": 274}
+#: The number of the system call ioprio_get(), for which the C library has no function, by machine
+#: and size of this program's pointers. A 32-bit program on x86_64 may have i686's numbers or x32's,
+#: which nothing here tells: so it has none.
+_SYSCALLS = {
+    ("x86_64", 8): 252,
+    ("aarch64", 8): 31,
+    ("riscv64", 8): 31,
+    ("loongarch64", 8): 31,
+    ("ppc64", 8): 274,
+    ("ppc64le", 8): 274,
+    ("s390x", 8): 283,
+    ("i386", 4): 290,
+    ("i686", 4): 290,
+    ("aarch64", 4): 315,
+    ("armv6l", 4): 315,
+    ("armv7l", 4): 315,
+    ("armv8l", 4): 315,
+    ("riscv32", 4): 31,
+}
+#: sched_getscheduler() adds this flag to the policy.
+_RESET_ON_FORK = 0x40000000
 _PROCESS = 1
 
 #: The effect of a priority under each scheduler.
@@ -48,15 +69,21 @@ def of_nice(nice: int) -> Priority:
     return Priority(BE, (nice + 20) // 5)
 
 
+@functools.cache
+def _caller() -> Callable[[int, int, int], int]:
+    """Return the C library's syscall()."""
+    return ctypes.CDLL(None, use_errno=True).syscall
+
+
 def of_thread(tid: int) -> Priority | None:
     """Return the I/O priority that a thread has set; its class is 0 if it has set none.
 
     Return None if the thread is gone, or if no system call number is known for this machine.
     """
-    call = _SYSCALLS.get(platform.machine())
-    if call is None:
+    number = _SYSCALLS.get((platform.machine(), ctypes.sizeof(ctypes.c_void_p)))
+    if number is None:
         return None
-    value = ctypes.CDLL(None, use_errno=True).syscall(call, _PROCESS, tid)
+    value = _caller()(number, _PROCESS, tid)
     return None if value < 0 else decoded(value)
 
 
@@ -66,7 +93,7 @@ def effective(tid: int) -> Priority | None:
     if own is None or own.of:
         return own
     try:
-        policy = os.sched_getscheduler(tid)
+        policy = os.sched_getscheduler(tid) & ~_RESET_ON_FORK
         if policy in (os.SCHED_FIFO, os.SCHED_RR):
             return Priority(RT, 4)
         if policy == os.SCHED_IDLE:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Remove private data from texts: names, addresses, serial numbers."""
 
+import ipaddress
 import os
 import re
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ from triagectl.system import System, names, read
 _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
-    (r"\b0x[0-9a-fA-F]{16}\b|\b[0-9a-fA-F]{16}\b|\b[0-9a-fA-F]{32}\b", "<wwn>"),
+    (r"\b0x[0-9a-fA-F]{16}\b", "<wwn>"),
+    # Without a letter it is a number, such as a sector's.
+    (r"\b(?=\d*[a-fA-F])([0-9a-fA-F]{16}|[0-9a-fA-F]{32})\b", "<wwn>"),
     (r"\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b", "<mac>"),
-    (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<ip>"),
-    (r"(?<![\w:])[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}(?![\w:])", "<ip>"),
     (r"[\w.+-]+@[\w-]+(\.[\w-]+)+", "<mail>"),
-    (r"/(home|root|srv|mnt|media|run/user)/[^\s'\"]*", "<path>"),
+    (r"/(home|root|srv|mnt|media|run/user|run/media)/[^\s'\"]*", "<path>"),
+    # A profile of tuned's in /etc is the administrator's own.
+    (r"(/etc/tuned/(?:profiles/)?)[^/\s]+(?=/)", r"\1<profile>"),
     (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
 )
 #: Files below a disk's folder that identify the disk, or have a name that its owner chose.
@@ -38,8 +41,17 @@ _IDENTITIES = (
     "loop/backing_file",
 )
 _NAMES = ("dm/name", "loop/backing_file")
-#: Mounts that every machine has.
-_USUAL = re.compile(r"/$|/(proc|sys|dev|run|boot|tmp|var|usr|home|srv|opt|etc)(/|$)")
+#: Mounts that many machines have: those of the system, and folders that a standard names.
+_USUAL = re.compile(
+    r"/(proc|sys|dev|run)(/.*)?|"
+    r"/(boot(/efi)?|efi|tmp|usr(/local)?|home|root|srv|opt|etc|mnt|media|snap|"
+    r"var(/(cache|lib|log(/audit)?|spool|tmp))?)?"
+)
+#: Text that may be an address. An address of version 6 may end with an interface's name.
+_ADDRESS = re.compile(
+    r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F.]*(?:%\w+)?(?!\w)|"
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)"
+)
 
 
 class Scrubber:
@@ -57,7 +69,7 @@ class Scrubber:
         """Return a text without private data."""
         for pattern, name in (*self._known, *self._forms):
             text = pattern.sub(name, text)
-        return text
+        return _ADDRESS.sub(_without_address, text)
 
     def all(self, value: Any) -> Any:
         """Return lists and dictionaries with every text scrubbed."""
@@ -68,6 +80,20 @@ class Scrubber:
         if isinstance(value, list | tuple):
             return [self.all(one) for one in value]
         return value
+
+
+def _without_address(found: re.Match[str]) -> str:
+    """Return `<ip>` with the punctuation after it, or the text itself if it is no address."""
+    text = found[0]
+    # "::" alone is an address, but hardly anybody's.
+    ends = [len(text)] + [len(text) - 1] * (text[-1] in ":.")
+    for end in ends:
+        try:
+            address = ipaddress.ip_address(text[:end])
+        except ValueError:
+            continue
+        return text if address.is_unspecified else f"<ip>{text[end:]}"
+    return text
 
 
 def _known(system: System) -> Iterator[tuple[str, str]]:
@@ -81,10 +107,14 @@ def _known(system: System) -> Iterator[tuple[str, str]]:
             word = (disk.attribute(file) or "").strip("\0 ")
             if len(word) > 3:
                 yield word, "<name>" if file in _NAMES else "<serial>"
+            # The kernel's log may have it in another notation.
+            if bare := re.fullmatch(r"(?:naa|eui)\.([0-9a-f]{16,32})", word):
+                yield bare[1], "<wwn>"
     for line in (system.read("proc/self/mounts") or "").splitlines():
         words = line.split(" ")
-        if len(words) > 1 and not _USUAL.match(words[1]):
-            yield words[1], "<path>"
+        if len(words) > 1 and not _USUAL.fullmatch(words[1]):
+            # The kernel writes a space as \\040.
+            yield re.sub(r"\\([0-7]{3})", lambda of: chr(int(of[1], 8)), words[1]), "<path>"
     for name in names(system.path("home")):
         if len(name) > 2:
             yield name, "<user>"

@@ -9,10 +9,12 @@ from pathlib import Path
 from triagectl import ioprio
 from triagectl.errors import RequestError
 from triagectl.requests import text
-from triagectl.system import System, names, number, read
+from triagectl.system import System, folders, names, number, read
 
 #: The table is cleared when it has this many threads, because new threads come all the time.
 _KNOWN_MOST = 20000
+#: The kinds of systemd's units that have processes.
+_KINDS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
 
 
 @dataclass(frozen=True)
@@ -25,38 +27,53 @@ class Process:
 
 
 class Table:
-    """The processes of threads that submitted requests, each looked up once."""
+    """The processes of threads that submitted requests, each looked up once in an interval."""
 
     def __init__(self, system: System) -> None:
         self._proc = system.path("proc")
-        self._known: dict[int, Process] = {}
+        #: By thread: the event's `comm` and the process, of this interval and of earlier ones.
+        self._known: dict[int, tuple[bytes, Process]] = {}
+        self._earlier: dict[int, tuple[bytes, Process]] = {}
+
+    def turn(self) -> None:
+        """Begin a new interval: priorities and names may change, and numbers are used again.
+
+        Threads that have ended keep what was found, because earlier intervals' requests are theirs.
+        """
+        if len(self._earlier) + len(self._known) > _KNOWN_MOST:
+            self._earlier = {}
+        self._earlier |= self._known
+        self._known = {}
 
     def of(self, tid: int, comm: bytes) -> Process:
         """Return the process of a thread.
 
-        If the thread has ended, the process has the thread's number, and its name is the
-        event's `comm`.
+        If the thread has ended, return what an earlier interval has found. If there is nothing,
+        the process has the thread's number, and its name is the event's `comm`.
         """
         found = self._known.get(tid)
         if found is None:
             if len(self._known) >= _KNOWN_MOST:
-                self._known.clear()
+                self.turn()
             found = self._known[tid] = self._look(tid, comm)
-        return found
+        return found[1]
 
-    def _look(self, tid: int, comm: bytes) -> Process:
+    def _look(self, tid: int, comm: bytes) -> tuple[bytes, Process]:
         status = read(self._proc / str(tid) / "status") or ""
         leader = re.search(r"^Tgid:\s*(\d+)", status, re.M)
+        if leader is None and tid in self._earlier:
+            other, _ = self._earlier[tid]
+            # With another name it is another thread, which had the same number.
+            if comm == other or b"" in (comm, other):
+                return self._earlier[tid]
         pid = int(leader[1]) if leader else tid
         name = read(self._proc / str(pid) / "comm")
         if name is None:
             name = text(comm).decode(errors="replace")
         # A kworker's name ends with its present work: cut that off.
-        return Process(
-            pid,
-            re.sub(r"[-+].*", "", name) if name.startswith("kworker") else name,
-            ioprio.effective(tid),
-        )
+        if name.startswith("kworker"):
+            name = re.sub(r"[-+].*", "", name)
+        return comm, Process(pid, name, ioprio.effective(tid))
 
 
 def threads(system: System, pid: int) -> list[int]:
@@ -69,11 +86,12 @@ def threads(system: System, pid: int) -> list[int]:
 
 def of_unit(system: System, unit: str) -> list[int]:
     """Return the processes of a systemd unit, also those in control groups below the unit's."""
-    name = unit if "." in unit else f"{unit}.service"
+    # An instance's name may have a dot, as in openvpn@a.b.
+    name = unit if unit.endswith(_KINDS) else f"{unit}.service"
     top = system.mounted("cgroup2")
     if top is None:
         raise RequestError("there is no cgroup2 file system, so units cannot be found: give --pid")
-    found = [folder for folder in top.rglob(name) if folder.is_dir()]
+    found = [folder for folder in folders(top) if folder.name == name]
     if not found:
         raise RequestError(
             f"no unit '{name}' is running here: `systemctl list-units` has the names"
@@ -82,7 +100,7 @@ def of_unit(system: System, unit: str) -> list[int]:
 
 
 def _members(folder: Path) -> Iterator[int]:
-    for path in [folder, *folder.rglob("*")]:
+    for path in folders(folder):
         for word in (read(path / "cgroup.procs") or "").split():
             if (pid := number(word)) is not None:
                 yield pid

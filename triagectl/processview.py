@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triagectl import ioprio, processes, screen, sysfs
-from triagectl.sysfs import Disk
+from triagectl.sysfs import Devices, Disk
 from triagectl.system import System, names, read
 
 #: If an open file has one of these flags, the process itself submits its writes.
@@ -35,13 +35,13 @@ class _Use:
     stacks: list[str] = field(default_factory=list)
 
 
-def about(system: System, pid: int, only: Sequence[str] = ()) -> dict[str, Any]:
+def about(system: System, pid: int, devices: Devices, only: Sequence[str] = ()) -> dict[str, Any]:
     """Return what `status` shows of a process, on the disks in `only` or else of its open files."""
     threads = processes.threads(system, pid)
-    priorities = Counter(str(ioprio.effective(tid)) for tid in threads)
+    priorities = Counter(str(ioprio.effective(tid) or "unknown") for tid in threads)
     unset = sum(1 for tid in threads if (own := ioprio.of_thread(tid)) and not own.of)
     main = ioprio.effective(pid)
-    uses = [_named(system, name) for name in only] if only else _uses(system, pid)
+    uses = [_named(system, name) for name in only] if only else _uses(system, pid, devices)
     disks = []
     for use in uses:
         for disk in use.bases:
@@ -74,7 +74,7 @@ def _named(system: System, name: str) -> _Use:
 
 def _resolve(system: System, disk: Disk, use: _Use) -> None:
     """Add to `use` the disks below a device, and the kinds of the stacked devices between."""
-    if disk.below:
+    if disk.below and not disk.takes_schedulers:
         use.stacks.append(disk.stack)
         for name in disk.below:
             _resolve(system, sysfs.find(system, name), use)
@@ -82,7 +82,7 @@ def _resolve(system: System, disk: Disk, use: _Use) -> None:
         use.bases.append(disk)
 
 
-def _uses(system: System, pid: int) -> list[_Use]:
+def _uses(system: System, pid: int, devices: Devices) -> list[_Use]:
     """Return the devices that a process has files open on."""
     mounts = {}
     for line in (system.read(f"proc/{pid}/mountinfo") or "").splitlines():
@@ -100,7 +100,7 @@ def _uses(system: System, pid: int) -> list[_Use]:
         if not target.startswith("/") or mount is None or mount[1] not in mounts:
             continue
         number, source = mounts[mount[1]]
-        disk = _disk_of(system, target, number, source)
+        disk = _disk_of(system, devices, target, number, source)
         if disk is None:
             continue
         use = found.get(disk.name)
@@ -115,21 +115,17 @@ def _uses(system: System, pid: int) -> list[_Use]:
     return list(found.values())
 
 
-def _disk_of(system: System, target: str, number: str, source: str) -> Disk | None:
+def _disk_of(
+    system: System, devices: Devices, target: str, number: str, source: str
+) -> Disk | None:
     """Return the device of an open file: a file in /dev itself, else its mount's device."""
     if target.startswith("/dev/"):
-        return _by_path(system, target)
-    found = sysfs.by_number(system, number)
+        return devices.of_name(system.path(target).resolve().name)
+    found = devices.of_number(number)
     # On btrfs the mount's number belongs to no disk, so look up the mount's source.
-    return found or (_by_path(system, source) if source.startswith("/dev/") else None)
-
-
-def _by_path(system: System, path: str) -> Disk | None:
-    name = system.path(path).resolve().name
-    for disk in sysfs.all_disks(system):
-        if disk.name == name or name in [part for part, _ in disk.partitions]:
-            return disk
-    return None
+    if found is None and source.startswith("/dev/"):
+        return devices.of_name(system.path(source).resolve().name)
+    return found
 
 
 def _warnings(use: _Use, disk: Disk, priority: ioprio.Priority | None) -> Iterator[str]:
@@ -165,7 +161,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
             f"{use.device} is {stack}: its kernel thread submits writes to {disk.name}, mostly "
             "without this priority"
         )
-    elif stack and not stack.startswith("dm-lvm"):
+    elif stack and not stack.startswith(("dm-lvm", "nvme-multipath")):
         yield f"{use.device} is stacked ({stack}) on {disk.name}: the priority may be lost"
 
 
@@ -195,7 +191,8 @@ def text(view: dict[str, Any]) -> str:
     )
     unset = view["threads_without_own_priority"]
     own = "by its nice value" if unset == sum(view["threads"].values()) else "set"
-    lines = [f"{view['pid']} {view['name']}  I/O priority {threads} ({own})"]
+    name = screen.plain(view["name"])
+    lines = [f"{view['pid']} {name}  I/O priority {threads} ({own})"]
     for one in view["disks"]:
         through = "" if one["through"] == one["disk"] else f", through {one['through']}"
         lines.append(

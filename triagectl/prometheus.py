@@ -2,6 +2,7 @@
 """Write a text file for the textfile collector of Prometheus' node exporter."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,18 @@ def check(path: Path) -> None:
 
 def write(path: Path, views: Sequence[dict[str, Any]]) -> None:
     """Write the file, whole or not at all."""
-    scratch = path.with_suffix(f".{os.getpid()}.part")
     try:
-        scratch.write_text("\n".join(lines(views)) + "\n")
-        scratch.replace(path)
+        # The folder may be another user's: mkstemp takes a new name, and follows no link.
+        fd, scratch = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
+        try:
+            with os.fdopen(fd, "w") as file:
+                os.fchmod(fd, 0o644)
+                file.write("\n".join(lines(views)) + "\n")
+            Path(scratch).replace(path)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise CtlError(f"cannot write {path}: {error.strerror}") from error
 
 

@@ -26,9 +26,21 @@ def amount(value: float) -> str:
     return f"{value:.1f}" if 0 < value < 9.95 else f"{value:.0f}"
 
 
+def plain(text: str) -> str:
+    """Return a text in which everything that is not printable is escaped, also a line's end.
+
+    Any user may choose the names of processes and control groups: they must not move a terminal's
+    cursor or look like lines of this program's.
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode()
+        for one in text
+    )
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Return a table. The first `left` columns are aligned left, and the others right."""
-    every = [tuple(head), *map(tuple, rows)]
+    every = [[plain(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in every) for i in range(len(head))]
     lines = []
     for row in every:
@@ -42,7 +54,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 def wrapped(text: str, indent: int, width: int = 80) -> str:
     """Wrap text to `width`, and indent all lines but the first. Keep commands in `` unbroken."""
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), plain(text))
     filled = textwrap.fill(
         whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )

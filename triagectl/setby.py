@@ -61,7 +61,8 @@ def verdict(system: System, disk: Disk) -> Verdict:
     default, certain = kernel_default(system, disk)
     sources = [Source("kernel", default, "", certain)]
     before = [default] if certain else disk.schedulers
-    for rule in udev.rules(system, disk, before):
+    # The kernel tells udev nothing of a hidden disk.
+    for rule in [] if disk.hidden else udev.rules(system, disk, before):
         sources.append(Source("udev", rule.value, str(rule), rule.certain))
     for line in tuned.lines(system, disk):
         kind = {"systemd-tmpfiles": "tmpfiles"}.get(line.program, line.program)
@@ -69,7 +70,12 @@ def verdict(system: System, disk: Disk) -> Verdict:
     by, text, changed = _weighed(system, disk, sources)
     seen = _seen(system).get(disk.name)
     trying = by == "triagectl"  # then `changed` already names the scheduler before the try
-    if seen and not trying and _same(seen, disk) and seen["scheduler"] != disk.scheduler:
+    if (
+        seen
+        and not trying
+        and disk.is_still(seen.get("diskseq"))
+        and seen["scheduler"] != disk.scheduler
+    ):
         changed = f"yes: at {seen['at']} it was {seen['scheduler']}"
     return Verdict(by, text, default, changed, tuple(sources))
 
@@ -154,7 +160,7 @@ def record(system: System) -> dict[str, Any]:
     found = {
         name: {
             "scheduler": disk.scheduler,
-            "diskseq": disk.number("diskseq"),  # since Linux 5.15
+            "diskseq": disk.number("diskseq"),
             "at": time.strftime("%Y-%m-%d %H:%M:%S"),
         }
         for name in names(system.path("sys/block"))
@@ -166,12 +172,6 @@ def record(system: System) -> dict[str, Any]:
     scratch.write_text(json.dumps(found, indent=1) + "\n")
     scratch.replace(path)
     return found
-
-
-def _same(seen: dict[str, Any], disk: Disk) -> bool:
-    """Return whether a record is of this disk, not of an earlier one with its name."""
-    numbers = (seen.get("diskseq"), disk.number("diskseq"))
-    return None in numbers or numbers[0] == numbers[1]
 
 
 def _seen(system: System) -> dict[str, Any]:

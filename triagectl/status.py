@@ -53,9 +53,10 @@ def _processes(system: System, options: Options) -> int:
         assert options.pid is not None
         pids = [options.pid]
     views = []
+    devices = sysfs.Devices(system)
     for pid in pids:
         try:
-            views.append(processview.about(system, pid, options.disks))
+            views.append(processview.about(system, pid, devices, options.disks))
         except RequestError:
             # A process of a unit may just have ended.
             if options.unit is None:
@@ -80,6 +81,7 @@ def about(system: System, disk: Disk) -> dict[str, Any]:
         "wbt_lat_usec": disk.number("queue/wbt_lat_usec"),
         "stack": disk.stack,
         "below": sorted({base.name for base in sysfs.bases(system, disk)} - {disk.name}),
+        "above": disk.above,
         "ionice": ioprio.SCHEDULERS.get(disk.scheduler, "is not known to triagectl"),
         "set_by": setby.as_json(setby.verdict(system, disk)),
         "tunables": disk.tunables,
@@ -134,15 +136,19 @@ def _disk(one: dict[str, Any]) -> str:
         head = f"{one['disk']}  {kind}: takes no scheduler. Choose it on {below}"
         return screen.wrapped(head, 2)
     queues = one["hardware_queues"]
-    lines = [
+    head = (
         f"{one['disk']}  [{one['scheduler']}]  {kind}, {queues} hardware "
         f"queue{'' if queues == 1 else 's'}, {one['nr_requests']} tags"
-    ]
+    )
+    lines = [screen.plain(head)]
     by = one["set_by"]
 
     def line(name: str, text: str) -> None:
         lines.append(screen.wrapped(f"  {name:<8} {text}", 11))
 
+    if one["above"]:
+        above = ", ".join(one["above"])
+        line("above", f"its requests come from {above}, which has the scheduler; not this one")
     line("set by", by["text"])
     line("changed", f"since the boot: {by['changed']}")
     if one["takes_schedulers"]:

@@ -57,6 +57,13 @@ class Disk:
         """Return the device number as trace events have it: major << 20 | minor."""
         return dev(self.attribute("dev") or "0:0")
 
+    def is_still(self, diskseq: int | None) -> bool:
+        """Return whether a record with this `diskseq` is of this disk, not of an earlier namesake.
+
+        Linux before 5.15 has no such number: there the name has to do.
+        """
+        return None in (diskseq, self.number("diskseq")) or diskseq == self.number("diskseq")
+
     @property
     def tunables(self) -> dict[str, str]:
         """Return the scheduler's tunables by name."""
@@ -65,7 +72,33 @@ class Disk:
     @property
     def below(self) -> list[str]:
         """Return the devices that this one is stacked on."""
-        return names(self.folder / "slaves")
+        return names(self.folder / "slaves") or self._nvme_paths
+
+    @property
+    def _nvme_paths(self) -> list[str]:
+        """Return the paths of an NVMe multipath head: nvme1c0n2 and nvme1c1n2 of nvme1n2."""
+        head = re.fullmatch(r"(nvme\d+)(n\d+)", self.name)
+        if head is None:
+            return []
+        path = re.compile(rf"{head[1]}c\d+{head[2]}")
+        return [name for name in names(self.folder.parent) if path.fullmatch(name)]
+
+    @property
+    def above(self) -> list[str]:
+        """Return the devices on this one that have a scheduler, such as dm-multipath's.
+
+        They give this disk requests, which pass by its own scheduler.
+        """
+        return [
+            name
+            for name in names(self.folder / "holders")
+            if Disk(name, self.folder.parent / name).takes_schedulers
+        ]
+
+    @property
+    def hidden(self) -> bool:
+        """Return whether the disk has no device file and no number, like an NVMe path."""
+        return self.number("hidden") == 1
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -79,6 +112,8 @@ class Disk:
     @property
     def stack(self) -> str:
         """Return the kind of a stacked device, like dm-crypt or raid1; empty for a disk."""
+        if self._nvme_paths:
+            return "nvme-multipath"
         uuid = self.attribute("dm/uuid")
         if uuid is not None:
             return "dm-" + uuid.split("-")[0].lower() if "-" in uuid else "dm"
@@ -133,22 +168,38 @@ def find_scheduled(system: System, name: str) -> Disk:
         below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))
         hint = f": choose it on {below}" if below and below != disk.name else ""
         raise RequestError(f"{disk.name} takes no scheduler{hint}")
+    if disk.above:
+        above = ", ".join(disk.above)
+        raise RequestError(
+            f"the requests of {disk.name} come from {above}, which has the scheduler: choose it on "
+            f"{above}"
+        )
     return disk
 
 
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
-    """Return the disks below a stacked device; for any other the disk itself."""
-    below = disk.below
+    """Return the disks below a stacked device; for one with a scheduler the device itself."""
+    below = [] if disk.takes_schedulers else disk.below
     if not below:
         yield disk
     for name in below:
         yield from bases(system, find(system, name))
 
 
-def by_number(system: System, text: str) -> Disk | None:
-    """Return the disk that has MAJOR:MINOR itself or on a partition; None if there is none."""
-    wanted = dev(text)
-    for disk in all_disks(system):
-        if disk.dev == wanted or wanted in [number for _, number in disk.partitions]:
-            return disk
-    return None
+class Devices:
+    """The disks of this moment by device number and name, also by those of their partitions."""
+
+    def __init__(self, system: System) -> None:
+        self._numbers: dict[int, Disk] = {}
+        self._names: dict[str, Disk] = {}
+        for disk in all_disks(system):
+            for name, device in [(disk.name, disk.dev), *disk.partitions]:
+                self._numbers[device] = self._names[name] = disk
+
+    def of_number(self, text: str) -> Disk | None:
+        """Return the disk that has MAJOR:MINOR itself or on a partition; None if there is none."""
+        return self._numbers.get(dev(text))
+
+    def of_name(self, name: str) -> Disk | None:
+        """Return the disk of this name, or with a partition of it; None if there is none."""
+        return self._names.get(name)

@@ -2,6 +2,7 @@
 """Read the machine's files below a root folder. Tests use a root of their own."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +26,15 @@ class System:
         """Return a file's text without white space around it; None if it cannot be read."""
         return read(self.path(name))
 
-    def mounted(self, kind: str) -> Path | None:
-        """Return the first mount point of a file system of this kind; None if there is none."""
+    def mounted(self, kind: str, option: str = "") -> Path | None:
+        """Return the first mount point of a file system of this kind; None if there is none.
+
+        With `option`, return the first one that is mounted with it.
+        """
         for line in (self.read("proc/self/mounts") or "").splitlines():
             words = line.split(" ")
+            if option and option not in "".join(words[3:4]).split(","):
+                continue
             if len(words) > 2 and words[2] == kind:
                 return self.path(words[1].encode().decode("unicode_escape"))
         return None
@@ -64,9 +70,15 @@ class System:
 def read(path: Path) -> str | None:
     """Return a file's text without white space around it; None if it cannot be read."""
     try:
-        return path.read_text(errors="replace").strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError:
         return None
+
+
+def rewrite(path: Path, value: str) -> None:
+    """Write a file that exists. `write_text` would try to make a missing one, also in sysfs."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC), "w") as file:
+        file.write(value)
 
 
 def number(text: str | None) -> int | None:
@@ -83,3 +95,9 @@ def names(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir())
     except OSError:
         return []
+
+
+def folders(top: Path) -> Iterator[Path]:
+    """Yield a folder and all folders below it. A folder that vanishes meanwhile is left out."""
+    for name, _, _ in os.walk(top):
+        yield Path(name)

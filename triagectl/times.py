@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Collect times of requests, and return their percentiles."""
 
+import random
 from collections.abc import Iterable
 
 #: A percentile is returned only if at least this many values are expected above it.
 _BEYOND = 5
+#: A sample of this many times has 100 above its P99.
+_KEPT = 10_000
 
 
 class Times:
@@ -37,6 +40,24 @@ class Times:
             self._values.sort()
             self._sorted = True
         return self._values[min(len(self._values) - 1, int(q * len(self._values)))]
+
+
+class Sample(Times):
+    """At most _KEPT of the times that were added; each is as likely to be kept as any other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._added = 0
+        self._chance = random.Random(0)
+
+    def add(self, ns: int) -> None:
+        """Keep a time, or leave it out. Once the sample is full, a kept time replaces another."""
+        self._added += 1
+        if len(self._values) < _KEPT:
+            super().add(ns)
+        elif (place := self._chance.randrange(self._added)) < _KEPT:
+            self._values[place] = ns
+            self._sorted = False
 
 
 def merged(every: Iterable[Times]) -> Times:

@@ -52,11 +52,21 @@ def chosen(system: System, names: Sequence[str]) -> list[Disk]:
     if names:
         found = {disk.name: disk for disk in (sysfs.find(system, name) for name in names)}
         bases = [base for disk in found.values() for base in sysfs.bases(system, disk)]
+        refuse_hidden(bases)
         return list({disk.name: disk for disk in bases}.values())
-    disks = sysfs.shown(system)
+    disks = [disk for disk in sysfs.shown(system) if not (disk.hidden or disk.above)]
     if not disks:
         raise RequestError("there is no disk here that takes a scheduler: name one")
     return disks
+
+
+def refuse_hidden(disks: Sequence[Disk]) -> None:
+    """Raise RequestError if one has no device number, by which events tell disks apart."""
+    if hidden := [disk.name for disk in disks if disk.hidden]:
+        raise RequestError(
+            f"the kernel does not tell which of its events are of {', '.join(hidden)}, a path of "
+            "NVMe multipath"
+        )
 
 
 def parts(disks: Sequence[Disk]) -> dict[int, int]:
@@ -244,9 +254,9 @@ def _disk(one: dict[str, Any]) -> list[str]:
     def row(cells: Sequence[str], behind: str) -> str:
         pid, name, of, use, iops, size, *four = cells
         return (
-            f"{pid:>7} {name:<13.13} {of:<6} {use:>4} {iops:>5} {size:>5}"
+            f"{pid:>7} {screen.plain(name):<13.13} {of:<6} {use:>4} {iops:>5} {size:>5}"
             + "".join(f" {cell:>5}" for cell in four)
-            + f"  {behind:<9.9}"
+            + f"  {screen.plain(behind):<9.9}"
         ).rstrip()
 
     lines.append(f"{'':47}queue       device")

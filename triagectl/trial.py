@@ -15,7 +15,7 @@ from triagectl.requests import Matcher, Request
 from triagectl.sampling import Sampler
 from triagectl.sysfs import Disk
 from triagectl.system import System
-from triagectl.times import Times
+from triagectl.times import Sample
 
 #: The time to wait after a change, in s, until the requests queued before it are done.
 _SETTLE_S = 3.0
@@ -42,11 +42,17 @@ class Options:
 
 @dataclass
 class Block:
-    """The measurements of some seconds."""
+    """The figures of some seconds."""
 
-    read: Times = field(default_factory=Times)
-    write: Times = field(default_factory=Times)
     figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class _Latencies:
+    """Times of the requests of one block. They are forgotten once its percentiles are known."""
+
+    read: Sample = field(default_factory=Sample)
+    write: Sample = field(default_factory=Sample)
 
     def finished(self, request: Request) -> None:
         """Count a request that is done."""
@@ -55,24 +61,28 @@ class Block:
 
 
 class Meter:
-    """Measures a disk in blocks of time. Counts are exact, percentiles are of sampled requests."""
+    """Measures a disk in blocks of time. Counts are exact, percentiles are of sampled requests.
 
-    def __init__(self, disk: Disk, sampler: Sampler | None) -> None:
+    All blocks have the same length, because a P99 varies less in a longer one.
+    """
+
+    def __init__(self, disk: Disk, sampler: Sampler | None, block_s: float) -> None:
         self._disk = disk
         self._sampler = sampler
+        self._block_s = block_s
 
-    def block(self, seconds: float) -> Block:
-        """Measure for some seconds."""
-        found = Block()
+    def block(self) -> Block:
+        """Measure for the length of a block."""
+        found = _Latencies()
         before, begin = counters.of(self._disk), time.monotonic()
         if self._sampler is not None:
             self._sampler.matcher.finished = found.finished
-            self._sampler.run(begin + seconds)
+            self._sampler.run(begin + self._block_s)
         else:
-            time.sleep(seconds)
+            time.sleep(self._block_s)
         counts = counters.of(self._disk).since(before)
         took = time.monotonic() - begin
-        found.figures = {
+        figures = {
             "requests/s": counts.requests / took,
             "bytes read/s": counts.read_bytes / took,
             "bytes written/s": counts.written_bytes / took,
@@ -82,19 +92,24 @@ class Meter:
             ("write", counts.writes, counts.write_ms, found.write),
         ):
             if count:
-                found.figures[f"{name} mean"] = ms * 1e6 / count
+                figures[f"{name} mean"] = ms * 1e6 / count
             if (value := histogram.quantile(0.99)) is not None:
-                found.figures[f"{name} P99"] = float(value)
-        return found
+                figures[f"{name} P99"] = float(value)
+        return Block(figures)
 
     def blocks(self, seconds: float, what: str) -> list[Block]:
-        """Measure for some seconds in blocks of equal length. Show `what` with the progress."""
-        count = max(compare.BLOCKS, min(_BLOCKS, int(seconds / _BLOCK_LEAST_S)))
+        """Measure for some seconds in blocks. Show `what` with the progress."""
         found = []
-        for done in range(count):
-            _tell(f"{what}: {seconds * (1 - done / count):.0f} s to go")
-            found.append(self.block(seconds / count))
+        for left in range(round(seconds / self._block_s), 0, -1):
+            _tell(f"{what}: {left * self._block_s:.0f} s to go")
+            found.append(self.block())
         return found
+
+
+def block_length(seconds: float) -> float:
+    """Return the length of a trial's blocks. Half of the trial's time is a whole number of them."""
+    pairs = int(min(_BLOCKS, max(compare.BLOCKS, seconds / _BLOCK_LEAST_S)) / 2)
+    return seconds / (2 * pairs)
 
 
 def _tell(text: str) -> None:
@@ -116,9 +131,9 @@ def run(system: System, options: Options) -> int:
             f"this kernel has no scheduler '{tried}', nor a module {tried}-iosched. "
             f"{disk.name} offers {', '.join(disk.schedulers)}"
         )
-    with _meter(system, disk) as meter:
-        # Measure before and after for half the trial's time each, but long enough to compare.
-        around = max(options.seconds / 2, compare.BLOCKS * _BLOCK_LEAST_S)
+    with _meter(system, disk, block_length(options.seconds)) as meter:
+        # Half the trial's time before, and half of it after: as many blocks as are tried.
+        around = options.seconds / 2
         keeper_s = around + options.seconds + _SETTLE_S
         with wayback.kept(system, disk, tried, keeper_s) as left:
             before = meter.blocks(around, "before")
@@ -158,18 +173,19 @@ def _undo(system: System, disk: Disk) -> int:
 
 
 @contextlib.contextmanager
-def _meter(system: System, disk: Disk) -> Iterator[Meter]:
+def _meter(system: System, disk: Disk, block_s: float) -> Iterator[Meter]:
     """Return a meter. If tracefs cannot be used, it measures no percentiles."""
     matcher = Matcher(top.parts([disk]), finished=lambda _: None)
     with contextlib.ExitStack() as stack:
         sampler = None
         try:
+            top.refuse_hidden([disk])
             devices = top.devices([disk])
             made = tracefs.instance(system, top.EVENTS, devices, top.BUFFER_KIB)
             sampler = Sampler(stack.enter_context(made), matcher)
         except RequestError as error:
             print(f"triagectl: no percentiles: {error}", file=sys.stderr)
-        yield Meter(disk, sampler)
+        yield Meter(disk, sampler, block_s)
 
 
 def _apply(disk: Disk, options: Options) -> None:

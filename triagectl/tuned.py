@@ -107,10 +107,15 @@ def _attribute(disk: Disk) -> str:
     return f"/sys/block/{disk.name}/queue/scheduler"
 
 
+def _conf(system: System, folder: str) -> list[str]:
+    """Return the names of a folder's files that the programs read, not those of backups."""
+    return [name for name in names(system.path(folder)) if name.endswith(".conf")]
+
+
 def _tmpfiles(system: System, disk: Disk) -> Iterator[Line]:
     files: dict[str, tuple[Path, str]] = {}
     for folder in _TMPFILES:
-        for name in names(system.path(folder)):
+        for name in _conf(system, folder):
             files.setdefault(name, (system.path(folder) / name, f"/{folder}/{name}"))
     for name in sorted(files):
         path, shown = files[name]
@@ -124,7 +129,7 @@ def _tmpfiles(system: System, disk: Disk) -> Iterator[Line]:
 
 def _sysfs_conf(system: System, disk: Disk) -> Iterator[Line]:
     folder = "etc/sysfs.d"
-    files = [f"{folder}/{name}" for name in names(system.path(folder))]
+    files = [f"{folder}/{name}" for name in _conf(system, folder)]
     for name in ["etc/sysfs.conf", *files]:
         for line, content in enumerate((system.read(name) or "").splitlines(), 1):
             key, _, value = content.partition("=")

@@ -81,6 +81,7 @@ class Usage:
 
     def turn(self) -> None:
         """Begin a new interval, and forget the oldest."""
+        self.table.turn()
         self._now = {}
         self._threads = {}
         self._past.append(self._now)
@@ -122,6 +123,7 @@ class Usage:
             for key, account in interval.items():
                 if key[0] == dev:
                     into = found.setdefault(key, Account(account.process, account.of))
+                    into.process = account.process  # the latest, which may have another name
                     into.merge(account)
         return sorted(found.values(), key=lambda account: -account.served_ns)
 

@@ -21,9 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from triagectl import weights
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
-from triagectl.system import System, read
+from triagectl.system import System, read, rewrite
 
 _FOLDER = "run/triagectl"
 #: Settings of the queue that change when another scheduler is chosen.
@@ -54,7 +55,7 @@ def current(disk: Disk) -> Settings:
 def write(path: Path, value: str) -> None:
     """Write a file of sysfs. Raises RequestError where the kernel refuses the value."""
     try:
-        path.write_text(value)
+        rewrite(path, value)
     except FileNotFoundError:
         raise RequestError(f"there is no {path}") from None
     except PermissionError:
@@ -147,78 +148,123 @@ def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[lis
     The list then has a sentence for each setting that could not be put back. Raises RequestError
     if there is a trial on this disk already.
     """
+    _claim(system, disk, tried, seconds)
+    left: list[str] = []
+    try:
+        start_keeper(system, disk.name)
+        yield left
+    finally:
+        left += settle(system, disk, os.getpid())
+
+
+def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
+    """Write the state file. Raises RequestError if there is a trial on this disk already."""
+    path = state_file(system, disk.name)
+    try:
+        path.parent.mkdir(mode=0o755, exist_ok=True)
+        # Under the lock no other trial begins or ends: the settings that are read are not on trial.
+        with _locked(system, disk):
+            _refuse_another(system, disk)
+            scratch = path.with_suffix(f".{os.getpid()}")
+            try:
+                scratch.write_text(json.dumps(_state(system, disk, tried, seconds)))
+                ready_file(system, disk.name).unlink(missing_ok=True)
+                scratch.rename(path)
+            finally:
+                with contextlib.suppress(OSError):
+                    scratch.unlink(missing_ok=True)
+    except OSError as error:
+        raise RequestError(
+            f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _locked(system: System, disk: Disk) -> Iterator[None]:
+    """Hold the lock of a disk's state file during the block.
+
+    The file is not the state file, which comes and goes. Other users may not open it, because they
+    could hold the lock for good.
+    """
+    path = system.path(_FOLDER) / f"{disk.name}.lock"
+    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, Any]:
     before = current(disk)
-    state = {
+    return {
         "disk": disk.name,
+        "diskseq": disk.number("diskseq"),
         "before": asdict(before),
+        # Only leaving the scheduler loses them.
+        "weights": weights.of(system, disk) if tried != before.scheduler else {},
         "tried": tried,
         "pid": os.getpid(),
         "started": _started(os.getpid()),
         "until": time.clock_gettime(time.CLOCK_BOOTTIME) + seconds,
         "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
     }
-    path = state_file(system, disk.name)
-    _claim(system, disk, path, state)
-    left: list[str] = []
-    try:
-        start_keeper(system, disk.name)
-        yield left
-    finally:
-        left += settle(system, disk)
 
 
-def _claim(system: System, disk: Disk, path: Path, state: dict[str, Any]) -> None:
+def _refuse_another(system: System, disk: Disk) -> None:
+    """Raise RequestError if the state file says that a trial runs, or was not put back."""
     other = pending(system, disk.name)
-    if other is not None:
-        if alive(other["pid"], other["started"]):
-            raise RequestError(
-                f"process {other['pid']} tries {other['tried']} on {disk.name} until "
-                f"{other['ends']}: wait, or end it"
-            )
-        if current(disk) == Settings(**other["before"]):
-            # The process was killed before it changed anything.
-            path.unlink(missing_ok=True)
-            return _claim(system, disk, path, state)
+    if other is None:
+        return
+    if alive(other["pid"], other["started"]):
+        raise RequestError(
+            f"process {other['pid']} tries {other['tried']} on {disk.name} until "
+            f"{other['ends']}: wait, or end it"
+        )
+    # The process may have been killed before it changed anything.
+    unchanged = current(disk) == Settings(**other["before"]) and not weights.lost(
+        disk, other.get("weights", {})
+    )
+    if disk.is_still(other.get("diskseq")) and not unchanged:
         raise RequestError(
             f"an earlier try on {disk.name} was not put back: "
             f"give `triagectl try {disk.name} --undo`"
         )
-    scratch = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(mode=0o755, exist_ok=True)
-        scratch.write_text(json.dumps(state))
-        ready_file(system, disk.name).unlink(missing_ok=True)
-        # A link, not a rename: if two processes try at one time, one fails.
-        os.link(scratch, path)
-    except FileExistsError:
-        raise RequestError(f"another trial runs on {disk.name}: wait for its end") from None
-    except OSError as error:
-        raise RequestError(
-            f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+    state_file(system, disk.name).unlink(missing_ok=True)
 
 
-def settle(system: System, disk: Disk) -> list[str]:
-    """Restore a disk from its state file if no other process has done so. Return failures."""
-    path = state_file(system, disk.name)
-    with uninterrupted():
-        try:
-            file = path.open()
-        except FileNotFoundError:
+def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
+    """Restore a disk from its state file if no other process has done so. Return failures.
+
+    With `pid` restore it only from a trial of that process: after an `--undo` there may be another.
+    """
+    if not state_file(system, disk.name).exists():
+        return []
+    with uninterrupted(), _locked(system, disk):
+        state = pending(system, disk.name)
+        if state is None or pid not in (None, state["pid"]):
             return []
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not path.exists():
-                return []
-            state = json.load(file)
-            wrong = put_back(disk, Settings(**state["before"]), state["tried"])
-            # A second attempt would fail too, and the file would only block other trials.
-            path.unlink()
-            ready_file(system, disk.name).unlink(missing_ok=True)
-            return wrong
+        wrong = _undone(disk, state)
+        # A second attempt would fail too, and the file would only block other trials.
+        state_file(system, disk.name).unlink()
+        ready_file(system, disk.name).unlink(missing_ok=True)
+        return wrong
+
+
+def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
+    if not disk.is_still(state.get("diskseq")):
+        return [f"{disk.name} is another disk now: nothing was put back"]
+    before = Settings(**state["before"])
+    wrong = put_back(disk, before, state["tried"])
+    had = state.get("weights", {})
+    if disk.scheduler == before.scheduler:
+        wrong += weights.put_back(disk, had)
+    elif lost := weights.lost(disk, had):
+        wrong.append(
+            f"{len(lost)} control groups have lost their weights on {disk.name}, which only "
+            f"{before.scheduler} has"
+        )
+    return wrong
 
 
 @contextlib.contextmanager
@@ -291,9 +337,7 @@ def keep(system: System, name: str) -> int:
         waiting.register(fd, select.POLLIN)
         left = state["until"] + GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
         waiting.poll(max(0.0, left) * 1000)
-    if not state_file(system, name).exists():
-        return 0
-    wrong = settle(system, Disk(name, system.path("sys/block") / name))
+    wrong = settle(system, Disk(name, system.path("sys/block") / name), state["pid"])
     for sentence in wrong:
         print(f"triagectl: {sentence}", file=sys.stderr)
     # Report success to the service's manager: it should not retry, because the retry would fail

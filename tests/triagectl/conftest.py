@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Fixtures for the tests of triagectl."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,3 +13,17 @@ from tests.triagectl.machine import Machine
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "root")
+
+
+@pytest.fixture
+def vanishing(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of folders that vanish just before a program looks into them."""
+    scandir = os.scandir
+
+    def scan(path: Any = ".") -> Any:
+        if str(path).endswith("/vanishing"):
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    return "vanishing"

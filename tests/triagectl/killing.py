@@ -89,8 +89,8 @@ class Trials:
             return []
 
         @contextlib.contextmanager
-        def meter(_: System, disk: Disk) -> Iterator[trial.Meter]:
-            yield trial.Meter(disk, None)
+        def meter(_: System, disk: Disk, block_s: float) -> Iterator[trial.Meter]:
+            yield trial.Meter(disk, None, block_s)
 
         def spawn(*_: object, **__: object) -> None:
             self.steps.step()

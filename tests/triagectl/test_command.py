@@ -93,3 +93,12 @@ def test_without_tracefs_it_says_what_to_do(
     machine.disk()
     assert command.main(["top", "sda"], machine.system) == 2
     assert "mount -t tracefs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["x", "1.5", "0", "-1"])
+def test_a_number_that_is_none_is_told_in_words(
+    count: str, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["top", f"--count={count}"], machine.system)
+    assert f"'{count}': give a whole number" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import doctor, kernellog, private
+from triagectl import debugfs, doctor, kernellog, private
 from triagectl.errors import RequestError
 
 SECRETS = {
@@ -100,7 +100,24 @@ def test_words_are_replaced_whole(machine: Machine) -> None:
 def test_numbers_that_are_no_addresses_stay(machine: Machine) -> None:
     machine.file("proc/sys/kernel/hostname", "some-host")
     scrub = private.Scrubber(machine.system).text
-    for text in ("6.12.117", "259:0", "12:30:45", "sector 123456789", "0x1f 1.2.3", "8:0 0:1:2"):
+    for text in (
+        "6.12.117",
+        "259:0",
+        "12:30:45",
+        "sector 123456789",
+        "0x1f 1.2.3",
+        "8:0 0:1:2",
+        "sd 2:0:0:0: [sdb]",
+        "scsi 10:0:1:4094: x",
+        "0000:00:1f.2",
+        "sector 1234567890123456",
+        "tg::name",
+        "999.1.2.3",
+        "1.2.3.4.5",
+        "a, b: c",
+        "2:0:0:0",
+        "at ::",
+    ):
         assert scrub(text) == text
 
 
@@ -110,3 +127,73 @@ def test_of_processes_only_counts(machine: Machine) -> None:
     found = doctor.collected(machine.system)["processes"]
     assert found["threads"] == 2
     assert sum(found["by I/O priority"].values()) == 2
+
+
+def test_a_group_that_vanishes_meanwhile(machine: Machine, vanishing: str) -> None:
+    machine.file(f"sys/fs/cgroup/{vanishing}/io.max", "")
+    machine.file("sys/fs/cgroup/b/io.max", "8:0 rbps=1")
+    assert doctor.collected(machine.system)["control groups"]["io.max"] == 1
+
+
+def test_a_section_that_fails_leaves_the_others(
+    planted: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("of bob@example.com")
+
+    monkeypatch.setattr(debugfs, "files", fails)
+    path = tmp_path / "report"
+    assert doctor.run(planted.system, doctor.Options(path)) == 0
+    text = path.read_text()
+    assert "== disks\ntriagectl could not collect this: ZeroDivisionError: of <mail>" in text
+    assert "io scheduler triage registered" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at fe80::1", "at <ip>"),
+        ("fe80::1: reset", "<ip>: reset"),
+        ("fd00::5.", "<ip>."),
+        ("[2001:db8::7]:3260", "[<ip>]:3260"),
+        ("fe80::1%eth0,", "<ip>,"),
+        ("::ffff:10.1.2.3", "<ip>"),
+        ("2001:db8:0:0:0:0:0:7", "<ip>"),
+        ("::1", "<ip>"),
+        ("10.1.2.3:3260", "<ip>:3260"),
+        ("10.1.2.3.", "<ip>."),
+        ("traddr=10.1.2.3,x", "traddr=<ip>,x"),
+        ("traddr=fe80::7,x", "traddr=<ip>,x"),
+        ("5000c500a1b2c3d4", "<wwn>"),
+        ("5000039123456789", "<wwn>"),
+        ("/var/lib/pg-acme/base", "<path>/base"),
+        ("/opt/acme", "<path>"),
+        ("/etc/acme/x", "<path>/x"),
+        ("/usr/share/acme", "<path>"),
+        ("/srv/my data", "<path>"),
+        ("/var/log and /usr", "/var/log and /usr"),
+        ("/etc/tuned/acme-db/tuned.conf:3", "/etc/tuned/<profile>/tuned.conf:3"),
+        ("/usr/lib/tuned/balanced/tuned.conf:3", "/usr/lib/tuned/balanced/tuned.conf:3"),
+    ],
+)
+def test_forms_of_private_things(text: str, shown: str, machine: Machine) -> None:
+    machine.disk()
+    machine.file("sys/block/sda/device/wwid", "naa.5000039123456789")
+    mounts = ("/var/lib/pg-acme", "/opt/acme", "/etc/acme", "/usr/share/acme", r"/srv/my\040data")
+    usual = ("/", "/var/log", "/usr", "/sys/fs/cgroup", "/boot/efi")
+    lines = [f"/dev/sda1 {mount} ext4 rw 0 0\n" for mount in (*mounts, *usual)]
+    machine.file("proc/self/mounts", "".join(lines))
+    assert private.Scrubber(machine.system).text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("active", "shown"),
+    [("throughput-performance", "throughput-performance"), ("triage acme-db", "triage <profile>")],
+)
+def test_the_profile_of_tuned(active: str, shown: str, machine: Machine) -> None:
+    machine.file("run/tuned/tuned.pid", "7")
+    machine.file("proc/7/comm", "tuned")
+    machine.file("usr/lib/tuned/profiles/throughput-performance/tuned.conf", "")
+    machine.file("usr/lib/tuned/triage/tuned.conf", "")
+    machine.file("etc/tuned/active_profile", active)
+    assert doctor.collected(machine.system)["machine"]["tuned profile"] == shown

@@ -89,6 +89,18 @@ def test_tmpfiles_and_sysfsutils(machine: Machine) -> None:
     assert by(machine).text == "sysfsutils, /etc/sysfs.conf:1"
 
 
+@pytest.mark.parametrize("name", ["io.conf.dpkg-old", "io.conf~", "README", "10-io.bak"])
+def test_only_files_that_the_programs_read(name: str, machine: Machine) -> None:
+    machine.file(f"etc/tmpfiles.d/{name}", "w /sys/block/sd*/queue/scheduler - - - - kyber\n")
+    machine.file(f"etc/sysfs.d/{name}", "block/sda/queue/scheduler = bfq\n")
+    assert "leaves no trace; the kernel's default would" in by(machine).text
+
+
+def test_sysfs_d(machine: Machine) -> None:
+    machine.file("etc/sysfs.d/io.conf", "block/sda/queue/scheduler = bfq\n")
+    assert by(machine).text == "sysfsutils, /etc/sysfs.d/io.conf:1"
+
+
 def test_a_person(machine: Machine) -> None:
     machine.file(RULES, f'{DISK}, ATTR{{queue/scheduler}}="kyber"\n')
     machine.modules("kyber-iosched")

@@ -2,6 +2,7 @@
 """Test the figures of `top`, its screen, and its output as JSON and for Prometheus."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import prometheus, top
+from triagectl import counters, prometheus, top
 from triagectl.counters import Counts
-from triagectl.errors import RequestError
+from triagectl.errors import CtlError, RequestError
 from triagectl.ioprio import BE, IDLE, Priority
 from triagectl.processes import Process, Table
 from triagectl.requests import Request
@@ -97,6 +98,37 @@ def test_prometheus(machine: Machine, tmp_path: Path) -> None:
     assert len(heads) == len(set(heads))
 
 
+def test_prometheus_follows_no_link_that_another_user_made(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """The folder may be another user's, who knows the number of root's process."""
+    (tmp_path / "folder").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    path = tmp_path / "folder/triage.prom"
+    for link in (path, path.with_suffix(f".{os.getpid()}.part")):
+        link.symlink_to(victim)
+    prometheus.write(path, [view(machine)])
+    assert victim.read_text() == "mine"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("error", [OSError(5, "no space"), KeyboardInterrupt()])
+def test_prometheus_leaves_no_scratch(
+    error: BaseException, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    found = view(machine)
+    monkeypatch.setattr(os, "fchmod", fails)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises((CtlError, KeyboardInterrupt)):
+        prometheus.write(tmp_path / "folder/triage.prom", [found])
+    assert not list((tmp_path / "folder").iterdir())
+
+
 @pytest.mark.parametrize("name", ["x.txt", "missing/x.prom"])
 def test_a_file_that_no_collector_reads(name: str, tmp_path: Path) -> None:
     with pytest.raises(RequestError):
@@ -105,3 +137,12 @@ def test_a_file_that_no_collector_reads(name: str, tmp_path: Path) -> None:
 
 def test_json_can_be_read(machine: Machine) -> None:
     assert json.loads(json.dumps(view(machine, count=10)))["classes"][0]["queue_p99_ns"] is None
+
+
+def test_a_disk_that_is_pulled_has_no_negative_rates(machine: Machine) -> None:
+    disk = machine.disk()
+    machine.file("sys/block/sda/stat", " ".join(["5"] * 17))
+    before = counters.of(disk)
+    (machine.root / "sys/block/sda/stat").unlink()
+    after = counters.of(disk).since(before)
+    assert (after.requests, after.bytes, after.busy_ms, after.in_flight) == (0, 0, 0, 0)

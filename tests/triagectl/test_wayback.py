@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test that a try restores the disk's settings, on files, and on a loop device if it is killed."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -10,11 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import trial, wayback
+from triagectl import trial, wayback, weights
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
 from triagectl.system import System
@@ -303,3 +306,113 @@ def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
         wait_for("as before", lambda: wayback.current(loop) == before)
         wait_for("no state left", lambda: not wayback.state_file(system, loop.name).exists())
     wait_for("its keeper to end", lambda: not keepers(loop.name))
+
+
+def test_another_disk_of_the_same_name_is_left_alone(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk(fifo_batch=16)
+    machine.file("sys/block/sda/diskseq", "7")
+    with wayback.kept(machine.system, disk, "mq-deadline", 60) as left:
+        machine.file("sys/block/sda/diskseq", "8")
+        machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+    assert left == ["sda is another disk now: nothing was put back"]
+    assert disk.tunables == {"fifo_batch": "99"}
+    # What an earlier disk of this name has left is no hindrance.
+    with monkeypatch.context() as patch:
+        patch.setattr(wayback, "settle", lambda *_: [])
+        with wayback.kept(machine.system, disk, "bfq", 60):
+            chosen(machine, "bfq")
+    machine.file("sys/block/sda/diskseq", "9")
+    monkeypatch.setattr(wayback, "alive", lambda *_: False)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        pass
+
+
+def test_settings_are_read_when_no_other_trial_can_begin_or_end(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings that were read during another trial would be put back for good."""
+    disk = machine.disk(fifo_batch=16)
+    order = []
+    was = wayback.current
+    locked = fcntl.flock
+
+    def read(disk: Disk) -> wayback.Settings:
+        order.append("read")
+        return was(disk)
+
+    def lock(fd: Any, how: int) -> None:
+        order.append("lock")
+        locked(fd, how)
+
+    monkeypatch.setattr(wayback, "current", read)
+    monkeypatch.setattr(fcntl, "flock", lock)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        assert order == ["lock", "read"]
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """Yield a control group in which bfq, on this machine, has a weight for each disk."""
+    for top in (System().mounted("cgroup2"), System().mounted("cgroup", "blkio")):
+        if top is None:
+            continue
+        made = top / f"triagectl-test-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            made.mkdir()
+        try:
+            if list(made.glob("*bfq.weight*")):
+                yield made
+                return
+        finally:
+            with contextlib.suppress(OSError):
+                made.rmdir()
+    pytest.skip("no control groups with weights of bfq here")
+
+
+def test_the_kernels_weights_are_as_before(loop: Disk, group: Path, no_keeper: None) -> None:
+    if "bfq" not in loop.schedulers:
+        pytest.skip("no bfq here")
+    wayback.choose(loop, "bfq")
+    found = [group / name for name in ("blkio.bfq.weight_device", "io.bfq.weight")]
+    file = next(path for path in found if path.exists())
+    wayback.write(file, f"{loop.attribute('dev')} 300")
+    before = weights.of(System(), loop)
+    assert before == {str(file): "300"}
+    with wayback.kept(System(), loop, "mq-deadline", 60) as left:
+        wayback.choose(loop, "mq-deadline")
+        assert weights.of(System(), loop) == {}
+    assert left == []
+    assert weights.of(System(), loop) == before
+
+
+def test_the_end_of_an_undone_trial_leaves_the_next_one_alone(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that hung ends after `--undo`, when another one tries something."""
+    disk = machine.disk(fifo_batch=16)
+    with wayback.kept(machine.system, disk, "mq-deadline", 60):
+        assert wayback.settle(machine.system, disk) == []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            wayback._claim(machine.system, disk, "mq-deadline", 60)
+        machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+    assert disk.tunables == {"fifo_batch": "99"}
+    assert wayback.pending(machine.system, "sda") is not None
+
+
+def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:
+    """Who can open the file could lock it for good: then no disk would be put back."""
+    opened = []
+    locked = fcntl.flock
+
+    def lock(fd: Any, how: int) -> None:
+        opened.append(os.fstat(fd).st_mode & 0o777)
+        locked(fd, how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fcntl, "flock", lock)
+        with wayback.kept(machine.system, machine.disk(), "bfq", 60):
+            pass
+    assert opened == [0o600, 0o600]

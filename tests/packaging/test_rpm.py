@@ -101,12 +101,14 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         dkms status triage > /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
-        # DKMS may leave its file. That of akmods belongs to another package.
-        mkdir -p /lib/modules/1.0/extra/triage
+        # DKMS may leave its file. That of akmods belongs to another package, and one elsewhere to
+        # a user.
+        mkdir -p /lib/modules/1.0/extra/triage /lib/modules/1.0/updates/dkms
+        touch /lib/modules/1.0/updates/dkms/triage-iosched.ko
         touch /lib/modules/1.0/extra/triage-iosched.ko.xz
         touch /lib/modules/1.0/extra/triage/triage-iosched.ko
         {rpm} -e triage-dkms
-        find /lib/modules/1.0/extra -name 'triage*.ko*' > /out/left
+        find /lib/modules/1.0 -name 'triage*.ko*' | sort > /out/left
         rm -r /lib/modules/1.0
         dkms status triage > /out/removed
         find /etc /usr /var | grep -v /var/lib/dkms/mok | sort > /after
@@ -124,5 +126,8 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         "none mq-deadline kyber [triage]",
     ]
     assert told["removed"] == ""
-    assert told["left"].split() == ["/lib/modules/1.0/extra/triage/triage-iosched.ko"]
+    assert told["left"].split() == [
+        "/lib/modules/1.0/extra/triage/triage-iosched.ko",
+        "/lib/modules/1.0/updates/dkms/triage-iosched.ko",
+    ]
     assert system.scheduler("sda") == "mq-deadline"

@@ -25,7 +25,7 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         bash -n triage-dkms.install
         . ./PKGBUILD
         echo "$pkgver ${{sha256sums[0]}} ${{source[0]}} $install"
-        echo "${{depends[@]}}" | tr ' ' '\\n' | grep '>='
+        echo "${{depends[@]}}" | tr ' ' '\\n' | grep -E '>=|zstd'
         mkdir {tmp_path}/src {tmp_path}/pkg
         pkgdir={tmp_path}/pkg
         tar -xf "${{source[0]}}" -C {tmp_path}/src
@@ -39,7 +39,14 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
     archive = f"triage-{version()}.tar.gz"
     digest = hashlib.sha256((folder / archive).read_bytes()).hexdigest()
     oldest = f"python>={'.'.join(map(str, PYTHON))}"
-    assert done.stdout.split() == [version(), digest, archive, "triage-dkms.install", oldest]
+    assert done.stdout.split() == [
+        version(),
+        digest,
+        archive,
+        "triage-dkms.install",
+        oldest,
+        "zstd",
+    ]
     made = {str(path.relative_to(tmp_path / "pkg")) for path in (tmp_path / "pkg").rglob("*")}
     assert {
         f"usr/src/triage-{version()}/dkms.conf",

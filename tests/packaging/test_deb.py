@@ -63,10 +63,11 @@ def test_it_holds_the_modules_source_and_nothing_of_the_laboratory(deb: Path) ->
     assert not [name for name in files if re.search("gatedisk|modeldisk|prio-(basic|adap)", name)]
 
 
-def test_it_asks_for_the_oldest_python_that_runs_it(deb: Path) -> None:
+def test_it_asks_for_what_its_build_needs(deb: Path) -> None:
     command = ["dpkg-deb", "-f", str(deb), "Depends"]
     depends = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"python3 (>= {'.'.join(map(str, PYTHON))})" in depends
+    assert "zstd" in depends.strip().split(", "), "kernel images may be packed with it"
 
 
 def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None:

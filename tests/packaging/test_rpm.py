@@ -47,9 +47,10 @@ def test_it_holds_what_the_debian_package_holds(rpms: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["triage-dkms", "akmod-triage"])
-def test_it_asks_for_the_oldest_python_that_runs_it(name: str, rpms: Path) -> None:
+def test_it_asks_for_what_its_build_needs(name: str, rpms: Path) -> None:
     requires = query(rpms / f"{name}-{RELEASE}.noarch.rpm", "--requires")
     assert f"python3 >= {'.'.join(map(str, PYTHON))}" in requires
+    assert "zstd" in requires, "kernel images may be packed with it"
 
 
 def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> None:

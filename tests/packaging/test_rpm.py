@@ -18,6 +18,8 @@ from triagectl import PYTHON
 
 RPMBUILD = tools.Tool("rpmbuild", "rpm")
 DKMS = tools.Tool("dkms", "dkms")
+OPENSSL = tools.Tool("openssl", "openssl")
+SIGNER = "Key of akmods"
 RELEASE = f"{version()}-1"
 
 
@@ -62,11 +64,34 @@ def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> Non
     assert first == second
 
 
-def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> None:
-    """The command that akmods run builds the module, here with Debian's headers."""
-    tools.require(tools.BUILD)
+def make_key(folder: Path) -> None:
+    """Make a key where `kmodgenca -a` would make one, with `folder` for /etc/pki/akmods."""
+    for name in ("private", "certs"):
+        (folder / name).mkdir(parents=True)
+    key, certificate = folder / "private/private_key.priv", folder / "certs/public_key.der"
+    command = ["openssl", "req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048"]
+    command += ["-subj", f"/CN={SIGNER}", "-keyout", str(key)]
+    command += ["-outform", "DER", "-out", str(certificate)]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("signer", ["", SIGNER], ids=["no key", "key"])
+def test_akmods_build_the_module_for_a_kernel(signer: str, rpms: Path, tmp_path: Path) -> None:
+    """The command that akmods run builds the module, here with Debian's headers.
+
+    If akmods have a key, the module is signed with it.
+    """
+    tools.require([*tools.BUILD, OPENSSL])
     kernel = kernels.find(kernels.DEFAULT_SERIES)
-    defined = {"kernels": kernel.release, "kdir": kernel.headers, "_topdir": tmp_path}
+    keys = tmp_path / "keys"
+    if signer:
+        make_key(keys)
+    defined = {
+        "kernels": kernel.release,
+        "kdir": kernel.headers,
+        "akmods_keys": keys,
+        "_topdir": tmp_path,
+    }
     done = subprocess.run(
         [
             "rpmbuild",
@@ -80,9 +105,14 @@ def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     (package,) = (tmp_path / "RPMS").rglob("*.rpm")
-    assert "akmod-triage" in query(package, "--requires")
+    assert {"akmod-triage", f"kernel-uname-r = {kernel.release}"} <= set(
+        query(package, "--requires")
+    )
     module = f"/lib/modules/{kernel.release}/extra/triage/triage-iosched.ko"
     assert module in query(package, "-l")
+    unpack = f"rpm2cpio {package} | cpio -idm --quiet && modinfo -F signer .{module}"
+    done = subprocess.run(["sh", "-c", unpack], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, signer), done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")

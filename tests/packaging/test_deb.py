@@ -67,6 +67,7 @@ def test_it_asks_for_what_its_build_needs(deb: Path) -> None:
     command = ["dpkg-deb", "-f", str(deb), "Depends"]
     depends = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"python3 (>= {'.'.join(map(str, PYTHON))})" in depends
+    assert "dkms (>= 2.8.7)" in depends, "the version of Ubuntu 22.04"
     assert "zstd" in depends.strip().split(", "), "kernel images may be packed with it"
 
 

@@ -79,6 +79,18 @@ def test_a_container_leaves_the_computers_disks_alone(tmp_path: Path, container:
 
 
 @root
+@pytest.mark.parametrize(
+    ("profile", "told"), [("triage", True), ("balanced triage", True), ("triage-x", False)]
+)
+def test_a_profile_of_tuned_that_stays_is_told_of(profile: str, told: bool, tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    said = system.give(
+        f"mkdir -p /etc/tuned; echo {profile} > /etc/tuned/active_profile; {PUT_BACK}", [PACKAGING]
+    )
+    assert ("tuned's profile is still triage" in said) == told
+
+
+@root
 def test_only_root_may_put_back(tmp_path: Path) -> None:
     system = System.make(tmp_path)
     said = system.give(

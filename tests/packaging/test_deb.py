@@ -81,6 +81,14 @@ def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None
     assert other.read_bytes() == deb.read_bytes()
 
 
+def test_the_maintainer_may_have_any_name(tmp_path: Path) -> None:
+    maintainer = "Niamh O'Hara & \\|Sons <niamh@example.org>"
+    make("deb", tmp_path, f"MAINTAINER={maintainer}")
+    (package,) = tmp_path.glob("*.deb")
+    done = subprocess.run(["dpkg-deb", "-f", package, "Maintainer"], capture_output=True, text=True)
+    assert done.stdout.rstrip("\n") == maintainer
+
+
 def test_scripts_are_sound() -> None:
     tools.require([SHELLCHECK])
     scripts = [

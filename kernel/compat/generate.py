@@ -325,16 +325,16 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def with_btf(vmlinux: Path, folder: Path) -> Path:
-    """Return `vmlinux`; if it is a boot image, unpack its ELF file to `folder` and return that."""
+    """Return `vmlinux`; if it is a boot image, unpack its BTF to `folder` and return that file."""
     try:
         with vmlinux.open("rb") as file:
             if not boot.is_image(file.read(boot.HEADER_END)):
                 return vmlinux
-        elf = folder / "vmlinux"
-        elf.write_bytes(boot.uncompressed(vmlinux.read_bytes()))
+        unpacked = folder / "vmlinux"
+        unpacked.write_bytes(boot.uncompressed(vmlinux.read_bytes()))
     except (boot.ImageError, OSError) as error:
         raise MissingError(f"VMLINUX={vmlinux} cannot be read: {error}") from error
-    return elf
+    return unpacked
 
 
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -162,7 +162,10 @@ rmmod triage-iosched
 trigger
 by gone sda
 built install triage/$VERSION -k "$(uname -r)"
+# The choice by hand above lasts over a change.
 trigger
+state kept
+udevadm trigger --settle --subsystem-match=block --action=add
 state back
 """
 
@@ -403,6 +406,7 @@ def status(release: str, has: str) -> list[str]:
             for case, (by, changed) in cases.items()
             for line in (by, f"changed {changed}")
         ),
+        state("kept", "none", "none", "none"),
         state("back", "triage", "triage", has),
     ]
 

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test the PKGBUILD without makepkg: bash reads it, its checksum fits the archive, and its
-package() fills a folder.
+"""Test the PKGBUILD without makepkg and pacman.
+
+bash reads it, its checksum fits the archive, and package() fills a folder. In a copy of this
+computer's system, bash also runs what pacman runs before a removal.
 """
 
 import hashlib
+import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from triagelab.base.version import version
 
-from tests.packaging.system import UNIT, WANTED, make
+from tests.packaging.system import PACKAGING, UNIT, WANTED, System, make
 from triagectl import PYTHON
 
 
@@ -21,7 +25,7 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         bash -n triage-dkms.install
         . ./PKGBUILD
         echo "$pkgver ${{sha256sums[0]}} ${{source[0]}} $install"
-        echo "${{depends[@]}}" | tr ' ' '\\n' | grep '>='
+        echo "${{depends[@]}}" | tr ' ' '\\n' | grep -E '>=|zstd'
         mkdir {tmp_path}/src {tmp_path}/pkg
         pkgdir={tmp_path}/pkg
         tar -xf "${{source[0]}}" -C {tmp_path}/src
@@ -35,7 +39,14 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
     archive = f"triage-{version()}.tar.gz"
     digest = hashlib.sha256((folder / archive).read_bytes()).hexdigest()
     oldest = f"python>={'.'.join(map(str, PYTHON))}"
-    assert done.stdout.split() == [version(), digest, archive, "triage-dkms.install", oldest]
+    assert done.stdout.split() == [
+        version(),
+        digest,
+        archive,
+        "triage-dkms.install",
+        oldest,
+        "zstd",
+    ]
     made = {str(path.relative_to(tmp_path / "pkg")) for path in (tmp_path / "pkg").rglob("*")}
     assert {
         f"usr/src/triage-{version()}/dkms.conf",
@@ -45,3 +56,25 @@ def test_its_package_fills_a_folder(tmp_path: Path) -> None:
         UNIT.lstrip("/"),
         WANTED.lstrip("/"),
     } <= made
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
+def test_its_removal_spares_a_module_that_a_user_built(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", "none mq-deadline kyber [triage]")
+    system.give(
+        f"""
+        make -s -C {PACKAGING} install DESTDIR=/package
+        cp -r /package/. /
+        for folder in extra updates/dkms; do
+            mkdir -p /lib/modules/1.0/$folder
+            touch /lib/modules/1.0/$folder/triage-iosched.ko.zst
+        done
+        bash -c '. {PACKAGING}/arch/triage-dkms.install; pre_remove'
+        find /lib/modules/1.0 -name 'triage*' > /out/left
+        """,
+        [PACKAGING.parent],
+    )
+    left = (tmp_path / "left").read_text().split()
+    assert left == ["/lib/modules/1.0/extra/triage-iosched.ko.zst"]
+    assert system.scheduler("sda") == "mq-deadline"

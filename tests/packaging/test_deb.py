@@ -63,10 +63,12 @@ def test_it_holds_the_modules_source_and_nothing_of_the_laboratory(deb: Path) ->
     assert not [name for name in files if re.search("gatedisk|modeldisk|prio-(basic|adap)", name)]
 
 
-def test_it_asks_for_the_oldest_python_that_runs_it(deb: Path) -> None:
+def test_it_asks_for_what_its_build_needs(deb: Path) -> None:
     command = ["dpkg-deb", "-f", str(deb), "Depends"]
     depends = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"python3 (>= {'.'.join(map(str, PYTHON))})" in depends
+    assert "dkms (>= 2.8.7)" in depends, "the version of Ubuntu 22.04"
+    assert "zstd" in depends.strip().split(", "), "kernel images may be packed with it"
 
 
 def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None:
@@ -77,6 +79,14 @@ def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None
     (other,) = (tmp_path / "out").glob("*.deb")
     assert other.name == deb.name
     assert other.read_bytes() == deb.read_bytes()
+
+
+def test_the_maintainer_may_have_any_name(tmp_path: Path) -> None:
+    maintainer = "Niamh O'Hara & \\|Sons <niamh@example.org>"
+    make("deb", tmp_path, f"MAINTAINER={maintainer}")
+    (package,) = tmp_path.glob("*.deb")
+    done = subprocess.run(["dpkg-deb", "-f", package, "Maintainer"], capture_output=True, text=True)
+    assert done.stdout.rstrip("\n") == maintainer
 
 
 def test_scripts_are_sound() -> None:
@@ -107,12 +117,16 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     assert kernel.headers is not None
     system.give(
         f"""
-        mkdir -p {modules} /run/udev/data
+        # A module that a user built, where docs/operate.md says: it must be there at the end.
+        mkdir -p {modules} /lib/modules/1.0/extra /run/udev/data
+        touch /lib/modules/1.0/extra/triage-iosched.ko
         cp -r {kernel.modules}/modules.* {modules}
         ln -s {kernel.headers} {modules}/build
         openssl req -new -x509 -nodes -subj '/CN={SIGNER}' -newkey rsa:2048 \
             -keyout /key.priv -outform DER -out /key.der
         printf 'mok_signing_key=/key.priv\nmok_certificate=/key.der\n' >> /etc/dkms/framework.conf
+        # Else DKMS would build only for the running kernel, if /lib/modules has a folder of it.
+        echo autoinstall_all_kernels=1 >> /etc/dkms/framework.conf
         printf 'E:TRIAGE_BEFORE=kyber\\n' > /run/udev/data/b8:16
         find /boot /etc /usr /var {modules} | sort > /out/before
 

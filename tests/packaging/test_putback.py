@@ -46,6 +46,61 @@ def test_disks_get_what_udev_remembers_else_the_kernels_choice(tmp_path: Path) -
 
 
 @root
+def test_the_drivers_flags_decide_what_the_kernel_would_choose(tmp_path: Path) -> None:
+    """A RAID controller's hardware queues share their tags. Some drivers want no scheduler."""
+    system = System.make(tmp_path)
+    system.add_disk("sda", "none mq-deadline [triage]", queues=4)
+    system.add_disk("sdb", "none mq-deadline [triage]")
+    for disk, flags in (("sda", "TAG_HCTX_SHARED"), ("sdb", "NO_SCHED_BY_DEFAULT")):
+        file = tmp_path / "sys/kernel/debug/block" / disk / "hctx0/flags"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"alloc_policy=FIFO {flags}\n")
+    system.give(f"{PUT_BACK}", [PACKAGING])
+    assert system.scheduler("sda") == "mq-deadline"
+    assert system.scheduler("sdb") == "none"
+
+
+@root
+@pytest.mark.parametrize(
+    "container",
+    [
+        "exec env container=lxc",
+        "exec env KUBERNETES_SERVICE_HOST=10.0.0.1",
+        "touch /.dockerenv;",
+        "touch /run/.containerenv;",
+    ],
+)
+def test_a_container_leaves_the_computers_disks_alone(tmp_path: Path, container: str) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", "none mq-deadline [triage]")
+    said = system.give(f"{container} {PUT_BACK}", [PACKAGING])
+    assert "nothing is changed" in said
+    assert system.scheduler("sda") == "none mq-deadline [triage]"
+
+
+@root
+@pytest.mark.parametrize(
+    ("profile", "told"), [("triage", True), ("balanced triage", True), ("triage-x", False)]
+)
+def test_a_profile_of_tuned_that_stays_is_told_of(profile: str, told: bool, tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    said = system.give(
+        f"mkdir -p /etc/tuned; echo {profile} > /etc/tuned/active_profile; {PUT_BACK}", [PACKAGING]
+    )
+    assert ("tuned's profile is still triage" in said) == told
+
+
+@root
+def test_only_root_may_put_back(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    said = system.give(
+        f"if setpriv --reuid=65534 sh < {PUT_BACK}; then exit 1; fi",
+        [PACKAGING],
+    )
+    assert "put-back: only root may do this\n" in said
+
+
+@root
 def test_a_folder_with_a_system_leaves_the_computers_disks_alone(tmp_path: Path) -> None:
     system = System.make(tmp_path)
     system.add_disk("sda", "none mq-deadline [triage]")

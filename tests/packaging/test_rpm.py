@@ -18,6 +18,8 @@ from triagectl import PYTHON
 
 RPMBUILD = tools.Tool("rpmbuild", "rpm")
 DKMS = tools.Tool("dkms", "dkms")
+OPENSSL = tools.Tool("openssl", "openssl")
+SIGNER = "Key of akmods"
 RELEASE = f"{version()}-1"
 
 
@@ -47,9 +49,10 @@ def test_it_holds_what_the_debian_package_holds(rpms: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["triage-dkms", "akmod-triage"])
-def test_it_asks_for_the_oldest_python_that_runs_it(name: str, rpms: Path) -> None:
+def test_it_asks_for_what_its_build_needs(name: str, rpms: Path) -> None:
     requires = query(rpms / f"{name}-{RELEASE}.noarch.rpm", "--requires")
     assert f"python3 >= {'.'.join(map(str, PYTHON))}" in requires
+    assert "zstd" in requires, "kernel images may be packed with it"
 
 
 def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> None:
@@ -61,11 +64,34 @@ def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> Non
     assert first == second
 
 
-def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> None:
-    """The command that akmods run builds the module, here with Debian's headers."""
-    tools.require(tools.BUILD)
+def make_key(folder: Path) -> None:
+    """Make a key where `kmodgenca -a` would make one, with `folder` for /etc/pki/akmods."""
+    for name in ("private", "certs"):
+        (folder / name).mkdir(parents=True)
+    key, certificate = folder / "private/private_key.priv", folder / "certs/public_key.der"
+    command = ["openssl", "req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048"]
+    command += ["-subj", f"/CN={SIGNER}", "-keyout", str(key)]
+    command += ["-outform", "DER", "-out", str(certificate)]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("signer", ["", SIGNER], ids=["no key", "key"])
+def test_akmods_build_the_module_for_a_kernel(signer: str, rpms: Path, tmp_path: Path) -> None:
+    """The command that akmods run builds the module, here with Debian's headers.
+
+    If akmods have a key, the module is signed with it.
+    """
+    tools.require([*tools.BUILD, OPENSSL])
     kernel = kernels.find(kernels.DEFAULT_SERIES)
-    defined = {"kernels": kernel.release, "kdir": kernel.headers, "_topdir": tmp_path}
+    keys = tmp_path / "keys"
+    if signer:
+        make_key(keys)
+    defined = {
+        "kernels": kernel.release,
+        "kdir": kernel.headers,
+        "akmods_keys": keys,
+        "_topdir": tmp_path,
+    }
     done = subprocess.run(
         [
             "rpmbuild",
@@ -79,9 +105,14 @@ def test_akmods_build_the_module_for_a_kernel(rpms: Path, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     (package,) = (tmp_path / "RPMS").rglob("*.rpm")
-    assert "akmod-triage" in query(package, "--requires")
+    assert {"akmod-triage", f"kernel-uname-r = {kernel.release}"} <= set(
+        query(package, "--requires")
+    )
     module = f"/lib/modules/{kernel.release}/extra/triage/triage-iosched.ko"
     assert module in query(package, "-l")
+    unpack = f"rpm2cpio {package} | cpio -idm --quiet && modinfo -F signer .{module}"
+    done = subprocess.run(["sh", "-c", unpack], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, signer), done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
@@ -101,12 +132,14 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         dkms status triage > /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
-        # DKMS may leave its file. That of akmods belongs to another package.
-        mkdir -p /lib/modules/1.0/extra/triage
+        # DKMS may leave its file. That of akmods belongs to another package, and one elsewhere to
+        # a user.
+        mkdir -p /lib/modules/1.0/extra/triage /lib/modules/1.0/updates/dkms
+        touch /lib/modules/1.0/updates/dkms/triage-iosched.ko
         touch /lib/modules/1.0/extra/triage-iosched.ko.xz
         touch /lib/modules/1.0/extra/triage/triage-iosched.ko
         {rpm} -e triage-dkms
-        find /lib/modules/1.0/extra -name 'triage*.ko*' > /out/left
+        find /lib/modules/1.0 -name 'triage*.ko*' | sort > /out/left
         rm -r /lib/modules/1.0
         dkms status triage > /out/removed
         find /etc /usr /var | grep -v /var/lib/dkms/mok | sort > /after
@@ -124,5 +157,8 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         "none mq-deadline kyber [triage]",
     ]
     assert told["removed"] == ""
-    assert told["left"].split() == ["/lib/modules/1.0/extra/triage/triage-iosched.ko"]
+    assert told["left"].split() == [
+        "/lib/modules/1.0/extra/triage/triage-iosched.ko",
+        "/lib/modules/1.0/updates/dkms/triage-iosched.ko",
+    ]
     assert system.scheduler("sda") == "mq-deadline"

@@ -17,7 +17,9 @@ ALL = "[mq-deadline] none triage"
 CHOICE = 'SUBSYSTEM=="block", ENV{TRIAGE}="1"\n'
 
 
-def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> str:
+def event(
+    system: System, disk: str, choice: str = CHOICE, more: str = "", action: str = "add"
+) -> str:
     """Have udev handle an event of a disk under our rules alone; return its output."""
     tools.require([UDEVADM])
     return system.give(
@@ -28,7 +30,7 @@ def event(system: System, disk: str, choice: str = CHOICE, more: str = "") -> st
         cp /rules/60-triage.rules /usr/lib/udev/rules.d/
         printf '%s' '{choice}' > /etc/udev/rules.d/59-triage.rules
         {more}
-        udevadm test --action=add /sys/block/{disk}
+        udevadm test --action={action} /sys/block/{disk}
         """.replace("/rules/", f"{PACKAGING}/"),
         [PACKAGING],
     )
@@ -67,6 +69,44 @@ def test_the_memory_lasts_over_an_event_with_triage_chosen(tmp_path: Path) -> No
     )
     assert "\nTRIAGE_BEFORE=kyber\n" in said
     assert system.scheduler("sda") == "none mq-deadline kyber [triage]", "chosen again"
+
+
+def with_triage(system: System, disk: str) -> None:
+    """Give a disk the tunable that it has with triage."""
+    folder = system.folder / "sys/block" / disk / "queue/iosched"
+    folder.mkdir()
+    (folder / "exchange").write_text("8\n")
+
+
+@pytest.mark.parametrize("action", ["add", "change"])
+def test_it_is_noted_that_a_disk_was_given_triage(tmp_path: Path, action: str) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    with_triage(system, "sda")
+    assert "\nTRIAGE_GIVEN=1\n" in event(system, "sda", action=action)
+    assert chosen(system, "sda")
+
+
+def test_a_disk_that_refused_triage_is_asked_again(tmp_path: Path) -> None:
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    assert "TRIAGE_GIVEN" not in event(system, "sda")
+
+
+@pytest.mark.parametrize(
+    ("action", "choice", "expected"),
+    [("change", CHOICE, ALL), ("add", CHOICE, "triage"), ("change", "", ALL)],
+)
+def test_a_choice_by_hand_lasts_over_changes(
+    tmp_path: Path, action: str, choice: str, expected: str
+) -> None:
+    """The disk appears anew with `add`. The note goes when the disk is no longer chosen."""
+    system = System.make(tmp_path)
+    system.add_disk("sda", ALL)
+    noted = "mkdir -p /run/udev/data; echo E:TRIAGE_GIVEN=1 > /run/udev/data/b8:0"
+    said = event(system, "sda", choice, noted, action)
+    assert system.scheduler("sda").startswith(expected)
+    assert ("\nTRIAGE_GIVEN=1\n" in said) == bool(choice)
 
 
 @pytest.mark.parametrize("disk", ["loop0", "zram0", "ram0", "dm-0", "md0"])

@@ -147,12 +147,14 @@ static inline int iosched_probe_shallow_depth(bool *whole)
  * @tags: a hardware context's sched_tags
  * @part: the part, in 64ths
  * @whole: the result of iosched_probe_shallow_depth()
+ *
+ * The words keep their size if the number of tags is lowered: one may be longer than all tags.
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
 {
 	const struct sbitmap *map = &tags->bitmap_tags.sb;
-	const unsigned int bits = whole ? map->depth : 1U << map->shift;
+	const unsigned int bits = whole ? map->depth : min(1U << map->shift, map->depth);
 
 	return max(bits * part / 64, 1U);
 }

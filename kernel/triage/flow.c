@@ -346,15 +346,13 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
 	tg_lane_add(shard, flow->lane);
-	if (unlikely(tg_groups_shared(shard->tg)))
-		tg_submitter_crowds(tag->submitter, tg_lane_crowds(shard, flow->lane));
 	urgent = tg_flow_is_urgent(shard, flow,
 				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_arrivals_add(&class->arrivals, rq);
 	tg_media_add(shard, flow, rq);
-	class->queued++;
+	WRITE_ONCE(class->queued, class->queued + 1);
 	shard->counts[tag->class].queued++;
 	shard->counts[tag->class].inserted++;
 	WRITE_ONCE(shard->queued, shard->queued + 1);
@@ -568,7 +566,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 
 	list_del_init(&rq->queuelist);
 	tg_arrivals_del(&class->arrivals, rq);
-	class->queued--;
+	WRITE_ONCE(class->queued, class->queued - 1);
 	shard->counts[flow->class].queued--;
 	WRITE_ONCE(shard->queued, shard->queued - 1);
 	if (list_empty(&flow->fifo))

@@ -94,7 +94,7 @@ struct tg_arrivals {
  * @sparse: the other sparse flows, likewise
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
- * @queued: number of requests in @arrivals
+ * @queued: number of requests in @arrivals; also read without the lock
  * @owed: what it lacks of its guaranteed share, in ns of the device's time
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last

@@ -10,6 +10,8 @@
 #include <linux/kstrtox.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
+#include <linux/radix-tree.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
@@ -20,6 +22,11 @@
 #define TG_WEIGHT_MIN 1
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
+/*
+ * A cgroup crowds others only if this many of each 64 tags have its queued requests. With fewer the
+ * device takes what comes at once, and a limit would only keep its depth from the cgroup.
+ */
+#define TG_CROWD 8
 
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
@@ -238,21 +245,28 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 		return;
 	tg_account_join(shard->tg, lane->account);
 	list_add_tail(&lane->entry, &shard->lanes);
-	shard->nr_lanes++;
+	WRITE_ONCE(shard->nr_lanes, shard->nr_lanes + 1);
 	if (!list_is_singular(&shard->lanes))
 		tg_note_tick(&shard->tg->groups.shared_at);
 }
 
 /*
- * Return whether a lane crowds the others: it has more than an equal part of the shard's queued
- * requests, with the request that tg_sort() adds now. Another cgroup may share the device and have
- * none queued.
+ * Return whether a lane crowds the others, for a request of a class: its requests that go before
+ * such a request, or take turns with it, are more than an equal part of all that are queued on the
+ * shard, and more than TG_CROWD of each 64 tags. Another cgroup may share the device and have none
+ * queued. The caller needs no lock, but has preemption off: RCU frees the lane.
  */
-bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane)
+bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
+		    enum prio_class of)
 {
-	lockdep_assert_held(&shard->lock);
+	const unsigned int tags = READ_ONCE(shard->hctx)->sched_tags->bitmap_tags.sb.depth;
+	unsigned int queued = 0;
+	int class;
 
-	return lane->queued * max(shard->nr_lanes, 2U) > shard->queued;
+	for (class = PRIO_CLASS_HIGH; class <= of; class++)
+		queued += READ_ONCE(lane->classes[class].queued);
+	return queued * 64 > tags * TG_CROWD &&
+	       queued * max(READ_ONCE(shard->nr_lanes), 2U) > READ_ONCE(shard->queued);
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
@@ -268,7 +282,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64
 	if (--lane->queued)
 		return;
 	list_del_init(&lane->entry);
-	shard->nr_lanes--;
+	WRITE_ONCE(shard->nr_lanes, shard->nr_lanes - 1);
 	if (shard->due == lane->account)
 		WRITE_ONCE(shard->due, NULL);
 }
@@ -468,6 +482,27 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_group *group = tg_group_of_bio(shard->tg, rq->bio);
 
+	return group ? &group->lanes[shard->index] : &shard->lane;
+}
+
+/*
+ * Return the lane that the current task's requests join. A thread of the kernel works for any cgroup
+ * and counts as the root's. The caller has preemption off: RCU frees the lane.
+ */
+struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
+{
+	const struct tg_data *tg = shard->tg;
+	struct blkcg_gq *blkg;
+	struct tg_group *group;
+	struct blkcg *blkcg;
+
+	if (!tg->groups.active || current->flags & PF_KTHREAD)
+		return &shard->lane;
+	blkcg = container_of(task_css(current, io_cgrp_id), struct blkcg, css);
+	blkg = radix_tree_lookup(&blkcg->blkg_tree, tg->queue->id);
+	if (!blkg || !blkg->parent || blkg->q != tg->queue)
+		return &shard->lane;
+	group = tg_group_of(blkg);
 	return group ? &group->lanes[shard->index] : &shard->lane;
 }
 
@@ -684,6 +719,11 @@ static void tg_groups_deactivate(struct tg_data *tg)
 #else
 
 struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
+{
+	return &shard->lane;
+}
+
+struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 {
 	return &shard->lane;
 }

@@ -105,6 +105,7 @@ void tg_groups_exit(struct tg_data *tg);
 
 void tg_lane_init(struct tg_lane *lane);
 struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq);
+struct tg_lane *tg_lane_of_current(struct tg_shard *shard);
 u64 tg_group_id(struct tg_data *tg, const struct bio *bio);
 void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
@@ -113,7 +114,8 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
-bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
+		    enum prio_class of);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);

@@ -74,10 +74,7 @@ static bool tg_may_merge(const struct tg_shard *shard)
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
-	const struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
-	const enum hctx_type type = bio_op(bio) == REQ_OP_READ ? HCTX_TYPE_READ :
-								 HCTX_TYPE_DEFAULT;
-	struct tg_shard *shard = ctx->hctxs[type]->sched_data;
+	struct tg_shard *shard = tg_shard_of_cpu(q, bio_op(bio));
 
 	return tg_may_merge(shard) && tg_bio_merge_queued(shard, q, bio, nr_segs);
 }

@@ -27,6 +27,9 @@
  * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its
  * turn comes. So half of the tags are left to cgroups that have fewer requests queued. By default
  * the block layer gives a scheduler twice as many tags as a device of up to 128 takes.
+ *
+ * A task that would not wait for a tag asks before those that wait, each time that it tries. If its
+ * cgroup crowds the others, it may take only the first tag, so that those who wait have theirs.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
@@ -225,29 +228,34 @@ void tg_prepare_request(struct request *rq)
 		atomic_inc(&tg->submitters.nr_greedy);
 }
 
-/* Return how many tags of each 64 the current task may use. */
-static unsigned int tg_tags_of_current(struct tg_data *tg)
+/* Return whether the current task's cgroup crowds the others, for requests of a class. */
+static bool tg_current_crowds(struct tg_shard *shard, enum prio_class class)
 {
-	const enum prio_class class = prio_classify(&tg->tunables.bounds,
-						    get_current_ioprio());
-	const struct tg_submitter *submitter;
-	unsigned int part = TG_TAGS_FULL, half = TG_TAGS_HALF - 1;
-	bool little, crowds;
+	bool crowds;
 
+	if (likely(!tg_groups_meet(shard->tg)))
+		return false;
+	rcu_read_lock_sched();
+	crowds = tg_lane_crowds(shard, tg_lane_of_current(shard), class);
+	rcu_read_unlock_sched();
+	return crowds;
+}
+
+/* Return how many tags of each 64 the current task may use for requests of a class. */
+static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class)
+{
+	const struct tg_submitter *submitter;
+	bool little;
+
+	if (class == PRIO_CLASS_HIGH)
+		return 64;
 	rcu_read_lock_sched();
 	submitter = tg_submitter_of_current(tg);
 	little = !submitter || tg_asks_little(submitter);
-	crowds = submitter && READ_ONCE(submitter->crowds);
 	rcu_read_unlock_sched();
-	if (class == PRIO_CLASS_HIGH)
-		part = 64;
-	else if (little && class != PRIO_CLASS_LOW)
-		part = TG_TAGS_LITTLE;
-	else if (READ_ONCE(tg->budget.pressed))
-		part = TG_TAGS_PRESSED;
-	if (part > TG_TAGS_FULL)
-		half = TG_TAGS_HALF;
-	return crowds && tg_groups_meet(tg) ? min(part, half) : part;
+	if (little && class != PRIO_CLASS_LOW)
+		return TG_TAGS_LITTLE;
+	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
 }
 
 /*
@@ -257,17 +265,25 @@ static unsigned int tg_tags_of_current(struct tg_data *tg)
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
-	const struct blk_mq_hw_ctx *hctx;
+	const struct blk_mq_tags *tags;
+	struct tg_shard *shard;
+	enum prio_class class;
 	unsigned int part;
 
 	if (likely(!atomic_read(&tg->submitters.nr_several) && !tg_groups_meet(tg)))
 		return;
-	part = tg_tags_of_current(tg);
 	/* All hardware queues have the same number of tags, or share them. */
-	hctx = READ_ONCE(tg->shards[0]->hctx);
+	shard = tg_shard_of_cpu(data->q, opf & REQ_OP_MASK);
+	tags = READ_ONCE(shard->hctx)->sched_tags;
+	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
+	part = tg_tags_of_current(tg, class);
+	if (tg_current_crowds(shard, class)) {
+		part = min(part, part > TG_TAGS_FULL ? TG_TAGS_HALF : TG_TAGS_HALF - 1);
+		if (data->flags & BLK_MQ_REQ_NOWAIT && atomic_read(&tags->bitmap_tags.ws_active))
+			part = 0;
+	}
 	if (part < 64)
-		data->shallow_depth = iosched_shallow_depth(hctx->sched_tags, part,
-							    tg->whole_depth);
+		data->shallow_depth = iosched_shallow_depth(tags, part, tg->whole_depth);
 }
 
 /* Adapt to a hardware queue's new number of tags. Called with the queue frozen. */

@@ -29,8 +29,6 @@ struct tg_data;
  * @held: number of its requests with a tag; TG_GONE when the entry has left its table
  * @several_at: jiffies when it last held more than TG_SPARSE_TAGS tags; any value is safe
  * @used_at: jiffies when it last took a tag while it held none; any value is safe
- * @crowds: the last request's cgroup crowded the others (tg_lane_crowds()). Counts only while
- *	cgroups meet; any value is safe.
  * @back_at: when one of its requests last came back from a disk, in ns; any value is safe
  * @rcu: for kfree_rcu()
  *
@@ -41,7 +39,6 @@ struct tg_submitter {
 	struct pid *pid;
 	u64 id;
 	atomic_t held;
-	bool crowds;
 	unsigned long several_at;
 	unsigned long used_at;
 	u64 back_at;
@@ -110,13 +107,6 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	/* Pairs with tg_set_held(), as in tg_back(). */
 	smp_mb__after_atomic();
 	return true;
-}
-
-/* Record whether the cgroup of a submitter crowds the others. Write only what changes. */
-static inline void tg_submitter_crowds(struct tg_submitter *submitter, bool crowds)
-{
-	if (READ_ONCE(submitter->crowds) != crowds)
-		WRITE_ONCE(submitter->crowds, crowds);
 }
 
 /* Return whether a submitter asks for little, by the tags that it holds and has held. */

@@ -158,7 +158,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @index: its index in tg_data.shards; set once
  * @at_head: requests that go before all others, oldest first
  * @lanes: lanes that have requests, in any order
- * @nr_lanes: number of lanes in @lanes
+ * @nr_lanes: number of lanes in @lanes; also read without the lock
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
@@ -268,6 +268,17 @@ struct tg_data {
 static inline struct tg_data *tg_of(const struct request_queue *q)
 {
 	return q->elevator->elevator_data;
+}
+
+/*
+ * Return the shard of an operation that this CPU submits now. A polled request may go to another
+ * one.
+ */
+static inline struct tg_shard *tg_shard_of_cpu(const struct request_queue *q, enum req_op op)
+{
+	const struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
+
+	return ctx->hctxs[op == REQ_OP_READ ? HCTX_TYPE_READ : HCTX_TYPE_DEFAULT]->sched_data;
 }
 
 /*

@@ -26,7 +26,15 @@ choose_scheduler "$SCHEDULER"
 weigh_tree
 SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
 STARTING=$FLASH_SLOWER
-# Not by io_uring: the kernel counts each of its tries to get a tag without a wait as a read.
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=100
+# io_uring tries to get a tag without a wait, and leaves those that it does not get to its workers.
+WATCH=watch_logs
+choose_scheduler none
+choose_scheduler "$SCHEDULER"
+for path in light middle heavy/less heavy/more; do
+	read_in $path --rw=randread --bs=128k --ioengine=io_uring --iodepth=64 \
+		--write_bw_log="$(log_of $path)" --log_avg_msec=$((50 * FLASH_SLOWER))
+done
+compare_shares "flash with few tags, by io_uring"

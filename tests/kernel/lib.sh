@@ -548,17 +548,38 @@ _note() {
 	) > "$_into"
 }
 
+# watch_logs PATH...: as watch(), for readers that run with --write_bw_log="$(log_of PATH)". fio counts
+# what came back, in the middle half of the time: io_uring's tries to get a tag without a wait count
+# as reads in io.stat. The readers must begin together.
+watch_logs() {
+	wait
+	: > "$TEST_TMP/before"
+	for _path in "$@"; do
+		cat "$(log_of "$_path")"_bw.*log | awk -F '[, ]+' -v path="$_path/io.stat" \
+			-v all=$((SECONDS_EACH * 1000)) '
+			!from { from = $1 }
+			$1 >= from + all / 4 && $1 <= from + all * 3 / 4 { sum += $2 }
+			END { printf "%s %d\n", path, sum * 1024 }'
+	done > "$TEST_TMP/after"
+}
+
+log_of() {
+	echo "$TEST_TMP/log-$(echo "$1" | tr / -)"
+}
+
 # has PATH: print the KiB that a cgroup has read while it was watched.
 has() {
 	awk -v path="$1/io.stat" '$1 == path { n = $2 - n } END { print int(n / 1024) }' \
 		"$TEST_TMP/before" "$TEST_TMP/after"
 }
 
+WATCH=watch	# how compare_shares() watches
+
 # compare_shares WHERE: watch the cgroups of weigh_tree(), which have readers. Fail if the part of one
 # is not what its weights say.
 compare_shares() {
 	off=
-	watch light middle heavy/less heavy/more
+	$WATCH light middle heavy/less heavy/more
 	sum=$(($(has light) + $(has middle) + $(has heavy/less) + $(has heavy/more)))
 	for pair in light:1000 middle:3000 heavy/less:2000 heavy/more:4000; do
 		path=${pair%:*} due=${pair#*:}

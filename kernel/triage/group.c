@@ -252,9 +252,9 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 
 /*
  * Return whether a lane crowds the others, for a request of a class: its requests that go before
- * such a request, or take turns with it, are more than an equal part of all that are queued on the
- * shard, and more than TG_CROWD of each 64 tags. Another cgroup may share the device and have none
- * queued. The caller needs no lock, but has preemption off: RCU frees the lane.
+ * such a request, or take turns with it, are more than TG_CROWD of each 64 tags, and more than an
+ * equal part of all that are queued on the shard. One part is left to a cgroup that shares the
+ * device but has none queued. The caller needs no lock, but has preemption off: RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)
@@ -266,7 +266,7 @@ bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 	for (class = PRIO_CLASS_HIGH; class <= of; class++)
 		queued += READ_ONCE(lane->classes[class].queued);
 	return queued * 64 > tags * TG_CROWD &&
-	       queued * max(READ_ONCE(shard->nr_lanes), 2U) > READ_ONCE(shard->queued);
+	       queued * (READ_ONCE(shard->nr_lanes) + 1) > READ_ONCE(shard->queued);
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */

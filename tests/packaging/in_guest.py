@@ -35,10 +35,11 @@ from triagelab.run.machines import NO_CMPXCHG16B
 
 from tests.packaging.system import PACKAGING, make, of_next_version
 
-#: The packages to install in the stock system.
+#: The packages to install in the stock system: among them all that ours depend on, because the
+#: guest has no network.
 PACKAGES = (
     "systemd-sysv,libpam-systemd,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
-    "dkms,pahole,python3-minimal,python3,make,apparmor,tuned"
+    "dkms,pahole,python3-minimal,python3,make,zstd,apparmor,tuned"
 )
 APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: The longest time of one boot, in s, on a busy computer. The guest has no KVM, so it compiles ten

@@ -14,6 +14,7 @@ from triagelab.base import tools
 from triagelab.base.version import version
 from triagelab.provision import kernels
 
+from tests.packaging import in_guest
 from tests.packaging.system import (
     NEXT,
     PACKAGING,
@@ -69,6 +70,10 @@ def test_it_asks_for_what_its_build_needs(deb: Path) -> None:
     assert f"python3 (>= {'.'.join(map(str, PYTHON))})" in depends
     assert "dkms (>= 2.8.7)" in depends, "the version of Ubuntu 22.04"
     assert "zstd" in depends.strip().split(", "), "kernel images may be packed with it"
+    known = set(in_guest.PACKAGES.split(","))
+    for any_of in depends.strip().split(", "):
+        names = {re.sub(r" \(.*", "", name) for name in any_of.split(" | ")}
+        assert names & known, "the guest that installs the package has no network"
 
 
 def test_the_same_source_makes_the_same_bytes(deb: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ with status 1. Each boot's console stays in FOLDER. It downloads a system and ta
 `make test` does not run it.
 """
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -230,7 +231,8 @@ def call(*command: object, cwd: Path | None = None) -> str:
 
 def system(folder: Path, *more: str) -> Path:
     """Return a folder with a stock system of this computer's release, and more packages."""
-    root = folder / "root"
+    packages = ",".join((PACKAGES, *more))
+    root = folder / f"root-{hashlib.sha256(packages.encode()).hexdigest()[:8]}"
     if root.exists():
         return root
     release = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
@@ -243,7 +245,7 @@ def system(folder: Path, *more: str) -> Path:
     part = folder / "root.part"
     shutil.rmtree(part, ignore_errors=True)
     # Run debootstrap in its own namespaces, so that its mounts are gone however it ends.
-    debootstrap = ["debootstrap", "--variant=minbase", f"--include={','.join((PACKAGES, *more))}"]
+    debootstrap = ["debootstrap", "--variant=minbase", f"--include={packages}"]
     call(*APART, *debootstrap, release[1], part, mirror[1])
     part.rename(root)
     return root

@@ -120,14 +120,16 @@ static unsigned long tg_patience(const struct tg_data *tg)
 	return tg->rotational ? TG_PATIENCE_DISK : TG_PATIENCE_FLASH;
 }
 
-static bool tg_bulk_fits(const struct tg_data *tg)
+static bool tg_bulk_fits(const struct tg_data *tg, bool *patient)
 {
 	u64 inside, budget;
 
 	if (tg_probe_holds(tg))
 		return false;
-	if (time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + tg_patience(tg)))
+	if (time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + tg_patience(tg))) {
+		*patient = true;
 		return true;
+	}
 	if (tg->rotational)
 		return tg_arm_is_free(tg);
 	budget = tg_budget_now(tg);
@@ -152,15 +154,15 @@ static bool tg_bulk_fits(const struct tg_data *tg)
 
 /*
  * Return whether the budget lets bulk go. The caller has seen @pressed set. Reset it if the
- * last urgent request came more than a second ago.
+ * last urgent request came more than a second ago. Set @patient as tg_bulk_is_let_in() does.
  */
-static bool tg_bulk_may_go_pressed(struct tg_data *tg)
+static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 {
 	if (!tg_pressed(tg)) {
 		WRITE_ONCE(tg->budget.pressed, false);
 		return true;
 	}
-	if (tg_bulk_fits(tg))
+	if (tg_bulk_fits(tg, patient))
 		return true;
 	if (!READ_ONCE(tg->budget.limited))
 		WRITE_ONCE(tg->budget.limited, true);
@@ -188,26 +190,32 @@ static u64 tg_room_taken(const struct tg_data *tg)
  * Return whether bulk may go while the device is shared. If a device took every request, the
  * submitter with the most requests would get most of the device. So flash gets only as many as
  * keep it busy, and turns of cgroups and flows decide which. A disk takes few requests anyway.
+ * Set @patient as tg_bulk_is_let_in() does.
  */
-static bool tg_bulk_may_share(struct tg_data *tg)
+static bool tg_bulk_may_share(struct tg_data *tg, bool *patient)
 {
 	const unsigned long now = jiffies;
 	const unsigned long last = READ_ONCE(tg->budget.shared_at);
 
-	if (!tg->rotational && tg_room_taken(tg) >= READ_ONCE(tg->controller.room) &&
-	    time_before(now, last + TG_PATIENCE_FLASH))
-		return false;
+	if (!tg->rotational && tg_room_taken(tg) >= READ_ONCE(tg->controller.room)) {
+		if (time_before(now, last + TG_PATIENCE_FLASH))
+			return false;
+		*patient = true;
+	}
 	if (last != now)
 		WRITE_ONCE(tg->budget.shared_at, now);
 	return true;
 }
 
-/* Return whether the device may have another request of bulk, from any shard. */
-static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg)
+/*
+ * Return whether the device may have another request of bulk, from any shard. Set @patient if
+ * only because no bulk has gone for long (TG_PATIENCE_FLASH).
+ */
+static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
-	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg))
+	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg, patient))
 		return false;
-	return !tg_is_shared(tg) || tg_bulk_may_share(tg);
+	return !tg_is_shared(tg) || tg_bulk_may_share(tg, patient);
 }
 
 /* Return whether the room limits bulk: the device is flash, and it is shared. */
@@ -269,7 +277,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		const struct tg_shard *shard = tg->shards[i];
 
 		parts->inside += tg_gauge_cost(&shard->device.bulk);
-		if (tg_is_sending(shard))
+		if (tg_sends_bulk(shard))
 			parts->floor = min(parts->floor, tg_turn(shard));
 		if (shard != asking && !tg_waits_for_bulk(shard))
 			continue;
@@ -317,14 +325,8 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 		return true;
 	if (turn <= parts->least)
 		return true;
-	/*
-	 * If patience lets bulk in (TG_PATIENCE_FLASH), any shard may go: the others may be
-	 * unable to send.
-	 */
-	if (!parts->pressed && parts->inside >= parts->whole)
-		return true;
-	if (parts->pressed &&
-	    time_after(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
+	/* The others may be unable to send. */
+	if (parts->patient)
 		return true;
 	return !parts->gated && tg_parts_hold(parts, turn - parts->least, average) &&
 	       tg_parts_hold(parts, own + average, average);
@@ -335,12 +337,14 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_parts parts;
+	bool patient = false;
 
-	if (!tg_bulk_is_let_in(tg))
+	if (!tg_bulk_is_let_in(tg, &patient))
 		return false;
 	if (tg->nr_shards == 1)
 		return true;
 	tg_parts_look(tg, shard, &parts);
+	parts.patient = patient;
 	if (parts.waiting && parts.floor > READ_ONCE(tg->budget.turn))
 		WRITE_ONCE(tg->budget.turn, parts.floor);
 	return tg_bulk_is_due(&parts, shard);
@@ -359,14 +363,17 @@ unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_part
 	return div_u64(room, max(READ_ONCE(tg->budget.bulk_cost), 1u)) + 1;
 }
 
-/* Return whether held bulk may go, and is not likely to be held again soon. */
-bool tg_bulk_is_worth_waking(struct tg_data *tg)
+/*
+ * Return whether held bulk may go, and is not likely to be held again soon. Set @patient as
+ * tg_bulk_is_let_in() does.
+ */
+bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 {
 	/* A woken shard sends several requests, so wake it only if there is room for them. */
 	if (tg_shares_room(tg) &&
 	    tg_room_taken(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;
-	return tg_bulk_is_let_in(tg);
+	return tg_bulk_is_let_in(tg, patient);
 }
 
 /* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
@@ -374,9 +381,12 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
 	const struct tg_budget *budget = &shard->tg->budget;
 	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
+	const unsigned long now = jiffies;
 
 	lockdep_assert_held(&shard->lock);
 
+	if (shard->bulk_at != now)
+		WRITE_ONCE(shard->bulk_at, now);
 	WRITE_ONCE(shard->bulk_turn,
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
@@ -414,12 +424,15 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 {
 	struct tg_budget *budget = &shard->tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
+	const u32 next = average - average / 16 + tag->cost / 16;
 
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, tag->cost);
 	if (READ_ONCE(budget->pressed))
 		tg_budget_charge(shard, tag->cost, write);
-	WRITE_ONCE(budget->bulk_cost, average - average / 16 + tag->cost / 16);
+	/* If all requests are alike it stays. Then do not write, because other CPUs read it. */
+	if (next != average)
+		WRITE_ONCE(budget->bulk_cost, next);
 }
 
 /* Return when held bulk may go if nothing else happens, in ns; 0: not known. */

@@ -59,6 +59,7 @@ struct tg_budget {
  * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk may go only right behind an urgent request
+ * @patient: bulk is let in because none has gone for long; tg_parts_look() does not set it
  * @whole: limit on the cost of all shards' bulk in the device, in ns; TG_DEPTH_MAX or more: no
  *	limit, and then the fields below mean nothing
  * @inside: cost of all shards' bulk in the device, in ns
@@ -67,13 +68,14 @@ struct tg_budget {
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()), with the one
  *	that asks; without those that have to leave the device to @first
  * @least: the least tg_turn() of these shards; U64_MAX: none waits
- * @floor: likewise, with the shards that send now: a shard keeps what it lacks meanwhile
+ * @floor: likewise, with the shards that send bulk now: a shard keeps what it lacks meanwhile
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */
 struct tg_parts {
 	bool pressed;
 	bool gated;
+	bool patient;
 	u64 whole;
 	u64 inside;
 	const struct tg_shard *first;
@@ -92,7 +94,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts);
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
-bool tg_bulk_is_worth_waking(struct tg_data *tg);
+bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
 u64 tg_bulk_opens_at(const struct tg_data *tg);
 

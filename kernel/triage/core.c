@@ -92,12 +92,14 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard sends requests to the device now, or is about to. The caller needs no
- * lock, as above.
+ * Return whether a shard sends bulk to the device now: it is not held, has requests, and has bulk
+ * in the device or sent some in this tick or the last. The caller needs no lock, as above.
  */
-bool tg_is_sending(const struct tg_shard *shard)
+bool tg_sends_bulk(const struct tg_shard *shard)
 {
-	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued);
+	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued) &&
+	       (tg_gauge_count(&shard->device.bulk) ||
+		time_before_eq(jiffies, READ_ONCE(shard->bulk_at) + 1));
 }
 
 /*
@@ -549,9 +551,12 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			continue;
 		/* Look once for the whole loop, because this visits each shard. */
 		if (!looked) {
-			if (!tg_bulk_is_worth_waking(tg))
+			bool patient = false;
+
+			if (!tg_bulk_is_worth_waking(tg, &patient))
 				break;
 			tg_parts_look(tg, NULL, &parts);
+			parts.patient = patient;
 			/*
 			 * A grant is for one shard. Without room for its requests, a woken
 			 * shard would send none.
@@ -624,6 +629,7 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 	INIT_LIST_HEAD(&shard->at_head);
 	INIT_LIST_HEAD(&shard->lanes);
 	tg_lane_init(&shard->lane);
+	shard->bulk_at = jiffies - HZ;
 	shard->merges_until = jiffies;
 	shard->tried_at = jiffies;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);

@@ -88,8 +88,10 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	if (!device->unmeasured)
 		tg_send_measured(shard, rq);
 	if (!tag->urgent) {
-		if (tg_charges_bulk(tg))
+		if (tg_charges_bulk(tg) && !tag->charged) {
+			tag->charged = true;
 			tg_bulk_charge(shard, tag, tg_op(rq) != TG_READ);
+		}
 	} else if (tag->hinted) {
 		return;
 	} else if (READ_ONCE(tg->budget.bulk_seen)) {

@@ -486,8 +486,8 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return the lane that the current task's requests join. A thread of the kernel works for any cgroup
- * and counts as the root's. The caller has preemption off: RCU frees the lane.
+ * Return the lane that the current task's requests join. A thread of the kernel works for any
+ * cgroup, and counts as the root's. The caller has preemption off: RCU frees the lane.
  */
 struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 {

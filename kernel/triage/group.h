@@ -75,7 +75,8 @@ struct tg_lane {
  * @shared_at: jiffies when requests of two cgroups last met; written once a tick by any shard
  * @exceeded_at: jiffies when a cgroup last took from others; likewise
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
- * @seen: the cgroup whose request came last, as far as shards have noticed; only compared
+ * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
+ *	its own cache line: each request may write it.
  */
 struct tg_groups {
 	struct tg_account all;
@@ -84,7 +85,7 @@ struct tg_groups {
 	unsigned long shared_at;
 	unsigned long exceeded_at;
 	unsigned long bulk_at;
-	const void *seen;
+	const void *seen ____cacheline_aligned_in_smp;
 };
 
 /* Return whether no class of a lane counts a request. */

@@ -113,6 +113,8 @@ enum tg_reason {
  *	the budget apply.
  * @timed: the controller will learn from its service time; set only while it is in the device
  * @clean: no bulk was in the device when it was dispatched
+ * @charged: the budget and the shard's turn have been charged for it; it stays set if the driver
+ *	sends the request back
  * @measured: its service time will go into a histogram; set only while it is in the device
  *
  * Only its owner at the time writes it: the submitter, then the holder of the shard's lock,
@@ -132,6 +134,7 @@ struct tg_tag {
 	u8 hinted:1;
 	u8 timed:1;
 	u8 clean:1;
+	u8 charged:1;
 	u8 measured:1;
 };
 
@@ -176,6 +179,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
  *	urgent requests come, it grows by the cost of this shard's bulk, and the waiting shard
  *	with the least goes first. Also read without the lock.
+ * @bulk_at: jiffies when @bulk_turn was last charged; also read without the lock
  * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
  *	also write this, without the lock.
@@ -214,6 +218,7 @@ struct tg_shard {
 	struct tg_flows flows;
 	u64 served;
 	u64 bulk_turn;
+	unsigned long bulk_at;
 	unsigned long woken_until;
 	struct tg_head head;
 	struct tg_device device;

@@ -303,7 +303,7 @@ inline may_go(says)
 #if OPENERS
 	/* budget.c tg_bulk_fits: if (atomic64_read(&tg->budget.granted) > 0) */
 	/* device.h tg_budget_now: const u64 found = READ_ONCE(tg->controller.budget); */
-	/* budget.c tg_bulk_is_let_in: return !tg_is_shared(tg) || tg_bulk_may_share(tg); */
+	/* budget.c tg_bulk_is_let_in: return !tg_is_shared(tg) || tg_bulk_may_share(tg, patient); */
 	load(OPENED, seen);
 	says = says || seen;
 #endif

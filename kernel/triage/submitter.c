@@ -27,9 +27,6 @@
  * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its
  * turn comes. So half of the tags are left to cgroups that have fewer requests queued. By default
  * the block layer gives a scheduler twice as many tags as a device of up to 128 takes.
- *
- * A task that would not wait for a tag asks before those that wait, each time that it tries. If its
- * cgroup crowds the others, it may take only the first tag, so that those who wait have theirs.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
@@ -277,11 +274,8 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	tags = READ_ONCE(shard->hctx)->sched_tags;
 	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
 	part = tg_tags_of_current(tg, class);
-	if (tg_current_crowds(shard, class)) {
+	if (tg_current_crowds(shard, class))
 		part = min(part, part > TG_TAGS_FULL ? TG_TAGS_HALF : TG_TAGS_HALF - 1);
-		if (data->flags & BLK_MQ_REQ_NOWAIT && atomic_read(&tags->bitmap_tags.ws_active))
-			part = 0;
-	}
 	if (part < 64)
 		data->shallow_depth = iosched_shallow_depth(tags, part, tg->whole_depth);
 }

@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-OFF=5		# per cent of its due share by which a cgroup may be off: the kernel hands out the tags
+OFF=10		# per cent of its due share by which a cgroup may be off: the kernel hands out the tags
 
 # shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
 shares() {

@@ -11,7 +11,7 @@ quick_check = 01-exactly-once
 
 .PHONY: help demo test quick quick-lab quick-kernel proof check modules matrix deb rpm arch \
 	kernel-patch packages-in-guest packages-under-selinux release mutants figures docs lock \
-	work clean
+	work trials clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -113,6 +113,9 @@ lock: ## pin the Python dependencies again after a change to lab/*.in
 
 work: ## what triagectl top does for each event: lines of Python, and CPU time
 	$(developer) -m tests.triagectl.work
+
+trials: ## false verdicts of triagectl try on simulated loads, and how often it sees an effect
+	$(developer) -m tests.triagectl.drifting
 
 clean: ## remove what was built and measured here (the cache folder stays)
 	rm -rf build results

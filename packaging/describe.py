@@ -9,19 +9,39 @@ describe.py bash FOLDER
 import argparse
 import datetime
 import importlib
+import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-#: For each value's name in the help, the shell command that lists possible values. The completion
-#: appends the word typed so far.
+#: For each value's name in the help, the shell command that prints possible values, one a line.
+#: $word is the word typed so far, without its quotes.
 VALUES = {
-    "DISK": 'compgen -W "$(ls /sys/block)"',
-    "PID": 'compgen -W "$(cd /proc && echo [0-9]*)"',
-    "FILE": "compgen -f",
-    "UNIT": 'compgen -W "$(systemctl list-units --plain --no-legend | cut -d" " -f1)"',
-    "TIME": 'compgen -W "10s 30s 2m 10m 1h"',
-    "NAME": "compgen -W \"$(cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]')\"",
+    "DISK": "ls /sys/block",
+    "PID": "cd /proc && printf '%s\\n' [0-9]*",
+    "FILE": 'compgen -f -- "$word"',
+    "UNIT": "systemctl list-units --plain --no-legend | cut -d' ' -f1",
+    "TIME": "printf '%s\\n' 10s 30s 2m 10m 1h",
+    "NAME": "cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]' | tr ' ' '\\n'",
 }
+
+#: The shell function that completes $current with lines of its input. `compgen -W` is not used: it
+#: expands its words once more, so that `a\x2db.slice` became `ax2db.slice`. What is put into the
+#: command line is quoted, but for the ~ of a home folder. `read` without -r removes backslashes.
+WORDS = r"""	local word line
+	IFS= read word <<< "$current"
+	_triagectl_words() {
+		COMPREPLY=()
+		while IFS= read -r line; do
+			[[ $line && $line == "$word"* ]] || continue
+			if [[ $current == "~"* ]]; then
+				printf -v line '~%q' "${line#"~"}"
+			else
+				printf -v line %q "$line"
+			fi
+			COMPREPLY+=("$line")
+		done
+	}"""
 
 
 class Commands:
@@ -120,21 +140,28 @@ def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def offer(command: str) -> str:
+    """Return the shell command that completes with the lines which another one prints."""
+    return f"_triagectl_words < <({command})"
+
+
+def offer_words(words: Iterable[object]) -> str:
+    """Return the shell command that completes with some words."""
+    return offer("printf '%s\\n' " + " ".join(shlex.quote(str(word)) for word in words))
+
+
 def after(name: str, action: argparse.Action) -> list[str]:
     """Return the branch of a shell's `case` that completes an option's value; [] for a switch."""
     value = value_of(action)
     if not value:
         return []
     pattern = "|".join(f'"{name} {option}"' for option in action.option_strings)
+    complete = []
     if action.choices is not None:
-        complete = f'compgen -W "{" ".join(map(str, action.choices))}"'
-    else:
-        complete = VALUES.get(value, "")
-    return [
-        f"\t{pattern})",
-        *([f"\t\t_triagectl_words {complete}"] if complete else []),
-        "\t\treturn ;;",
-    ]
+        complete = [f"\t\t{offer_words(action.choices)}"]
+    elif value in VALUES:
+        complete = [f"\t\t{offer(VALUES[value])}"]
+    return [f"\t{pattern})", *complete, "\t\treturn ;;"]
 
 
 def completion(parser: argparse.ArgumentParser) -> str:
@@ -148,15 +175,15 @@ def completion(parser: argparse.ArgumentParser) -> str:
         options = [option for action in known for option in action.option_strings]
         for action in known:
             values += after(name, action) if action.option_strings else []
-        words.append(f'\t{name}) _triagectl_words compgen -W "{" ".join(options)}" ;;')
+        words.append(f"\t{name}) {offer_words(options)} ;;")
         for value in dict.fromkeys(value_of(a) for a in known if not a.option_strings):
             if value in VALUES:
                 words[-1:] = [
                     f"\t{name})",
                     "\t\tif [[ $current == -* ]]; then",
-                    f'\t\t\t_triagectl_words compgen -W "{" ".join(options)}"',
+                    f"\t\t\t{offer_words(options)}",
                     "\t\telse",
-                    f"\t\t\t_triagectl_words {VALUES[value]}",
+                    f"\t\t\t{offer(VALUES[value])}",
                     "\t\tfi ;;",
                 ]
     return "\n".join(
@@ -165,9 +192,9 @@ def completion(parser: argparse.ArgumentParser) -> str:
             "_triagectl() {",
             "\tlocal current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
             "\tlocal IFS=$' \\t\\n'",
-            '\t_triagectl_words() { mapfile -t COMPREPLY < <("$@" -- "$current"); }',
+            WORDS,
             "\tif ((COMP_CWORD == 1)); then",
-            f'\t\t_triagectl_words compgen -W "{" ".join([*commands.help, *top])}"',
+            f"\t\t{offer_words([*commands.help, *top])}",
             "\t\treturn",
             "\tfi",
             '\tcase "${COMP_WORDS[1]} $previous" in',

@@ -135,9 +135,9 @@ def _add_try(commands: _Commands) -> None:
     command = commands.add_parser(
         "try",
         help="try a scheduler or tunables for some minutes, with a way back",
-        description="Choose a scheduler or tunables for some minutes, put everything back, and "
-        "say whether it helped the load that is there. A process apart puts the disk back should "
-        "this one be killed. Needs root.",
+        description="Choose a scheduler or tunables for some minutes, by turns with the old ones "
+        "and in random order; put everything back, and say whether it helped the load that is "
+        "there. A process apart puts the disk back should this one be killed. Needs root.",
     )
     command.add_argument("disk", metavar="DISK", help=_DISK)
     command.add_argument("--scheduler", metavar="NAME", help="the scheduler to try")
@@ -152,12 +152,12 @@ def _add_try(commands: _Commands) -> None:
     )
     command.add_argument(
         "--for",
-        type=durations.between("6s", "24h"),
+        type=durations.between(f"{trial.SHORTEST_S:.0f}s", "24h"),
         default=120.0,
         dest="seconds",
         metavar="TIME",
-        help="how long, as 90 (seconds), 90s, 10m or 1h (default: 2m). Half as long is measured "
-        "before, and after it was put back",
+        help="how long, as 90 (seconds), 90s, 10m or 1h (default: 2m). The old settings have as "
+        "much time, by turns with the tried ones",
     )
     command.add_argument("--undo", action="store_true", help="put back what a try has left behind")
     command.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -1,25 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Compare figures of a live load under two settings, and tell changes from its variation."""
+"""Compare figures of a live load under two settings, and tell changes from its variation.
+
+The values come in pairs: one block of time under the old settings, and the next one under the tried
+settings, or the other way round. A toss decides the order in each pair. If the settings make no
+difference, the tried ones win a pair with probability 1/2, whatever the load does by itself: the
+toss is independent of the load. So the number of pairs won has a binomial distribution. This is
+the sign test, as a test of the random order. It assumes nothing about the load.
+"""
 
 import math
-import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: A comparison needs at least this many blocks of time under each setting. Each block gives one
-#: value of a figure.
-BLOCKS = 6
-_RESAMPLES = 1000
-#: Several figures are compared at once: with 95 % one in twenty would differ by chance.
-_CONFIDENCE = 0.99
+#: The largest probability that a trial sees any difference where there is none.
+CHANCE = 0.05
+#: The most figures that a trial compares. Each has an equal part of that probability.
+FIGURES = 7
 #: A smaller change is no reason to change a machine's settings.
 _MATTERS = 0.05
+#: An interval that reaches further than this factor from 1 leaves open whether the figure doubled
+#: or halved.
+_OPEN = 2.0
+#: Rates below 1 a second count as 1, so that each ratio is finite.
+_LEAST = 1.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The change of a figure: the ratio of the medians, and its confidence interval (low, high)."""
+    """The change of a figure: the median ratio of its pairs, and the interval (low, high).
+
+    before and after are the medians under the old and the tried settings.
+    """
 
     name: str
     before: float
@@ -31,39 +43,57 @@ class Verdict:
 
     @property
     def answer(self) -> str:
-        """Return `better`, `worse`, or `no difference was seen`."""
-        if self.low <= 1 <= self.high or abs(math.log(self.ratio)) < math.log1p(_MATTERS):
+        """Return `better`, `worse`, `no difference was seen` or `cannot tell`."""
+        if self.low <= 1 <= self.high:
+            is_open = self.low < 1 / _OPEN or self.high > _OPEN
+            return "cannot tell" if is_open else "no difference was seen"
+        if abs(math.log(self.ratio)) < math.log1p(_MATTERS):
             return "no difference was seen"
         return "better" if (self.ratio > 1) == self.more_is_better else "worse"
+
+
+def outside(pairs: int) -> int:
+    """Return how many of the pairs' ratios lie beyond each end of the interval, its end included.
+
+    The ratio 1 is outside only if the tried settings win or lose all pairs but fewer than these.
+    The result is 0 if there are too few pairs for any difference to be seen.
+    """
+    beyond = 0.0
+    for count in range(pairs):
+        beyond += 2 * math.comb(pairs, count) / 2**pairs
+        if beyond > CHANCE / FIGURES:
+            return count
+    return 0
 
 
 def compared(
     name: str, before: Sequence[float], after: Sequence[float], more_is_better: bool
 ) -> Verdict | None:
-    """Compare a figure's values, one per block of time, before and after a change.
+    """Compare a figure's values. Each value under the old settings makes a pair with one `after`.
 
-    Return None if there are too few values, or if one is not above 0.
+    Return None if there are too few pairs.
     """
-    if min(len(before), len(after)) < BLOCKS or min(*before, *after) <= 0:
+    count = outside(len(before))
+    if not count:
         return None
-    chance = random.Random(0)
     ratios = sorted(
-        statistics.median(chance.choices(after, k=len(after)))
-        / statistics.median(chance.choices(before, k=len(before)))
-        for _ in range(_RESAMPLES)
+        max(_LEAST, now) / max(_LEAST, was) for was, now in zip(before, after, strict=True)
     )
-    beyond = int(_RESAMPLES * (1 - _CONFIDENCE) / 2)
     was, now = statistics.median(before), statistics.median(after)
-    return Verdict(name, was, now, now / was, ratios[beyond], ratios[-1 - beyond], more_is_better)
+    ratio = statistics.median(ratios)
+    return Verdict(name, was, now, ratio, ratios[count - 1], ratios[-count], more_is_better)
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return helped, harmed, mixed, `no difference` or, without verdicts, unknown."""
+    """Return helped, harmed, mixed, `no difference` or unknown.
+
+    It is unknown without verdicts, and if no figure differs but one of them cannot be told.
+    """
     answers = {verdict.answer for verdict in verdicts}
-    if not verdicts:
-        return "unknown"
     if {"better", "worse"} <= answers:
         return "mixed"
     if "better" in answers:
         return "helped"
-    return "harmed" if "worse" in answers else "no difference"
+    if "worse" in answers:
+        return "harmed"
+    return "unknown" if "cannot tell" in answers or not verdicts else "no difference"

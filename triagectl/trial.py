@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`triagectl try`: try settings for some minutes, and measure before, meanwhile and after."""
+"""`triagectl try`: try settings for some minutes, by turns with the old ones, and compare.
+
+Time is cut into pairs of blocks. One block of each pair has the old settings, the other one has the
+tried settings, and a toss decides which comes first. `compare` says why.
+"""
 
 import contextlib
 import json
+import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +24,18 @@ from triagectl.times import Sample
 
 #: The time to wait after a change, in s, until the requests queued before it are done.
 _SETTLE_S = 3.0
-#: The most blocks for each phase of a trial: enough to compare, and few enough to be long.
-_BLOCKS = 12
+#: The number of pairs of blocks: in a trial of any length, and in one whose blocks are long enough
+#: for more. With 12 pairs one of them may go against the others, with 20 pairs three.
+_PAIRS, _PAIRS_MOST = 12, 20
+#: A trial has more pairs if each block, with the wait before it, is then this long, in s.
+_LONG_S = 10.0
 #: The shortest block, in s: a shorter one would have no P99.
 _BLOCK_LEAST_S = 1.0
+#: The shortest time under the tried settings, in s, that is enough for a verdict.
+SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
+#: The time, in s, by which each block may be late before the keeper takes the trial for hung: the
+#: change waits for the requests in the device, and the sampler for the last ones of its window.
+_LATE_S = 3.0
 
 #: Figures for which more is better; all others are times.
 _MORE = ("requests/s", "bytes read/s", "bytes written/s")
@@ -69,7 +82,7 @@ class Meter:
     def __init__(self, disk: Disk, sampler: Sampler | None, block_s: float) -> None:
         self._disk = disk
         self._sampler = sampler
-        self._block_s = block_s
+        self.block_s = block_s
 
     def block(self) -> Block:
         """Measure for the length of a block."""
@@ -77,9 +90,9 @@ class Meter:
         before, begin = counters.of(self._disk), time.monotonic()
         if self._sampler is not None:
             self._sampler.matcher.finished = found.finished
-            self._sampler.run(begin + self._block_s)
+            self._sampler.run(begin + self.block_s)
         else:
-            time.sleep(self._block_s)
+            time.sleep(self.block_s)
         counts = counters.of(self._disk).since(before)
         took = time.monotonic() - begin
         figures = {
@@ -97,19 +110,65 @@ class Meter:
                 figures[f"{name} P99"] = float(value)
         return Block(figures)
 
-    def blocks(self, seconds: float, what: str) -> list[Block]:
-        """Measure for some seconds in blocks. Show `what` with the progress."""
-        found = []
-        for left in range(round(seconds / self._block_s), 0, -1):
-            _tell(f"{what}: {left * self._block_s:.0f} s to go")
-            found.append(self.block())
-        return found
+
+def pairs_in(seconds: float) -> int:
+    """Return the number of pairs of blocks of a trial."""
+    return _PAIRS_MOST if seconds >= _PAIRS_MOST * _LONG_S else _PAIRS
 
 
 def block_length(seconds: float) -> float:
-    """Return the length of a trial's blocks. Half of the trial's time is a whole number of them."""
-    pairs = int(min(_BLOCKS, max(compare.BLOCKS, seconds / _BLOCK_LEAST_S)) / 2)
-    return seconds / (2 * pairs)
+    """Return the length of a trial's blocks, without the wait before each."""
+    return seconds / pairs_in(seconds) - _SETTLE_S
+
+
+def drawn(pairs: int, chance: random.Random) -> list[bool]:
+    """Draw the order of the blocks. Return for each whether it has the tried settings.
+
+    The tosses must be independent of each other and of the load: `compare` relies on that.
+    """
+    tosses = [chance.random() < 0.5 for _ in range(pairs)]
+    return [tries for toss in tosses for tries in (toss, not toss)]
+
+
+class Arms:
+    """The two settings of a disk that a trial compares: the old and the tried ones."""
+
+    def __init__(self, system: System, disk: Disk, options: Options) -> None:
+        self._system = system
+        self._disk = disk
+        self._options = options
+        self._scheduler = {False: disk.scheduler, True: options.scheduler or disk.scheduler}
+        self._tries = False
+
+    def choose(self, tries: bool) -> None:
+        """Give the disk the tried or the old settings."""
+        with wayback.changing(self._system, self._disk) as state:
+            if tries == self._tries or self.changed():
+                return
+            if tries:
+                _apply(self._disk, self._options)
+            else:
+                wayback.restore(self._disk, state)
+            self._tries = tries
+
+    def changed(self) -> bool:
+        """Return whether the disk has another scheduler than the one that was chosen for it."""
+        return self._disk.scheduler != self._scheduler[self._tries]
+
+
+def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) -> list[Block]:
+    """Measure a block for each one of the order; fewer if something else chose a scheduler."""
+    found: list[Block] = []
+    for number, tries in enumerate(order):
+        left = 2 * seconds * (1 - number / len(order))
+        _tell(f"{'with' if tries else 'without'} the settings on trial: {left:.0f} s to go")
+        arms.choose(tries)
+        time.sleep(_SETTLE_S)
+        block = meter.block()
+        if arms.changed():
+            break
+        found.append(block)
+    return found
 
 
 def _tell(text: str) -> None:
@@ -131,22 +190,17 @@ def run(system: System, options: Options) -> int:
             f"this kernel has no scheduler '{tried}', nor a module {tried}-iosched. "
             f"{disk.name} offers {', '.join(disk.schedulers)}"
         )
-    with _meter(system, disk, block_length(options.seconds)) as meter:
-        # Half the trial's time before, and half of it after: as many blocks as are tried.
-        around = options.seconds / 2
-        keeper_s = around + options.seconds + _SETTLE_S
-        with wayback.kept(system, disk, tried, keeper_s) as left:
-            before = meter.blocks(around, "before")
-            _apply(disk, options)
-            time.sleep(_SETTLE_S)
-            during = meter.blocks(options.seconds, f"with {_named(options)}")
-            changed = disk.scheduler != tried
-        time.sleep(_SETTLE_S)
-        after = meter.blocks(around, "put back")
+    order = drawn(pairs_in(options.seconds), random.SystemRandom())
+    keeper_s = 2 * options.seconds + len(order) * _LATE_S
+    with (
+        _meter(system, disk, block_length(options.seconds)) as meter,
+        wayback.kept(system, disk, tried, keeper_s) as left,
+    ):
+        blocks = measured(Arms(system, disk, options), meter, order, options.seconds)
     _tell("")
-    verdicts = _verdicts([*before, *after], during)
-    idle = any(not block.figures["requests/s"] for block in [*before, *during, *after])
-    answer = "unknown" if changed or idle else compare.summary(verdicts)
+    changed = len(blocks) < len(order)
+    verdicts = [] if changed else judged(order, blocks)
+    answer = compare.summary(verdicts)
     if options.json:
         print(json.dumps(_json(disk, options, answer, verdicts, left)))
     else:
@@ -208,12 +262,21 @@ def _named(options: Options) -> str:
     return " ".join([*words, *(f"{n}={v}" for n, v in options.tunables.items())]).strip()
 
 
-def _verdicts(before: Sequence[Block], after: Sequence[Block]) -> list[compare.Verdict]:
-    names = dict.fromkeys(name for block in [*before, *after] for name in block.figures)
+def judged(order: Sequence[bool], blocks: Sequence[Block]) -> list[compare.Verdict]:
+    """Compare each figure. A pair counts if both blocks have the figure, and one is not 0."""
+    pairs = []
+    for at in range(0, len(order), 2):
+        one, other = blocks[at].figures, blocks[at + 1].figures
+        pairs.append((other, one) if order[at] else (one, other))
+    names = dict.fromkeys(name for pair in pairs for figures in pair for name in figures)
     found = []
     for name in names:
-        was = [block.figures[name] for block in before if name in block.figures]
-        now = [block.figures[name] for block in after if name in block.figures]
+        values = [
+            (was[name], now[name])
+            for was, now in pairs
+            if name in was and name in now and (was[name] or now[name])
+        ]
+        was, now = [old for old, _ in values], [new for _, new in values]
         verdict = compare.compared(name, was, now, name in _MORE)
         if verdict is not None:
             found.append(verdict)
@@ -221,11 +284,12 @@ def _verdicts(before: Sequence[Block], after: Sequence[Block]) -> list[compare.V
 
 
 _SENTENCES = {
-    "helped": "It helped: nothing that was measured got worse.",
-    "harmed": "It harmed: nothing that was measured got better.",
+    "helped": "It helped: nothing was seen to get worse.",
+    "harmed": "It harmed: nothing was seen to get better.",
     "mixed": "Mixed: some of it got better, some worse. The choice is yours.",
     "no difference": "No difference was seen.",
-    "unknown": "There was too little load to judge, or none for a part of the time.",
+    "unknown": "Cannot tell: there was too little load for too much of the time.",
+    "open": "Cannot tell: the load itself changed more than twofold. Try for longer.",
 }
 
 
@@ -245,11 +309,12 @@ def _text(disk: Disk, options: Options, answer: str, verdicts: Sequence[compare.
         )
         for verdict in verdicts
     ]
-    head = ("", "before, after", "tried", "ratio", "99 % interval", "")
+    head = ("", "as before", "tried", "ratio", "99 % interval", "")
     lines = [f"{disk.name}: {_named(options)} for {options.seconds:.0f} s"]
     if rows:
         lines += ["", screen.table(head, rows)]
-    lines += ["", _SENTENCES[answer], f"{disk.name} has {disk.scheduler} again."]
+    sentence = "open" if verdicts and answer == "unknown" else answer
+    lines += ["", _SENTENCES[sentence], f"{disk.name} has {disk.scheduler} again."]
     return "\n".join(lines)
 
 
@@ -265,6 +330,7 @@ def _json(
         "scheduler": options.scheduler,
         "tunables": dict(options.tunables),
         "seconds": options.seconds,
+        "pairs": pairs_in(options.seconds),
         "answer": answer,
         "figures": [asdict(verdict) | {"answer": verdict.answer} for verdict in verdicts],
         "now": disk.scheduler,

@@ -233,6 +233,31 @@ def _refuse_another(system: System, disk: Disk) -> None:
     state_file(system, disk.name).unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
+    """Hold the lock while this process's trial changes the disk. Yield the trial's state.
+
+    Raises CtlError if the trial has ended meanwhile: then nothing would undo the change.
+    """
+    with _locked(system, disk):
+        state = pending(system, disk.name)
+        if state is None or state["pid"] != os.getpid():
+            raise CtlError(
+                f"the trial on {disk.name} was ended by `--undo`, or by its keeper because it "
+                "took too long"
+            )
+        if not disk.is_still(state.get("diskseq")):
+            raise CtlError(f"{disk.name} is another disk now: nothing was changed on it")
+        yield state
+
+
+def restore(disk: Disk, state: dict[str, Any]) -> None:
+    """Put the old settings back while the trial goes on. Raises CtlError if that fails."""
+    wrong = _undone(disk, state)
+    if wrong:
+        raise CtlError("not all is as before: " + "; ".join(wrong))
+
+
 def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """Restore a disk from its state file if no other process has done so. Return failures.
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test that the manual page and the completion of triagectl match its parser."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def parser():
     show.add_argument("disks", nargs="*", metavar="DISK", help="a disk, 100 %% of them")
     show.add_argument("--into", metavar="FILE", help="write it there (default: %(default)s)")
     show.add_argument("--as", choices=["text", "json"], help=".a dot comes first")
+    show.add_argument("--how", choices=["a\\\\b", "a b", "$HOME"], help="C:\\\\x is a folder")
+    show.add_argument("--unit", metavar="UNIT", help="a unit")
     show.add_argument("--for", metavar="TIME", help="as long, as 10s")
     show.add_argument("--secret", help=argparse.SUPPRESS)
     commands.add_parser("hidden")
@@ -54,22 +57,59 @@ def complete(folder: Path, *words: str) -> list[str]:
     done = subprocess.run(
         ["bash", "-uc", f'. {script}; COMP_WORDS=(triagectl "$@"); {call}', "bash", *words],
         cwd=folder,
+        env=os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder)},
         capture_output=True,
         text=True,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout.splitlines()
 
 
 def test_bash_completes_commands_options_and_values(folder: Path) -> None:
     assert complete(folder, "s") == ["show"]
     assert "hidden" not in complete(folder, "")
-    assert complete(folder, "show", "--") == ["--help", "--into", "--as", "--for"]
+    assert complete(folder, "show", "--") == [
+        "--help", "--into", "--as", "--how", "--unit", "--for"
+    ]  # fmt: skip
     assert complete(folder, "show", "--as", "j") == ["json"]
     assert complete(folder, "show", "--for", "1") == ["10s", "10m", "1h"]
     assert complete(folder, "show", "--into", "compl") == ["completion"]
     disks = sorted(path.name for path in Path("/sys/block").iterdir())
     assert sorted(complete(folder, "show", "")) == disks
+
+
+def unquoted(word: str) -> str:
+    """Return what a command gets where a word is on the shell's command line."""
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True)
+    return done.stdout
+
+
+def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
+    """A name with a backslash, as systemd's units have, lost it: compgen -W expands its words."""
+    (folder / "bin").mkdir()
+    systemctl = folder / "bin/systemctl"
+    systemctl.write_text(
+        "#!/bin/sh\ncat << 'EOF'\na\\x2db.slice loaded active\n$(touch made).x loaded\nEOF\n"
+    )
+    systemctl.chmod(0o755)
+    for typed in ("a", "a\\\\", "a\\\\x2d"):
+        (word,) = complete(folder, "show", "--unit", typed)
+        assert word == "a\\\\x2db.slice"
+        assert unquoted(word) == "a\\x2db.slice"
+    complete(folder, "show", "--unit", "")
+    assert not (folder / "made").exists()
+    offered = complete(folder, "show", "--how", "")
+    assert [unquoted(word) for word in offered] == ["a\\b", "a b", "$HOME"]
+
+
+def test_a_completed_file_is_one_word(folder: Path) -> None:
+    for name in ("x\\y", "x y", "x$(z)"):
+        (folder / name).touch()
+    found = complete(folder, "show", "--into", "x")
+    assert sorted(map(unquoted, found)) == sorted(["x\\y", "x y", "x$(z)"])
+    assert complete(folder, "show", "--into", "x\\\\") == ["x\\\\y"]
+    assert complete(folder, "show", "--into", "x\\ ") == ["x\\ y"]
+    assert complete(folder, "show", "--into", "~/compl") == ["~/completion"]
 
 
 def test_the_manual_page_has_every_argument_and_no_hidden_one(folder: Path) -> None:
@@ -78,6 +118,7 @@ def test_the_manual_page_has_every_argument_and_no_hidden_one(folder: Path) -> N
     assert "\\fB\\-\\-into\\fR \\fIFILE\\fR\nwrite it there (default: None)" in page
     assert "a disk, 100 % of them" in page
     assert "\n\\&.a dot comes first" in page
+    assert "C:\\ex is a folder" in page
     assert "secret" not in page and "hidden" not in page
 
 

@@ -1,40 +1,123 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test how `triagectl try` measures: in blocks of one length, with bounded memory."""
+"""Test how `triagectl try` measures: in pairs of blocks of one length, with bounded memory."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import compare, times, trial, wayback
+from triagectl import times, trial, wayback
+from triagectl.errors import CtlError
 from triagectl.times import Sample, Times
 
 
-@pytest.mark.parametrize("seconds", [6, 7.5, 8.9, 11, 13, 60, 120, 86400])
+@pytest.mark.parametrize("seconds", [48, 50.5, 120, 199, 200, 86400])
 def test_all_blocks_have_one_length(
     seconds: float, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A P99 of a shorter block varies more, which would look like an effect of the settings."""
     slept: list[float] = []
-    phases: list[int] = []
-    measured = trial.Meter.blocks
-
-    def blocks(meter: trial.Meter, seconds: float, what: str) -> list[trial.Block]:
-        found = measured(meter, seconds, what)
-        phases.append(len(found))
-        return found
-
     monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
-    monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
     monkeypatch.setattr("time.sleep", lambda of: slept.append(of) if of else None)
-    monkeypatch.setattr(trial.Meter, "blocks", blocks)
     machine.disk(fifo_batch=16)
     trial.run(machine.system, trial.Options("sda", None, {"fifo_batch": "9"}, seconds))
-    before, during, after = phases
-    assert before + after == during
-    assert before == after
-    assert compare.BLOCKS <= during <= 12
-    assert set(slept) == {slept[0]}
-    assert slept[0] * during == pytest.approx(seconds)
-    assert slept[0] >= 1
+    waits, blocks = slept[::2], slept[1::2]
+    assert set(waits) == {3.0}
+    assert len(set(blocks)) == 1
+    assert len(blocks) in (24, 40)
+    assert sum(slept) == pytest.approx(2 * seconds)
+    assert blocks[0] >= 1
+
+
+@dataclass
+class Disk:
+    """Gives each block a figure by the settings that the disk has then."""
+
+    machine: Machine
+    monkeypatch: pytest.MonkeyPatch
+    values: list[str] = field(default_factory=list)
+    rates: dict[str, float] = field(default_factory=lambda: {"16": 100.0, "9": 100.0})
+    at_block: dict[int, Callable[[], object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.disk = self.machine.disk(fifo_batch=16)
+        self.monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+        self.monkeypatch.setattr("time.sleep", lambda _: None)
+        self.monkeypatch.setattr(trial.Meter, "block", self.block)
+
+    def block(self) -> trial.Block:
+        self.at_block.get(len(self.values), lambda: None)()
+        self.values.append(self.disk.tunables["fifo_batch"])
+        return trial.Block({"requests/s": self.rates[self.values[-1]]})
+
+    def run(self) -> int:
+        options = trial.Options("sda", None, {"fifo_batch": "9"}, 48, json=True)
+        return trial.run(self.machine.system, options)
+
+
+@pytest.fixture
+def disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(machine, monkeypatch)
+
+
+def test_each_pair_has_both_settings(disk: Disk) -> None:
+    assert disk.run() == 0
+    pairs = list(zip(disk.values[::2], disk.values[1::2], strict=True))
+    assert len(pairs) == 12
+    assert {frozenset(pair) for pair in pairs} == {frozenset({"16", "9"})}
+    assert disk.disk.tunables == {"fifo_batch": "16"}
+
+
+@pytest.mark.parametrize(
+    ("rate", "answer"), [(300.0, "helped"), (50.0, "harmed"), (102.0, "no difference")]
+)
+def test_blocks_are_judged_by_the_settings_they_had(
+    rate: float, answer: str, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.rates["9"] = rate
+    assert disk.run() == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["answer"], said["pairs"]) == (answer, 12)
+    (figure,) = said["figures"]
+    assert (figure["before"], figure["after"]) == (100.0, rate)
+
+
+def test_settings_that_stop_the_load_harm_it(
+    disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.rates["9"] = 0.0
+    assert disk.run() == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == "harmed"
+
+
+def test_no_load_is_not_judged(disk: Disk, capsys: pytest.CaptureFixture[str]) -> None:
+    disk.rates = {"16": 0.0, "9": 0.0}
+    assert disk.run() == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == "unknown"
+
+
+def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(disk: Disk) -> None:
+    """Without its state file nothing would put the disk back."""
+    disk.at_block[3] = lambda: wayback.settle(disk.machine.system, disk.disk)
+    with pytest.raises(CtlError, match="was ended by `--undo`"):
+        disk.run()
+    assert len(disk.values) == 4
+    assert disk.disk.tunables == {"fifo_batch": "16"}
+
+
+def test_another_disk_of_the_name_is_left_alone_meanwhile(disk: Disk) -> None:
+    disk.machine.file("sys/block/sda/diskseq", "7")
+
+    def swap() -> None:
+        disk.machine.file("sys/block/sda/diskseq", "8")
+        disk.machine.file("sys/block/sda/queue/iosched/fifo_batch", "16")
+
+    disk.at_block[3] = swap
+    with pytest.raises(CtlError, match="another disk now"):
+        disk.run()
+    assert disk.disk.tunables == {"fifo_batch": "16"}
 
 
 def test_memory_does_not_grow_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Disk:
     """Return a disk with bfq whose groups lose their weights on it with each change."""
     monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
     monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
-    monkeypatch.setattr(trial.Meter, "blocks", lambda *_: [])
+    monkeypatch.setattr(trial.Meter, "block", lambda _: trial.Block())
     machine.file(
         "proc/self/mounts",
         "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"

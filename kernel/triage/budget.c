@@ -14,13 +14,6 @@
 #include "triage.h"
 
 /*
- * If no bulk has gone for this long, the budget lets one request go: a device that never
- * answers must not hold bulk for ever.
- */
-#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
-#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
-
-/*
  * A shard counts as ahead of the others by at most this many requests of average cost, or by
  * its own request if that costs more. Bulk that it sent while nothing limited it, or because it
  * had aged, must not hold it back for long. 16 reads of 64 KiB take flash a millisecond.
@@ -35,7 +28,6 @@ void tg_budget_init(struct tg_data *tg)
 	budget->bulk_at = jiffies - HZ;
 	budget->high_at = jiffies - HZ;
 	budget->written_at = jiffies - HZ;
-	budget->shared_at = jiffies - HZ;
 }
 
 /* Return the cost of bulk that is in the device, in ns. */
@@ -192,24 +184,19 @@ static u64 tg_room_taken(const struct tg_data *tg)
  * keep it busy, and turns of cgroups and flows decide which. A disk takes few requests anyway.
  * Set @patient as tg_bulk_is_let_in() does.
  */
-static bool tg_bulk_may_share(struct tg_data *tg, bool *patient)
+static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 {
-	const unsigned long now = jiffies;
-	const unsigned long last = READ_ONCE(tg->budget.shared_at);
-
-	if (!tg->rotational && tg_room_taken(tg) >= READ_ONCE(tg->controller.room)) {
-		if (time_before(now, last + TG_PATIENCE_FLASH))
-			return false;
-		*patient = true;
-	}
-	if (last != now)
-		WRITE_ONCE(tg->budget.shared_at, now);
+	if (tg->rotational || tg_room_taken(tg) < READ_ONCE(tg->controller.room))
+		return true;
+	if (time_before(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
+		return false;
+	*patient = true;
 	return true;
 }
 
 /*
  * Return whether the device may have another request of bulk, from any shard. Set @patient if
- * only because no bulk has gone for long (TG_PATIENCE_FLASH).
+ * only because no bulk has gone for long (tg_patience()).
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
@@ -411,8 +398,6 @@ static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
 				tg_watch_others(shard, gap);
 		}
 	}
-	if (READ_ONCE(budget->bulk_at) != now)
-		WRITE_ONCE(budget->bulk_at, now);
 	if (!READ_ONCE(budget->bulk_seen))
 		WRITE_ONCE(budget->bulk_seen, true);
 	if (write && READ_ONCE(budget->written_at) != now)
@@ -425,7 +410,10 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 	struct tg_budget *budget = &shard->tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
 	const u32 next = average - average / 16 + tag->cost / 16;
+	const unsigned long now = jiffies;
 
+	if (READ_ONCE(budget->bulk_at) != now)
+		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, tag->cost);
 	if (READ_ONCE(budget->pressed))

@@ -10,15 +10,21 @@ struct tg_data;
 struct tg_shard;
 struct tg_tag;
 
+/*
+ * If no bulk has gone for this long, the budget lets one request go: a device that never
+ * answers must not hold bulk for ever.
+ */
+#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
+#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
+
 /**
  * struct tg_budget - the state of the limit on bulk, besides the controller's
  * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) do not
  *	count
  * @pressed: an urgent request has come; reset when @urgent_at is more than a second ago
- * @bulk_at: jiffies when bulk was last dispatched while @pressed
+ * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk()
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
- * @shared_at: jiffies when bulk last got permission to go while the device was shared
  * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is a pace: no bulk may go before this time; ns
@@ -43,7 +49,6 @@ struct tg_budget {
 	unsigned long high_at;
 	unsigned long bulk_at;
 	unsigned long written_at;
-	unsigned long shared_at;
 	bool pressed;
 	bool bulk_seen;
 	bool limited;
@@ -59,7 +64,7 @@ struct tg_budget {
  * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk may go only right behind an urgent request
- * @patient: bulk is let in because none has gone for long; tg_parts_look() does not set it
+ * @patient: bulk is let in because none has gone for long; set after tg_parts_look()
  * @whole: limit on the cost of all shards' bulk in the device, in ns; TG_DEPTH_MAX or more: no
  *	limit, and then the fields below mean nothing
  * @inside: cost of all shards' bulk in the device, in ns

@@ -92,14 +92,13 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard sends bulk to the device now: it is not held, has requests, and has bulk
- * in the device or sent some in this tick or the last. The caller needs no lock, as above.
+ * Return whether a shard sends bulk to the device now: it is not held, has requests, and sent bulk
+ * not long ago. The caller needs no lock, as above.
  */
 bool tg_sends_bulk(const struct tg_shard *shard)
 {
 	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued) &&
-	       (tg_gauge_count(&shard->device.bulk) ||
-		time_before_eq(jiffies, READ_ONCE(shard->bulk_at) + 1));
+	       time_before(jiffies, READ_ONCE(shard->bulk_at) + TG_PATIENCE_FLASH);
 }
 
 /*

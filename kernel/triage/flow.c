@@ -346,6 +346,10 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	if (list_empty(&flow->fifo))
 		tg_flow_start(shard, flow, tg_flow_is_sparse(shard, flow, little || tag->hinted));
 	tg_lane_add(shard, flow->lane);
+	if (unlikely(tag->submitter == &shard->tg->submitters.workers) &&
+	    tg_groups_shared(shard->tg))
+		WRITE_ONCE(shard->workers_crowd,
+			   tg_lane_crowds(shard, flow->lane, tag->class));
 	urgent = tg_flow_is_urgent(shard, flow,
 				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
 

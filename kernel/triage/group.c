@@ -23,8 +23,8 @@
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 /*
- * A cgroup crowds others only if this many of each 64 tags have its queued requests. With fewer the
- * device takes what comes at once, and a limit would only keep its depth from the cgroup.
+ * A cgroup crowds others only if more than this many of each 64 tags have queued requests. With
+ * fewer, the device takes what comes at once, and a limit would only keep a cgroup from its depth.
  */
 #define TG_CROWD 8
 
@@ -250,23 +250,35 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 		tg_note_tick(&shard->tg->groups.shared_at);
 }
 
+/* Return how many tags a shard's requests may have, if all shards have as many. */
+static unsigned int tg_shard_tags(const struct tg_shard *shard)
+{
+	const struct blk_mq_hw_ctx *hctx = READ_ONCE(shard->hctx);
+	const unsigned int tags = hctx->sched_tags->bitmap_tags.sb.depth;
+
+	if (hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED)
+		return tags / shard->tg->nr_shards;
+	return shard->tg->nr_shards == 1 ? tags * shard->tg->queue->nr_hw_queues : tags;
+}
+
 /*
  * Return whether a lane crowds the others, for a request of a class: its requests that go before
- * such a request, or take turns with it, are more than TG_CROWD of each 64 tags, and more than an
- * equal part of all that are queued on the shard. One part is left to a cgroup that shares the
- * device but has none queued. The caller needs no lock, but has preemption off: RCU frees the lane.
+ * such a request, or take turns with it, are more than an equal part of all that are queued on the
+ * shard, where one part is left over. Another cgroup may share the device and have none queued.
+ * If little is queued (TG_CROWD), no lane crowds. The caller holds the shard's lock; or it has
+ * preemption off, because RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)
 {
-	const unsigned int tags = READ_ONCE(shard->hctx)->sched_tags->bitmap_tags.sb.depth;
+	const unsigned int all = READ_ONCE(shard->queued);
 	unsigned int queued = 0;
 	int class;
 
 	for (class = PRIO_CLASS_HIGH; class <= of; class++)
 		queued += READ_ONCE(lane->classes[class].queued);
-	return queued * 64 > tags * TG_CROWD &&
-	       queued * (READ_ONCE(shard->nr_lanes) + 1) > READ_ONCE(shard->queued);
+	return all * 64 > tg_shard_tags(shard) * TG_CROWD &&
+	       queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
 }
 
 /* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
@@ -411,7 +423,8 @@ struct tg_cgroup {
  * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the blkcg's lock
  * @all: account of the cgroup with those below it; its parent is known from the first request on
  * @own: account of the cgroup's own requests, which share with those of the cgroups below it
- * @rcu: delays the memory's end, which other shards may still read (tg_groups_yield())
+ * @rcu: delays the memory's end, which tg_groups_yield() and
+ *	tg_lane_of_current() may still read
  * @nr_lanes: number of @lanes
  * @lanes: a lane for each shard that the device may have
  */
@@ -486,8 +499,8 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return the lane that the current task's requests join. A thread of the kernel works for any
- * cgroup, and counts as the root's. The caller has preemption off: RCU frees the lane.
+ * Return the lane that the current task's requests join. The task is no worker of a workqueue: that
+ * may work for any cgroup. The caller has preemption off, because RCU frees the lane.
  */
 struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 {
@@ -496,7 +509,7 @@ struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 	struct tg_group *group;
 	struct blkcg *blkcg;
 
-	if (!tg->groups.active || current->flags & PF_KTHREAD)
+	if (!tg->groups.active)
 		return &shard->lane;
 	blkcg = container_of(task_css(current, io_cgrp_id), struct blkcg, css);
 	blkg = radix_tree_lookup(&blkcg->blkg_tree, tg->queue->id);

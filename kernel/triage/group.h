@@ -55,7 +55,7 @@ struct tg_account {
  * @classes: queued requests by class
  *
  * Guarded by the shard's lock. It exists as long as one of its requests does: the request's bio
- * holds the cgroup.
+ * holds the cgroup. Without a request and the lock RCU guards its memory (tg_lane_of_current()).
  */
 struct tg_lane {
 	struct list_head entry;

@@ -74,7 +74,7 @@ static bool tg_may_merge(const struct tg_shard *shard)
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
-	struct tg_shard *shard = tg_shard_of_cpu(q, bio_op(bio));
+	struct tg_shard *shard = tg_hctx_of_cpu(q, bio_op(bio))->sched_data;
 
 	return tg_may_merge(shard) && tg_bio_merge_queued(shard, q, bio, nr_segs);
 }

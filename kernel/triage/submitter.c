@@ -26,7 +26,8 @@
  * A task whose cgroup crowds the others may take at most HALF; one less, if FULL or PRESSED is
  * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its
  * turn comes. So half of the tags are left to cgroups that have fewer requests queued. By default
- * the block layer gives a scheduler twice as many tags as a device of up to 128 takes.
+ * the block layer gives a scheduler twice as many tags as a device of up to 128 takes. A task that
+ * sleeps until it gets a tag keeps the limit with which it began to wait.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
@@ -232,6 +233,8 @@ static bool tg_current_crowds(struct tg_shard *shard, enum prio_class class)
 
 	if (likely(!tg_groups_meet(shard->tg)))
 		return false;
+	if (current->flags & PF_WQ_WORKER)
+		return READ_ONCE(shard->workers_crowd);
 	rcu_read_lock_sched();
 	crowds = tg_lane_crowds(shard, tg_lane_of_current(shard), class);
 	rcu_read_unlock_sched();
@@ -262,30 +265,29 @@ static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
-	const struct blk_mq_tags *tags;
-	struct tg_shard *shard;
+	const struct blk_mq_hw_ctx *hctx;
 	enum prio_class class;
 	unsigned int part;
 
 	if (likely(!atomic_read(&tg->submitters.nr_several) && !tg_groups_meet(tg)))
 		return;
-	/* All hardware queues have the same number of tags, or share them. */
-	shard = tg_shard_of_cpu(data->q, opf & REQ_OP_MASK);
-	tags = READ_ONCE(shard->hctx)->sched_tags;
+	hctx = tg_hctx_of_cpu(data->q, opf & REQ_OP_MASK);
 	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
 	part = tg_tags_of_current(tg, class);
-	if (tg_current_crowds(shard, class))
+	if (tg_current_crowds(hctx->sched_data, class))
 		part = min(part, part > TG_TAGS_FULL ? TG_TAGS_HALF : TG_TAGS_HALF - 1);
 	if (part < 64)
-		data->shallow_depth = iosched_shallow_depth(tags, part, tg->whole_depth);
+		data->shallow_depth = iosched_shallow_depth(hctx->sched_tags, part,
+							    tg->whole_depth);
 }
 
 /* Adapt to a hardware queue's new number of tags. Called with the queue frozen. */
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
-	 * Have each tag that becomes free wake one task that waits for a tag. Otherwise every
-	 * eighth such tag would wake eight tasks. These would keep the CPU from a task that
+	 * Have each tag that becomes free wake one task that waits for a tag (until 6.18, from
+	 * 1024 tags on, each second one two tasks). Otherwise every eighth such tag would wake
+	 * eight tasks. These would keep the CPU from a task that
 	 * waits for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);

@@ -162,6 +162,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @at_head: requests that go before all others, oldest first
  * @lanes: lanes that have requests, in any order
  * @nr_lanes: number of lanes in @lanes; also read without the lock
+ * @workers_crowd: when a worker of a workqueue last queued a request here, the request's cgroup
+ *	crowded the others (tg_lane_crowds()); also read without the lock
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
@@ -177,8 +179,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
- *	urgent requests come, it grows by the cost of this shard's bulk, and the waiting shard
- *	with the least goes first. Also read without the lock.
+ *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk,
+ *	and the waiting shard with the least goes first. Also read without the lock.
  * @bulk_at: jiffies when @bulk_turn was last charged; also read without the lock
  * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
@@ -206,6 +208,7 @@ struct tg_shard {
 	struct list_head at_head;
 	struct list_head lanes;
 	unsigned int nr_lanes;
+	bool workers_crowd;
 	struct tg_lane lane;
 	u64 turn;
 	s64 turn_left;
@@ -276,14 +279,14 @@ static inline struct tg_data *tg_of(const struct request_queue *q)
 }
 
 /*
- * Return the shard of an operation that this CPU submits now. A polled request may go to another
- * one.
+ * Return the hardware queue of an operation that this CPU submits now. A polled request may go to
+ * another one.
  */
-static inline struct tg_shard *tg_shard_of_cpu(const struct request_queue *q, enum req_op op)
+static inline struct blk_mq_hw_ctx *tg_hctx_of_cpu(const struct request_queue *q, enum req_op op)
 {
 	const struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
 
-	return ctx->hctxs[op == REQ_OP_READ ? HCTX_TYPE_READ : HCTX_TYPE_DEFAULT]->sched_data;
+	return ctx->hctxs[op == REQ_OP_READ ? HCTX_TYPE_READ : HCTX_TYPE_DEFAULT];
 }
 
 /*
@@ -348,13 +351,10 @@ static inline bool tg_is_shared(const struct tg_data *tg)
 	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_exceeded(tg);
 }
 
-/*
- * Return whether each dispatch of bulk is charged: urgent requests come, or shards take turns
- * because the device is shared.
- */
+/* Return whether bulk is charged: urgent requests come, or the device is shared. */
 static inline bool tg_charges_bulk(const struct tg_data *tg)
 {
-	return READ_ONCE(tg->budget.pressed) || (tg->nr_shards > 1 && tg_is_shared(tg));
+	return READ_ONCE(tg->budget.pressed) || tg_is_shared(tg);
 }
 
 /* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */

@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-OFF=10		# per cent of its due share by which a cgroup may be off: the kernel hands out the tags
+# OFF: per cent of its due share by which a cgroup may be off
 
 # shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
 shares() {
@@ -26,15 +26,38 @@ choose_scheduler "$SCHEDULER"
 weigh_tree
 SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
 STARTING=$FLASH_SLOWER
+OFF=15	# the kernel hands out the tags, and here fio submits many requests at a time
 shares "flash with few tags" --ioengine=libaio --iodepth=64
+OFF=5
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=100
+# Of eight cgroups each has few of the tags, even if one of them is due half of the device.
+choose_scheduler none
+choose_scheduler "$SCHEDULER"
+mkdir $CGROUPS/one
+all=
+for number in 1 2 3 4 5 6 7 8; do
+	all="$all one/$number"
+	weigh one/$number 100
+	read_in one/$number --rw=randread --bs=128k --ioengine=psync --numjobs=40
+done
+echo 700 > $CGROUPS/one/8/io.triage.weight
+watch $all
+sum=0
+for path in $all; do
+	sum=$((sum + $(has $path)))
+done
+part=$(($(has one/8) * 10000 / sum))
+echo "measured: the largest of eight cgroups has $part of 10000 parts, 5000 are due"
+[ $part -ge $((5000 - 50 * OFF)) ] && [ $part -le $((5000 + 50 * OFF)) ] ||
+	fail "the largest of eight cgroups has $part of 10000, 5000 are due"
+
 # io_uring tries to get a tag without a wait, and leaves those that it does not get to its workers.
 WATCH=watch_logs
 choose_scheduler none
 choose_scheduler "$SCHEDULER"
 for path in light middle heavy/less heavy/more; do
 	read_in $path --rw=randread --bs=128k --ioengine=io_uring --iodepth=64 \
-		--write_bw_log="$(log_of $path)" --log_avg_msec=$((50 * FLASH_SLOWER))
+		--write_bw_log="$(log_of $path)" --log_avg_msec=$((20 * FLASH_SLOWER))
 done
 compare_shares "flash with few tags, by io_uring"

@@ -549,7 +549,7 @@ _note() {
 }
 
 # watch_logs PATH...: as watch(), for readers that run with --write_bw_log="$(log_of PATH)". fio counts
-# what came back, in the middle half of the time: io_uring's tries to get a tag without a wait count
+# what came back each second on average, in the middle half of the time: io_uring's tries to get a tag without a wait count
 # as reads in io.stat. The readers must begin together.
 watch_logs() {
 	wait
@@ -558,8 +558,8 @@ watch_logs() {
 		cat "$(log_of "$_path")"_bw.*log | awk -F '[, ]+' -v path="$_path/io.stat" \
 			-v all=$((SECONDS_EACH * 1000)) '
 			!from { from = $1 }
-			$1 >= from + all / 4 && $1 <= from + all * 3 / 4 { sum += $2 }
-			END { printf "%s %d\n", path, sum * 1024 }'
+			$1 >= from + all / 4 && $1 <= from + all * 3 / 4 { sum += $2; n++ }
+			END { printf "%s %.0f\n", path, sum / n * 1024 }'
 	done > "$TEST_TMP/after"
 }
 

@@ -323,7 +323,7 @@ class Figures:
             return
         out = self._root / "build/figures" / name
         done = subprocess.run([*words, "--out", str(out)], cwd=self._root)
-        # ./triage matrix ends with 1 if a check failed: its figures are kept too.
+        # ./triage matrix ends with 1 if a check failed. Keep the figures then too.
         if done.returncode not in ((0, 1) if matrix else (0,)):
             raise FigureError(f"{shlex.join(words)} ended with {done.returncode}")
         if matrix:

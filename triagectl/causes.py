@@ -184,8 +184,8 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 def _alone(request: Request, seen: Seen) -> float:
     """Estimate the device's time, in ns, for a request like this one with no other beside it.
 
-    Requests with others beside them cannot be used: a device that serves many at once and one that
-    serves them in turn look the same.
+    Requests with others beside them cannot be used: they do not tell whether a device serves many
+    requests at once or one after the other.
     """
     times = sorted(
         other.served

@@ -23,7 +23,8 @@ class Counts:
     def since(self, before: "Counts") -> "Counts":
         """Return the difference to earlier counts; `in_flight` keeps its present value.
 
-        The difference is never below 0: a disk that is gone, or a new one of its name, begins at 0.
+        The difference is never below 0: a disk that is gone, or a new disk of the same name, begins
+        at 0.
         """
         return Counts(
             max(0, self.reads - before.reads),

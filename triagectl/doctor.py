@@ -109,7 +109,7 @@ def _machine(system: System) -> dict[str, Any]:
 
 
 def _profile(system: System) -> str | None:
-    """Return tuned's active profile. The names of the distribution's are the same everywhere."""
+    """Return tuned's active profile. Hide its name unless the profile is the distribution's."""
     folder = "usr/lib/tuned"
     known = [*names(system.path(folder)), *names(system.path(f"{folder}/profiles"))]
     words = [word if word in known else "<profile>" for word in tuned.profile(system).split()]

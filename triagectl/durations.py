@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parse durations on the command line: a number of seconds, or with a unit: 90s, 2m or 1h."""
+"""Parse durations from the command line: 90 (seconds), 90s, 2m or 1h."""
 
 import argparse
 import re

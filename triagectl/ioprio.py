@@ -12,8 +12,8 @@ RT, BE, IDLE = 1, 2, 3
 _NAMES = {0: "none", RT: "rt", BE: "be", IDLE: "idle"}
 
 #: The number of the system call ioprio_get(), for which the C library has no function, by machine
-#: and size of this program's pointers. A 32-bit program on x86_64 may have i686's numbers or x32's,
-#: which nothing here tells: so it has none.
+#: and size of this program's pointers. A 32-bit program on x86_64 may have i686's numbers or x32's.
+#: Nothing here tells which, so the table has no number for it.
 _SYSCALLS = {
     ("x86_64", 8): 252,
     ("aarch64", 8): 31,

@@ -16,12 +16,12 @@ _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
     (r"\b0x[0-9a-fA-F]{16}\b", "<wwn>"),
-    # Without a letter it is a number, such as a sector's.
+    # Digits without a letter are a number, such as a sector's.
     (r"\b(?=\d*[a-fA-F])([0-9a-fA-F]{16}|[0-9a-fA-F]{32})\b", "<wwn>"),
     (r"\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b", "<mac>"),
     (r"[\w.+-]+@[\w-]+(\.[\w-]+)+", "<mail>"),
     (r"/(home|root|srv|mnt|media|run/user|run/media)/[^\s'\"]*", "<path>"),
-    # A profile of tuned's in /etc is the administrator's own.
+    # A tuned profile in /etc is the administrator's own.
     (r"(/etc/tuned/(?:profiles/)?)[^/\s]+(?=/)", r"\1<profile>"),
     (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
 )
@@ -107,7 +107,7 @@ def _known(system: System) -> Iterator[tuple[str, str]]:
             word = (disk.attribute(file) or "").strip("\0 ")
             if len(word) > 3:
                 yield word, "<name>" if file in _NAMES else "<serial>"
-            # The kernel's log may have it in another notation.
+            # The kernel's log may have the identifier in another notation.
             if bare := re.fullmatch(r"(?:naa|eui)\.([0-9a-f]{16,32})", word):
                 yield bare[1], "<wwn>"
     for line in (system.read("proc/self/mounts") or "").splitlines():

@@ -38,7 +38,7 @@ class Table:
     def turn(self) -> None:
         """Begin a new interval: priorities and names may change, and numbers are used again.
 
-        Threads that have ended keep what was found, because earlier intervals' requests are theirs.
+        Keep what was found about threads that have ended: they sent requests in earlier intervals.
         """
         if len(self._earlier) + len(self._known) > _KNOWN_MOST:
             self._earlier = {}
@@ -63,7 +63,7 @@ class Table:
         leader = re.search(r"^Tgid:\s*(\d+)", status, re.M)
         if leader is None and tid in self._earlier:
             other, _ = self._earlier[tid]
-            # With another name it is another thread, which had the same number.
+            # If the names differ, an earlier thread had the same number.
             if comm == other or b"" in (comm, other):
                 return self._earlier[tid]
         pid = int(leader[1]) if leader else tid

@@ -36,7 +36,10 @@ class _Use:
 
 
 def about(system: System, pid: int, devices: Devices, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what `status` shows of a process, on the disks in `only` or else of its open files."""
+    """Return what `status` shows of a process, on the disks in `only`.
+
+    Without `only`, use the disks of the process's open files.
+    """
     threads = processes.threads(system, pid)
     priorities = Counter(str(ioprio.effective(tid) or "unknown") for tid in threads)
     unset = sum(1 for tid in threads if (own := ioprio.of_thread(tid)) and not own.of)
@@ -118,7 +121,7 @@ def _uses(system: System, pid: int, devices: Devices) -> list[_Use]:
 def _disk_of(
     system: System, devices: Devices, target: str, number: str, source: str
 ) -> Disk | None:
-    """Return the device of an open file: a file in /dev itself, else its mount's device."""
+    """Return an open file's device: the file itself if it is in /dev, else its mount's device."""
     if target.startswith("/dev/"):
         return devices.of_name(system.path(target).resolve().name)
     found = devices.of_number(number)
@@ -129,7 +132,7 @@ def _disk_of(
 
 
 def _warnings(use: _Use, disk: Disk, priority: ioprio.Priority | None) -> Iterator[str]:
-    """Yield the reasons why the priority may have no effect, or less, on a disk."""
+    """Yield the reasons why the priority may have less effect on a disk, or none."""
     if disk.scheduler in _IGNORING:
         yield f"{disk.scheduler} ignores I/O priorities: ionice does nothing on {disk.name}"
     elif disk.scheduler == "mq-deadline":

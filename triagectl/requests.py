@@ -119,7 +119,10 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request that the device still has: no more events are read."""
+        """Call gave_up() with each request that the device still has.
+
+        Call this after the last event.
+        """
         if self.gave_up is not None:
             for request in self.pending.values():
                 if request.issued and not request.twice:

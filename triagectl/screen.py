@@ -30,7 +30,7 @@ def plain(text: str) -> str:
     """Return a text in which everything that is not printable is escaped, also a line's end.
 
     Any user may choose the names of processes and control groups: they must not move a terminal's
-    cursor or look like lines of this program's.
+    cursor or look like this program's lines.
     """
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode()

@@ -30,7 +30,7 @@ class Source:
     kind     kernel, udev, tmpfiles, tuned, sysfsutils
     value    the scheduler that it would choose; None if that is not known
     where    file and line; empty for the kernel
-    certain  whether the disk is sure to have had that scheduler after it
+    certain  whether the disk is sure to have had that scheduler after this source took effect
     """
 
     kind: str
@@ -81,7 +81,7 @@ def verdict(system: System, disk: Disk) -> Verdict:
 
 
 def _weighed(system: System, disk: Disk, sources: Sequence[Source]) -> tuple[str, str, str]:
-    """Return the scheduler's origin, a sentence on it, and one on changes since the boot."""
+    """Return the scheduler's origin, a sentence on it, and a sentence on changes since the boot."""
     has = disk.scheduler
     trying = wayback.pending(system, disk.name)
     if trying is not None and wayback.alive(trying["pid"], trying["started"]):
@@ -125,8 +125,8 @@ def _said(source: Source) -> str:
 def kernel_default(system: System, disk: Disk) -> tuple[str, bool]:
     """Return the scheduler that the kernel itself chooses for a disk, and whether that is sure.
 
-    It is mq-deadline for a disk with one hardware queue, or with several that share their tags,
-    unless the driver says that it wants none.
+    The kernel chooses mq-deadline for a disk with one hardware queue, or with several that share
+    their tags, unless the driver wants no scheduler.
     """
     if not disk.takes_schedulers or re.match(_NONE_BY_DEFAULT, disk.name):
         return "none", True
@@ -156,7 +156,10 @@ def available(system: System, disk: Disk, scheduler: str | None) -> bool:
 
 
 def record(system: System) -> dict[str, Any]:
-    """Record the schedulers, so that a later verdict can tell changes. Return the record."""
+    """Write each disk's scheduler to the file _SEEN, so that a later verdict() notices a change.
+
+    Return what was written.
+    """
     found = {
         name: {
             "scheduler": disk.scheduler,

@@ -32,7 +32,10 @@ class Disk:
 
     @property
     def scheduler(self) -> str:
-        """Return the scheduler in use; `none` or empty for a device that takes none."""
+        """Return the scheduler in use.
+
+        For a device that takes none, return `none` or an empty text.
+        """
         text = self.attribute("queue/scheduler") or ""
         chosen = re.search(r"\[(.+?)\]", text)
         return chosen[1] if chosen else text
@@ -60,7 +63,7 @@ class Disk:
     def is_still(self, diskseq: int | None) -> bool:
         """Return whether a record with this `diskseq` is of this disk, not of an earlier namesake.
 
-        Linux before 5.15 has no such number: there the name has to do.
+        Linux before 5.15 has no such number: there only the name is compared.
         """
         return None in (diskseq, self.number("diskseq")) or diskseq == self.number("diskseq")
 
@@ -87,7 +90,7 @@ class Disk:
     def above(self) -> list[str]:
         """Return the devices on this one that have a scheduler, such as dm-multipath's.
 
-        They give this disk requests, which pass by its own scheduler.
+        They give this disk requests that bypass the disk's own scheduler.
         """
         return [
             name
@@ -162,7 +165,7 @@ def find(system: System, name: str) -> Disk:
 
 
 def find_scheduled(system: System, name: str) -> Disk:
-    """Return the disk that a user named. Raises RequestError where it takes no scheduler."""
+    """Return the disk that a user named. Raises RequestError if the disk takes none."""
     disk = find(system, name)
     if not disk.takes_schedulers:
         below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))
@@ -178,7 +181,7 @@ def find_scheduled(system: System, name: str) -> Disk:
 
 
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
-    """Return the disks below a stacked device; for one with a scheduler the device itself."""
+    """Yield the disks below a stacked device. If the device has a scheduler, yield it instead."""
     below = [] if disk.takes_schedulers else disk.below
     if not below:
         yield disk
@@ -187,7 +190,7 @@ def bases(system: System, disk: Disk) -> Iterator[Disk]:
 
 
 class Devices:
-    """The disks of this moment by device number and name, also by those of their partitions."""
+    """The present disks, by the device numbers and names of disks and partitions."""
 
     def __init__(self, system: System) -> None:
         self._numbers: dict[int, Disk] = {}
@@ -201,5 +204,5 @@ class Devices:
         return self._numbers.get(dev(text))
 
     def of_name(self, name: str) -> Disk | None:
-        """Return the disk of this name, or with a partition of it; None if there is none."""
+        """Return the disk that has this name itself or on a partition; None if there is none."""
         return self._names.get(name)

@@ -29,7 +29,7 @@ class System:
     def mounted(self, kind: str, option: str = "") -> Path | None:
         """Return the first mount point of a file system of this kind; None if there is none.
 
-        With `option`, return the first one that is mounted with it.
+        With `option`, return the first that is mounted with this option.
         """
         for line in (self.read("proc/self/mounts") or "").splitlines():
             words = line.split(" ")
@@ -40,7 +40,7 @@ class System:
         return None
 
     def contained(self) -> bool:
-        """Return whether this is a container, whose process numbers differ from trace events'."""
+        """Return whether this is a container: its process numbers are not those of trace events."""
         try:
             return str(self.path("proc/self/ns/pid").readlink()) != _FIRST_PIDS
         except OSError:

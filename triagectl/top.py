@@ -61,7 +61,7 @@ def chosen(system: System, names: Sequence[str]) -> list[Disk]:
 
 
 def refuse_hidden(disks: Sequence[Disk]) -> None:
-    """Raise RequestError if one has no device number, by which events tell disks apart."""
+    """Raise RequestError if a disk has no device number: events tell disks apart by this number."""
     if hidden := [disk.name for disk in disks if disk.hidden]:
         raise RequestError(
             f"the kernel does not tell which of its events are of {', '.join(hidden)}, a path of "

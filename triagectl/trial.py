@@ -228,7 +228,7 @@ def _undo(system: System, disk: Disk) -> int:
 
 @contextlib.contextmanager
 def _meter(system: System, disk: Disk, block_s: float) -> Iterator[Meter]:
-    """Return a meter. If tracefs cannot be used, it measures no percentiles."""
+    """Yield a meter. If tracefs cannot be used, the meter measures no percentiles."""
     matcher = Matcher(top.parts([disk]), finished=lambda _: None)
     with contextlib.ExitStack() as stack:
         sampler = None

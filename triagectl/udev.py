@@ -45,12 +45,12 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Return whether the token is a condition of its line. PROGRAM is one even with `=`."""
+        """Return whether the token is a condition of its line. PROGRAM always is."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
     def of_the_scheduler(self) -> bool:
-        """Return whether the key compares or sets the scheduler."""
+        """Return whether the token compares or sets the scheduler."""
         return self.key == "ATTR" and self.name == _SCHEDULER
 
     def holds(self, text: str | None) -> bool:

@@ -183,8 +183,8 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
 def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
-    The file is not the state file, which comes and goes. Other users may not open it, because they
-    could hold the lock for good.
+    The lock has a file of its own, because the state file comes and goes. Other users may not open
+    the lock's file: they could hold the lock for good.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
     fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -201,7 +201,7 @@ def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, 
         "disk": disk.name,
         "diskseq": disk.number("diskseq"),
         "before": asdict(before),
-        # Only leaving the scheduler loses them.
+        # The weights are lost only if the disk leaves the scheduler.
         "weights": weights.of(system, disk) if tried != before.scheduler else {},
         "tried": tried,
         "pid": os.getpid(),
@@ -261,7 +261,8 @@ def restore(disk: Disk, state: dict[str, Any]) -> None:
 def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """Restore a disk from its state file if no other process has done so. Return failures.
 
-    With `pid` restore it only from a trial of that process: after an `--undo` there may be another.
+    With `pid` restore it only from a trial of that process: after an `--undo`, another process may
+    have one.
     """
     if not state_file(system, disk.name).exists():
         return []

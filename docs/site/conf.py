@@ -22,7 +22,7 @@ include_patterns = [
 # Trees of kernels lie in these, with thousands of documents.
 exclude_patterns = ["build", "results"]
 
-# Anchors as on the repository's own pages, for headings of all depths.
+# Give headings of all levels the anchors that GitHub gives them.
 myst_heading_anchors = 6
 
 # A block without a language is a command or its output, not Python.

@@ -90,7 +90,9 @@ static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set,
 }
 #endif
 
-/* Since 6.14 freezing a queue returns flags, which the task passes on when it unfreezes it. */
+/*
+ * Since 6.14 freezing a queue returns flags. The task passes them on when it unfreezes the queue.
+ */
 #ifdef IOSCHED_FREEZE_HAS_FLAGS
 #define blkdrv_freeze(q) blk_mq_freeze_queue(q)
 #define blkdrv_unfreeze(q, flags) blk_mq_unfreeze_queue(q, flags)

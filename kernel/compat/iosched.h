@@ -148,7 +148,8 @@ static inline int iosched_probe_shallow_depth(bool *whole)
  * @part: the part, in 64ths
  * @whole: the result of iosched_probe_shallow_depth()
  *
- * The words keep their size if the number of tags is lowered: one may be longer than all tags.
+ * If the number of tags is lowered, the words keep their size. So a word may have more bits than
+ * there are tags.
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
@@ -162,12 +163,12 @@ static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 /*
  * iosched_was_prepared() - tell whether a request's elv.priv belongs to the scheduler
  *
- * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state
- * machine") the core calls prepare_request() for every request that it inserts. Until
- * then it does not call it for a write that belongs to a flush. The core sends this write
- * past the scheduler, but tells the scheduler of its completion. elv.priv then has a value
- * of the flush state machine. If the driver sends the write back, the core does insert it:
- * see iosched_set_prepared().
+ * Since 6.5 ("blk-mq: use the I/O scheduler for writes from the flush state machine") the core
+ * calls prepare_request() for every request that it inserts. Until then it does not call
+ * prepare_request() for a write that belongs to a flush. The core sends this write past the
+ * scheduler, but tells the scheduler of its completion. elv.priv then has a value of the flush
+ * state machine. If the driver sends the write back, the core does insert it: see
+ * iosched_set_prepared().
  */
 static inline bool iosched_was_prepared(const struct request *rq)
 {
@@ -202,7 +203,7 @@ static inline void iosched_unregister(struct elevator_type *type)
 }
 
 #ifdef CONFIG_BLK_CGROUP
-/* The functions of a cgroup policy take the disk since 6.3, until then its queue. */
+/* Since 6.3 the functions of a cgroup policy take the disk. Until then they take its queue. */
 static inline int iosched_activate_policy(struct request_queue *q,
 					  const struct blkcg_policy *policy)
 {

@@ -79,7 +79,7 @@ struct gd_cmd {
  * @lock: gd_queue_rq() and the control files take it, in process context only
  * @gate: written with @lock held; gd_get_budget() and gd_gate_show() read it without
  * @held: the requests that the device holds, oldest first
- * @nr_held: the length of @held; written with @lock held, gd_held_get() reads it without
+ * @nr_held: the length of @held; written with @lock held, read by gd_held_get() without it
  * @nr_logged: the number of requests logged since the log was cleared
  */
 struct gatedisk {

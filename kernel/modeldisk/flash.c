@@ -144,7 +144,7 @@ static bool is_long(const struct model_io *io)
 	return io->sectors > FLASH_SHORT_SECTORS;
 }
 
-/* Return a die's time to read from @page. @whole: the read is a long one. */
+/* Return a die's time to read from @page. @whole says that the read is a long one. */
 static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 {
 	u64 hash;
@@ -159,7 +159,9 @@ static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 	return f->read_ns[whole][kind] + slow_ns;
 }
 
-/* Return the least time that a read occupies a die; if it has one page only, the exact time. */
+/*
+ * Return the least time that a read occupies a die. For a read of one page this is the exact time.
+ */
 static u32 least_read_ns(const struct flash *f, const struct model_io *io)
 {
 	u64 page = io->sector >> f->page_shift;
@@ -187,7 +189,10 @@ static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 	return U64_MAX;
 }
 
-/* Update all times that depend on @die after its work, or its first waiting read, changed. */
+/*
+ * Compute @die's data_ns, and lower the minima over all dies if needed. Call this after @die's work
+ * or its first waiting read has changed.
+ */
 static void die_changed(struct flash *f, struct flash_die *die)
 {
 	die->data_ns = die_data_ns(f, die);
@@ -208,9 +213,8 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 }
 
 /*
- * Give a free die its next work. Reads go first, but a waiting program lets only
- * overtake_max of them pass. Copies go before programs, which need the space that
- * copies free.
+ * Give a free die its next work. Reads go first, but a waiting program lets only overtake_max of
+ * them pass. Copies go before programs, because programs need the space that copies free.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -235,7 +239,7 @@ static void die_start(struct flash *f, struct flash_die *die, u64 t)
 	die_changed(f, die);
 }
 
-/* Let the program or copy on @die pause after its present step, unless that is the last. */
+/* Let the program or copy on @die pause after its present step, unless that step is the last. */
 static void die_pause(struct flash *f, struct flash_die *die, u64 t)
 {
 	u64 step = max(program_ns(f, die->work) / f->p.program_steps, 1ULL);
@@ -350,8 +354,8 @@ static bool is_protecting(const struct flash *f, u64 t)
 }
 
 /*
- * Admit waiting writes, in order, while there is room in the buffer. If writes have waited
- * for protect_after_ms, take away their slots, which reads can then use.
+ * Admit waiting writes, in order, while there is room in the buffer. If writes have waited for
+ * protect_after_ms, take away their slots, so that reads can use the slots.
  */
 static void writes_admit(struct flash *f, u64 t)
 {
@@ -430,7 +434,7 @@ static void program_issue(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Program the rest of the data, which does not fill a program: a flush waits for it. */
+/* Program the rest of the data, even if it does not fill a program: a flush waits for it. */
 static void program_rest(struct flash *f, u64 t)
 {
 	if (!f->unprogrammed)
@@ -440,7 +444,10 @@ static void program_rest(struct flash *f, u64 t)
 	program_issue(f, t);
 }
 
-/* Let @io complete when all data now in the buffer is on the dies; with power_safe, at once. */
+/*
+ * Let @io complete when all data now in the buffer is on the dies. With power_safe, let it complete
+ * at once.
+ */
 static void flush_begin(struct flash *f, struct model_io *io, u64 t)
 {
 	if (!f->p.power_safe)

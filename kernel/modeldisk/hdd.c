@@ -112,7 +112,10 @@ static u32 zone_of(const struct hdd *h, u64 sector)
 	return zone;
 }
 
-/* Return the track of @sector. Set @angle_ns to the time in a turn at which it passes the head. */
+/*
+ * Return the track of @sector. Set @angle_ns to the time in a turn at which the sector passes the
+ * head.
+ */
 static u64 locate(const struct hdd *h, u64 sector, u64 *angle_ns)
 {
 	u32 zone = zone_of(h, sector);

@@ -36,7 +36,7 @@ struct mdk_settings {
 	u32 block_size;
 	/* 1: keep written data for reads */
 	u32 memory_backed;
-	/* ... only for requests that begin in the first kept_mib MiB; 0: for all */
+	/* keep data only for requests that begin in the first kept_mib MiB; 0: for all */
 	u32 kept_mib;
 	/* time after which the block layer gives up a stalled request */
 	u32 timeout_ms;
@@ -44,9 +44,9 @@ struct mdk_settings {
 	u32 seed;
 	/* requests in a million that fail */
 	u32 error_ppm;
-	/* ... that end only by the timeout */
+	/* requests in a million that end only by the timeout */
 	u32 stall_ppm;
-	/* ... that the driver refuses for now; below a million, because some must pass */
+	/* requests in a million that the driver refuses for now; below a million: some must pass */
 	u32 resource_ppm;
 };
 

@@ -38,7 +38,9 @@ struct model_params {
 	u32 read_full_ns;
 	/* bandwidth of a long read to the host, MB/s; 0: bus_mbps */
 	u32 full_mbps;
-	/* a third of the pages is this much faster to read, a third this much slower, percent */
+	/*
+	 * a third of the pages is this much faster to read, another third this much slower, percent
+	 */
 	u32 read_spread_pct;
 	/* this many pages in a thousand take read_slow_ns longer */
 	u32 read_slow_permille;

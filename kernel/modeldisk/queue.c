@@ -332,7 +332,7 @@ static int mdk_init_tags(struct mdk_disk *d)
 	/* Before 6.14 a queue merges only with this flag. Since then all queues merge. */
 	tags->flags |= BLK_MQ_F_SHOULD_MERGE;
 #endif
-	/* The store allocates and copies pages, which may sleep. */
+	/* The store may sleep when it allocates and copies pages. */
 	if (d->set->memory_backed)
 		tags->flags |= BLK_MQ_F_BLOCKING;
 	return blk_mq_alloc_tag_set(tags);

@@ -61,8 +61,8 @@ struct pb_data {
 static IOSCHED_ALIVE(pb_alive);
 
 /*
- * Store the class at each insertion. It is not computed again before the next one: the priority may
- * be read from rq->bio (iosched.h), which may change meanwhile.
+ * Store the class at each insertion, and do not compute it again before the next insertion. The
+ * priority may come from rq->bio (iosched.h), and rq->bio may change meanwhile.
  */
 static void pb_set_class(struct request *rq, enum prio_class class)
 {

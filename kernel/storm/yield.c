@@ -21,7 +21,7 @@
 
 /* The module keeps this many latest yield points of each CPU. It is a power of two. */
 #define STORM_POINTS 64
-/* The number of yield points, of all CPUs together, that a panic prints. */
+/* A panic prints at most this many yield points, of all CPUs together. */
 #define STORM_POINTS_TOLD 48
 /*
  * At one yield point in STORM_AWAY the delay is very long, as if the host had given the CPU to
@@ -41,7 +41,7 @@ struct storm_point {
 
 /*
  * The state of a CPU. Only this CPU writes it, in any context. An interrupt may come during a
- * write. It does no harm: it changes which random numbers follow, and the fingerprint.
+ * write. This does no harm: it only changes the random numbers that follow, and the fingerprint.
  */
 struct storm_cpu {
 	u64 random;
@@ -54,7 +54,7 @@ static DEFINE_PER_CPU(struct storm_cpu, storm_cpus);
 static unsigned int storm_chance;	/* the chance of a delay, in 1024 */
 static unsigned int storm_longest;	/* the longest common delay, in pauses */
 
-/* Draw the length of a delay, in pauses (calls of cpu_relax()); 0: none. */
+/* Draw the length of a delay, in pauses (calls of cpu_relax()). Return 0 for no delay. */
 static unsigned int storm_draw(struct storm_cpu *cpu)
 {
 	u64 random;

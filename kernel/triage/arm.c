@@ -3,10 +3,9 @@
  * Shares a disk's arm: while urgent requests come, bulk gets turns.
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
- * Without turns, bulk would go between any two of its requests. Then each of its requests would
+ * Without turns, bulk would go between any two requests of this submitter. Then each of them would
  * cost two seeks, to bulk's place and back. A turn of bulk ends after a cost or a time. Urgent
- * requests are held meanwhile, so that the arm stays with bulk's stream, which soon asks for
- * more.
+ * requests are held meanwhile, so that the arm stays with bulk's stream: it soon asks for more.
  */
 #include <linux/ktime.h>
 
@@ -33,9 +32,9 @@ static u64 tg_arm_way(const struct tg_data *tg)
 }
 
 /*
- * Return the length of bulk's turn, in ns: the target minus urgent requests' service time
- * without bulk. If the user has set a budget, or this time is not known, a turn is as long as
- * the budget.
+ * Return the length of bulk's turn, in ns: the target minus urgent requests' service time without
+ * bulk. If the user has set a budget, or the service time is not known, a turn is as long as the
+ * budget.
  */
 static u64 tg_arm_turn(const struct tg_data *tg, bool high)
 {
@@ -99,7 +98,7 @@ bool tg_arm_is_free(const struct tg_data *tg)
 	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
 }
 
-/* Return when bulk's turn ends or, if none goes on, when the next one may begin; in ns. */
+/* Return when bulk's turn ends, in ns. If bulk has no turn, return when its next turn may begin. */
 u64 tg_arm_changes_at(const struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) ? READ_ONCE(tg->arm.until) : tg_arm_opens_at(tg);

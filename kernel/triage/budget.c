@@ -14,9 +14,10 @@
 #include "triage.h"
 
 /*
- * A shard counts as ahead of the others by at most this many requests of average cost, or by
- * its own request if that costs more. Bulk that it sent while nothing limited it, or because it
- * had aged, must not hold it back for long. 16 reads of 64 KiB take flash a millisecond.
+ * A shard counts as ahead of the others by at most this many requests of average cost, or by its
+ * own request if that costs more. Bulk that the shard sent while nothing limited bulk, or because
+ * the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB take flash a
+ * millisecond.
  */
 #define TG_LEAD_MAX 16
 
@@ -101,7 +102,7 @@ static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
 {
 	s64 old = atomic64_read(&tg->budget.granted);
 
-	/* Mostly there is no grant and no debt. Then do not write, because other CPUs read it. */
+	/* Mostly there is no grant and no debt. Do not write @granted then: other CPUs read it. */
 	while ((gated || old) && !atomic64_try_cmpxchg(&tg->budget.granted, &old,
 						       tg_depth_charge(old, gated, cost)))
 		;
@@ -136,8 +137,8 @@ static bool tg_bulk_fits(const struct tg_data *tg, bool *patient)
 			return false;
 	}
 	/*
-	 * If no bulk is inside, a request may go; but if the budget is a pace, only after
-	 * @next_at.
+	 * If no bulk is in the device, one request of bulk may go. But if the budget is a pace
+	 * (tg_paced()), this request may go only from @next_at on.
 	 */
 	if (!inside)
 		return !tg_paced(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
@@ -162,9 +163,9 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return the cost of what counts against the room, in ns: bulk, and while cgroups take from each
- * other, urgent requests too. Else a cgroup beyond its share would find room while the device is
- * full of urgent requests of the others.
+ * Return the cost of the requests that count against the room, in ns. Bulk counts. While cgroups
+ * take from each other, urgent requests count too. Otherwise a cgroup beyond its share would find
+ * room while the device is full of the others' urgent requests.
  */
 static u64 tg_room_taken(const struct tg_data *tg)
 {
@@ -195,8 +196,8 @@ static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the device may have another request of bulk, from any shard. Set @patient if
- * only because no bulk has gone for long (tg_patience()).
+ * Return whether the device may have another request of bulk, from any shard. Set @patient if the
+ * only reason is that no bulk has gone for long (tg_patience()).
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
@@ -221,8 +222,8 @@ static u64 tg_turn(const struct tg_shard *shard)
 }
 
 /*
- * Return the waiting shard whose due cgroup has had least of its share; NULL: cgroups do not
- * share the device. @asking: see tg_parts_look().
+ * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
+ * unless it is NULL. Return NULL if cgroups do not share the device, or if no shard waits.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)
@@ -241,7 +242,7 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	return first;
 }
 
-/* Fill @parts. @asking: a shard that counts as waiting in any case, or NULL. */
+/* Fill @parts. @asking is NULL, or a shard that counts as waiting in any case. */
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts)
 {
@@ -292,8 +293,8 @@ static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
  * of it.
  *
  * The waiting shard whose bulk has had least may go in any case. So the remainder is used, and
- * shards take turns if a part is less than one request. Another shard may not go if its bulk has
- * had more than the least by over one part. So a shard with large requests, which overfill its
+ * shards take turns if a part is less than one request. Any other shard may not go if its bulk has
+ * had more than that shard's by over one part. So a shard with large requests, which overfill its
  * part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
@@ -338,8 +339,8 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 }
 
 /*
- * Return how many requests of average cost still fit the limit on bulk, plus 1; UINT_MAX: no
- * limit.
+ * Return 1 plus the number of requests of average cost that still fit the limit on bulk. Return
+ * UINT_MAX if there is no limit.
  */
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts)
 {
@@ -378,7 +379,7 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
 
-/* Charge the budget for bulk; @write: it is not a read. */
+/* Charge the budget for a request of bulk. @write says that it is not a read. */
 static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
 {
 	struct tg_data *tg = shard->tg;
@@ -404,7 +405,7 @@ static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Charge bulk that is dispatched while tg_charges_bulk(); @write: it is not a read. */
+/* Charge bulk that is dispatched while tg_charges_bulk(). @write says that it is not a read. */
 void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
 {
 	struct tg_budget *budget = &shard->tg->budget;
@@ -418,12 +419,12 @@ void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write
 		tg_turn_charge(shard, tag->cost);
 	if (READ_ONCE(budget->pressed))
 		tg_budget_charge(shard, tag->cost, write);
-	/* If all requests are alike it stays. Then do not write, because other CPUs read it. */
+	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
 	if (next != average)
 		WRITE_ONCE(budget->bulk_cost, next);
 }
 
-/* Return when held bulk may go if nothing else happens, in ns; 0: not known. */
+/* Return when held bulk may go if nothing else happens, in ns. Return 0 if this is not known. */
 u64 tg_bulk_opens_at(const struct tg_data *tg)
 {
 	const u64 budget = tg_budget_now(tg);

@@ -27,22 +27,22 @@ struct tg_tag;
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
  * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
- * @next_at: if the budget is a pace: no bulk may go before this time; ns
+ * @next_at: if the budget is a pace, no bulk may go before this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, or bulk's debt (below
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns
  * @urgent_back_at: when an urgent request that was timed last came back; ns
- * @turn: virtual time of fair queueing, in ns: the least one of the waiting shards
- *	(tg_shard.bulk_turn) when tg_bulk_may_go_limited() last looked
+ * @turn: virtual time of fair queueing, in ns: the largest tg_parts.floor that
+ *	tg_bulk_may_go_limited() has seen
  * @high_at: jiffies when a request of HIGH last came, or taught the controller
  *
  * Each field is one word that dispatchers and completions of all shards write and read
  * without a lock, with WRITE_ONCE() and READ_ONCE(). Except for @granted, a lost write does
  * little harm: the budget is wrong for a tick at most, or for @turn until the next look.
  *
- * Held bulk may wait until one of these fields changes. A completion (tg_back_noticed()) or
- * a dispatch (tg_send_before_bulk()) that changes one has a full barrier before it looks for
- * held shards.
+ * Held bulk may wait until one of these fields changes. A completion (tg_back_noticed()) or a
+ * dispatch (tg_send_before_bulk()) that changes a field has a full barrier before it looks for held
+ * shards.
  */
 struct tg_budget {
 	unsigned long urgent_at;
@@ -65,15 +65,16 @@ struct tg_budget {
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk may go only right behind an urgent request
  * @patient: bulk is let in because none has gone for long; set after tg_parts_look()
- * @whole: limit on the cost of all shards' bulk in the device, in ns; TG_DEPTH_MAX or more: no
- *	limit, and then the fields below mean nothing
+ * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
+ *	limit. Then the fields below mean nothing
  * @inside: cost of all shards' bulk in the device, in ns
- * @first: the waiting shard whose due cgroup has had least of its share; NULL: none, or cgroups
- *	do not share the device
- * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()), with the one
- *	that asks; without those that have to leave the device to @first
- * @least: the least tg_turn() of these shards; U64_MAX: none waits
- * @floor: likewise, with the shards that send bulk now: a shard keeps what it lacks meanwhile
+ * @first: the waiting shard whose due cgroup has had least of its share; NULL if no shard waits, or
+ *	if cgroups do not share the device
+ * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
+ *	counts too. Shards that have to leave the device to @first do not
+ * @least: the least tg_turn() of these shards; U64_MAX if none waits
+ * @floor: the least tg_turn() of these shards and of those that send bulk now. So a shard that
+ *	sends keeps what it lacks
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */

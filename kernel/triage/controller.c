@@ -16,8 +16,8 @@
 #include "triage.h"
 
 /*
- * A probe that lacks samples ends after this time. It is longer on a disk, which first has to
- * serve the requests that it has.
+ * A probe that lacks samples ends after this time. On a disk this time is longer, because the disk
+ * first has to serve the requests that it has.
  */
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
@@ -61,8 +61,8 @@
 #define TG_LEAST_JIFFIES (10 * HZ)
 #define TG_LEAST_DRAIN 8
 /*
- * The smaller room is the usual one divided by this. The usual one is twice the shortest
- * service time, so the smaller one is half of it.
+ * The smaller room is the usual room divided by this. The usual room is twice the shortest service
+ * time, so the smaller room is half of that time.
  */
 #define TG_ROOM_DRAINED 4
 
@@ -80,7 +80,7 @@ void tg_controller_init(struct tg_data *tg)
 	controller->least_until = jiffies + TG_LEAST_JIFFIES;
 }
 
-/* Return the latency that urgent requests should keep, in ns; 0: not known yet. */
+/* Return the latency that urgent requests should keep, in ns. Return 0 if it is not known yet. */
 u64 tg_target(const struct tg_data *tg)
 {
 	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
@@ -141,8 +141,9 @@ static void tg_probe_begin(struct tg_data *tg)
 }
 
 /*
- * End a probe. The time until the next one is a multiple of the time for which this one may
- * have kept bulk out. That is the time since @probe_began, but not beyond @probe_until.
+ * End a probe, and set the time of the next one: a multiple of this probe's length from now. The
+ * length counts from @probe_began, so without the time to settle, to now or @probe_until, whichever
+ * is earlier.
  */
 static void tg_probe_end(struct tg_data *tg)
 {
@@ -265,7 +266,7 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 		tg_probe_begin(tg);
 }
 
-/* Learn from an urgent request that took @latency ns; @clean: it met no bulk. */
+/* Learn from an urgent request that took @latency ns. @clean says that it met no bulk. */
 void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency)
 {
 	const bool felt = time_before(jiffies,

@@ -19,9 +19,9 @@ struct tg_data;
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
- * @room: limit on bulk in the device while that is shared (tg_is_shared()), in ns of cost
- * @lock: guards all below, and writes of all above; readers take no lock. Taken with
- *	trylock only, also in interrupts: if that fails, a sample is left out.
+ * @room: limit on bulk in the device while the device is shared (tg_is_shared()), in ns of cost
+ * @lock: guards all below, and writes of all above; readers take no lock. Taken with trylock only,
+ *	also in interrupts. If the trylock fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on
@@ -30,7 +30,7 @@ struct tg_data;
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of those that took longer than the target
  * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
- * @least_now: the shortest since @least was last measured anew
+ * @least_now: the shortest service time since @least was last measured anew
  * @drain_until: jiffies; until then @room is smaller, to measure @least
  * @least_until: jiffies when @least is next measured anew
  */

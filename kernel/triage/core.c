@@ -28,7 +28,7 @@
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
  *  6. Only its own requests keep the scheduler alive for an inserting task. Once pushed, they
  *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
- *     preemption off, for which tg_core_wait_for_inserters() waits.
+ *     preemption off, and tg_core_wait_for_inserters() waits for such tasks.
  *     iosched_unregister() waits until the task has left the module's code. The block layer
  *     waits for all others: dispatchers, completions, merges, readers and writers of files.
  *
@@ -61,8 +61,8 @@
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A woken shard counts as waiting until it dispatches. If its driver takes nothing, it may
- * never dispatch. So it no longer counts after two ticks, of which the first may be short.
+ * A woken shard counts as waiting until it dispatches. If its driver takes nothing, it may never
+ * dispatch. So the shard no longer counts after two ticks; the first of them may be short.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -114,11 +114,11 @@ static bool tg_release(struct tg_shard *shard)
 }
 
 /*
- * Return whether a request that is about to be inserted may go although the queued ones may
- * not. A request that was sent back, is urgent or is hinted may. On a disk any request may,
- * because it can be near the head. One of a cgroup that is due before those of the queued ones
- * may. One of a cgroup beyond its share is not urgent. If rate limits hold the queued ones, a
- * request of a class below its limit may.
+ * Return true if a request that is about to be inserted may go even while the queued requests may
+ * not. A request may if the driver sent it back, or if it is urgent or hinted. On a disk any
+ * request may, because it can be near the head. A request may if its cgroup is due before the
+ * cgroups of the queued requests. A request of a cgroup beyond its share is not urgent. If rate
+ * limits hold the queued requests, a request of a class below its limit may.
  */
 static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
@@ -142,8 +142,8 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 
 /*
  * Insert new requests, or requests that the driver sent back (tg_requeue_request()). The block
- * layer inserts the latter at head. It also inserts a write at head that had to wait for a
- * flush; triage sees this write for the first time. Called from a task, without a lock.
+ * layer inserts the latter at head. It also inserts a write at head that had to wait for a flush.
+ * Triage has not seen this write before. Called from a task, without a lock.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -205,8 +205,8 @@ static void tg_add_at_head(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Queue the requests on @list, which come from the inbox with the newest first. Return whether
- * one of them may go although bulk may not.
+ * Queue the requests on @list, which come from the inbox with the newest first. Return true if one
+ * of them may go even while bulk may not.
  */
 static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 {
@@ -228,8 +228,8 @@ static bool tg_sort(struct tg_shard *shard, struct llist_node *list)
 
 /*
  * Move the requests in the inbox to the lists. tg_has_work() sees them all the time (rule 1).
- * Return whether one of them may go although bulk may not. Dispatchers call this, and then
- * choose a request or hold the shard. Other lock holders call tg_drain().
+ * Return true if one of them may go even while bulk may not. Dispatchers call this, and then choose
+ * a request or hold the shard. Other lock holders call tg_drain().
  */
 static bool tg_take_in(struct tg_shard *shard)
 {
@@ -259,10 +259,10 @@ void tg_drain(struct tg_shard *shard)
 }
 
 /*
- * If no other request waits, take the only one in the inbox without queueing it in a flow:
- * there is no other to choose, or to be fair to. Return NULL if it may not go, or if there is
- * none or another one. The caller then empties the inbox. While a flash device keeps up, most
- * requests go this way.
+ * Take the inbox's only request, and do not queue it in a flow: there is no other request to
+ * choose, or to be fair to. Call this only if nothing is queued. Return NULL if the request may not
+ * go, or if the inbox is empty or has several requests. The caller then empties the inbox. While a
+ * flash device keeps up, most requests go this way.
  */
 static struct request *tg_take_only(struct tg_shard *shard)
 {
@@ -319,8 +319,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 }
 
 /*
- * Take the request that the policy chooses (order.c), and record that it is sent; NULL: none
- * may go.
+ * Take the request that the policy chooses (order.c), and record that it is sent. Return NULL if no
+ * request may go.
  */
 static struct request *tg_take_next(struct tg_shard *shard)
 {
@@ -337,8 +337,8 @@ static struct request *tg_take_next(struct tg_shard *shard)
 }
 
 /*
- * Return how long the queued requests must wait if nothing else happens, in ns; 0: they need
- * not wait. Set @limited if only rate limits hold them.
+ * Return how long the queued requests must wait if nothing else happens, in ns. Return 0 if they
+ * need not wait. Set @limited if only rate limits hold them.
  */
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {
@@ -385,8 +385,8 @@ void tg_watch_others(struct tg_shard *shard, u64 ns)
 }
 
 /*
- * Begin a hold. An insertion or a completion after this sees it, and may end it. The caller
- * then looks for those that came before it (rule 3).
+ * Begin a hold. Any later insertion or completion sees the hold, and may end it. The caller then
+ * looks for insertions and completions that came before the hold (rule 3).
  */
 static void tg_set_held(struct tg_shard *shard)
 {
@@ -403,7 +403,7 @@ static void tg_set_held(struct tg_shard *shard)
 	yield_point();
 }
 
-/* Have the watchdog end the hold after @ns. @limited: only rate limits cause the hold. */
+/* Have the watchdog end the hold after @ns. @limited says that only rate limits cause the hold. */
 static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)
@@ -414,8 +414,8 @@ static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 }
 
 /*
- * Return the queued request that the policy chooses. If it finds none, begin a hold and look
- * once more (rule 5). NULL: nothing is queued, or the shard is held.
+ * Return the queued request that the policy chooses. If it finds none, begin a hold and look once
+ * more (rule 5). Return NULL if nothing is queued, or if the shard is held.
  */
 static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 						   struct blk_mq_hw_ctx *hctx)
@@ -445,7 +445,10 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 		tg_keep_held(shard, wait, limited);
 		return NULL;
 	}
-	/* A request came, or one came back from the device, before the hold could be seen. */
+	/*
+	 * A request came, or a queued one may go now. Perhaps other CPUs did not see TG_HELD in
+	 * time to end the hold, so look once more.
+	 */
 	tg_take_in(shard);
 	rq = tg_take_next(shard);
 	if (rq)
@@ -464,8 +467,8 @@ found:
 }
 
 /*
- * Return a request for the device. NULL: nothing is queued, or the shard is held. The block
- * layer calls this from a task, when it runs the hardware queue.
+ * Return a request for the device. Return NULL if nothing is queued, or if the shard is held. The
+ * block layer calls this from a task, when it runs the hardware queue.
  */
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
@@ -482,8 +485,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
-	 * A grant is enough for one or two requests, so wake one shard. Its request may reach
-	 * the driver before the urgent one, which goes there after this returns.
+	 * A grant is enough for one or two requests, so wake one shard. That shard's request may
+	 * reach the driver before the urgent one: the block layer takes the urgent one there only
+	 * after this function has returned.
 	 */
 	if (unlikely(READ_ONCE(shard->granted)) && xchg(&shard->granted, 0) &&
 	    atomic_read(&tg->nr_held))
@@ -548,7 +552,7 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 		if (!test_bit(TG_HELD, &shard->state) ||
 		    test_bit(TG_LIMITED, &shard->state))
 			continue;
-		/* Look once for the whole loop, because this visits each shard. */
+		/* Look only once for the whole loop, because tg_parts_look() visits each shard. */
 		if (!looked) {
 			bool patient = false;
 
@@ -588,7 +592,7 @@ static enum hrtimer_restart tg_watchdog(struct hrtimer *timer)
 		tg_note_woken(shard);
 	tg_release(shard);
 	tg_run(shard);
-	/* Bulk of another shard may be due, and its watchdog may fire later. */
+	/* Bulk of another shard may be due, and that shard's watchdog may fire later. */
 	if (atomic_read(&shard->tg->nr_held))
 		tg_wake(shard->tg, 1);
 	return HRTIMER_NORESTART;

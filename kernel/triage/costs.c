@@ -29,9 +29,9 @@ void tg_costs_init(struct tg_data *tg)
 }
 
 /*
- * Return the least number of requests that a shard had in the device since costs were learnt
- * last, and begin to count anew. Return 0 if none came back, because then the device is stuck,
- * or if the shard sent none, because then its work is unknown.
+ * Return the least number of requests that a shard had in the device since costs were learnt last,
+ * and begin to count anew. Return 0 if no request came back, because the device is stuck then.
+ * Return 0 if the shard sent none, because its work is unknown then.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {

@@ -42,9 +42,9 @@
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
  * The time between probes, as a multiple of the last probe's length. The multiple doubles each
- * time. For a target it begins small, because jobs may still have been starting during the
- * first probe. It begins larger for an exchange rate, which needs less precision. A probe
- * beside writers takes 36 ms.
+ * time. For a target it begins small, because jobs may still have been starting during the first
+ * probe. For an exchange rate it begins larger, because less precision suffices. A probe beside
+ * writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_TARGET 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -65,12 +65,12 @@
 /**
  * struct tg_depth - the results of probes, and the budget for a target; zero at first but @budget
  * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first
- * @rest: what requests in time have given back to @budget, but is below 1 ns and so not added
+ * @rest: the part of 1 ns that requests in time have given back to @budget, and that is not added
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
  * @mean: service time of urgent requests without bulk in the device, in ns
- * @spread: their mean distance from @mean, in ns
+ * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @sampled: number of samples so far in this probe
@@ -134,8 +134,8 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 }
 
 /*
- * Return the time until the next probe, as a multiple of the length of the one that just ended.
- * @first: the multiple after the first probe.
+ * Return the time until the next probe, as a multiple of the length of the probe that just ended.
+ * After the first probe, the multiple is @first.
  */
 static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
 {
@@ -166,9 +166,9 @@ static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
  * @least: the smallest budget, with which bulk still goes on, in ns
  *
  * The expected change is zero when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
- * quantile). @rest keeps this true for a small budget, to which one request gives back less
- * than 1 ns. Until the first request is late, each other one raises the budget by 1/16 if
- * @limited. A device without a queue has no limit.
+ * quantile). @rest keeps this true for a small budget, where one request gives back less than 1 ns.
+ * Until the first request is late, each request raises the budget by 1/16 if @limited. A device
+ * without a queue has no limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)
@@ -198,9 +198,9 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
  * @floor: the average cost of a request of bulk, in ns
  * @cost: of the request, in ns
  *
- * A drive completes a write once it is in the write buffer, and writes it to the flash later,
- * which delays reads. A limit on the requests in the device does not limit this later work.
- * So a budget below the cost of one request is a pace: the part of the time that bulk may use.
+ * A drive completes a write once it is in the write buffer. It writes the data to the flash later,
+ * and this delays reads. A limit on the requests in the device does not limit this later work. So a
+ * budget below the cost of one request is a pace: the part of the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */

@@ -37,8 +37,8 @@ static void tg_time(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Begin to time an urgent request while bulk comes. If bulk is gated, give it a grant to go
- * behind this request. If it is not, and enough requests were timed in this tick, do nothing.
+ * Begin to time an urgent request while bulk comes. If bulk is gated, give it a grant to go behind
+ * this request. If bulk is not gated, and enough requests were timed in this tick, do nothing.
  */
 static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 {

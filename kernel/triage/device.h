@@ -156,8 +156,8 @@ static inline void tg_media_emptied(struct tg_shard *shard, struct tg_flow *flow
 }
 
 /*
- * Return whether the disk waits for a flow's next request, and a new request @rq is of that
- * flow or near the head.
+ * Return whether the disk waits for a flow's next request, and the new request @rq of @flow may go
+ * meanwhile: @flow is the awaited flow, or @rq is near the head.
  */
 static inline bool tg_media_awaited(const struct tg_shard *shard, const struct tg_flow *flow,
 				    const struct request *rq)
@@ -172,7 +172,10 @@ static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
 	return shard->tg->rotational && tg_disk_stays(shard, flow);
 }
 
-/* Return how long the disk should wait for a flow's next request, in ns; 0: not at all. */
+/*
+ * Return how long the disk should wait for a flow's next request, in ns. Return 0 if it should not
+ * wait.
+ */
 static inline u64 tg_media_wait(struct tg_shard *shard)
 {
 	return shard->head.awaited ? tg_disk_wait(shard) : 0;
@@ -187,7 +190,7 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 
 	if (unlikely(fixed))
 		return (u64)fixed * NSEC_PER_USEC;
-	/* @quiet may be negative: another CPU has seen the next tick. */
+	/* @quiet may be negative, because another CPU may have seen the next tick. */
 	return likely(quiet <= 0) ? found : tg_depth_lingering(found, jiffies_to_msecs(quiet));
 }
 
@@ -219,7 +222,7 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 /* Return whether a request of HIGH came in the last @ticks jiffies. */
 static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long ticks)
 {
-	/* @high_at may be a tick ahead: another CPU has seen the next one. */
+	/* @high_at may be a tick ahead, because another CPU may have seen the next tick. */
 	return (long)(jiffies - READ_ONCE(tg->budget.high_at)) < (long)ticks;
 }
 
@@ -260,8 +263,8 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 }
 
 /*
- * Add a request to the device's work, and return its cost, in ns. @flow: the flow that it is
- * taken from; NULL: none.
+ * Add a request to the device's work, and return its cost, in ns. @flow is the flow that it is
+ * taken from, or NULL.
  */
 static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *flow,
 				  const struct request *rq)

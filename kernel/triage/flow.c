@@ -19,9 +19,9 @@
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
- * After a pause, this many hinted requests may go before HIGH at once: two commits of a
- * journal. A commit takes one request for its blocks, which are neighbours and merge, and one
- * for the record behind them.
+ * After a pause, this many hinted requests may go before HIGH at once: two commits of a journal. A
+ * commit takes one request for its blocks, because they are neighbours and merge, and one request
+ * for the record behind the blocks.
  */
 #define TG_HINTED_BURST 4
 /*
@@ -145,7 +145,9 @@ void tg_flows_resize(struct tg_shard *shard)
 	if (ret)
 		return;
 	spin_lock(&shard->lock);
-	/* The flows' patterns and debts are lost. That is no harm: the device was idle. */
+	/*
+	 * The flows' patterns and debts are lost. This does no harm, because the device was idle.
+	 */
 	shard->head.awaited = NULL;
 	old = shard->flows;
 	shard->flows = new;
@@ -200,9 +202,9 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, struct tg_la
 }
 
 /*
- * Return whether a flow that was empty goes before its class's backlog. It does if its new
- * request is @waited_for, unless the flow is of LOW or has a debt of several turns. On a disk a
- * stream never does: the arm would do nothing but go back and forth between streams.
+ * Return whether a flow that was empty goes before its class's backlog. It does if its new request
+ * is @waited_for, unless the flow is of LOW or has a debt of several turns. On a disk a stream
+ * never goes first: otherwise the arm would only go back and forth between streams.
  */
 static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow *flow,
 			      bool waited_for)
@@ -236,7 +238,7 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	}
 }
 
-/* Return the level of a request's I/O priority; 4 if its process has never set one. */
+/* Return the level of a request's I/O priority, or 4 if its process has never set a priority. */
 static u8 tg_level(struct request *rq)
 {
 	const unsigned short ioprio = req_get_ioprio(rq);
@@ -257,8 +259,9 @@ static u64 tg_served(const struct tg_data *tg)
 }
 
 /*
- * Return whether hinted requests may go before HIGH: so far they have used no more than
- * NORMAL's share of all service. Both are sums of costs, so errors in the costs cancel.
+ * Return true if hinted requests may go before HIGH. They may if NORMAL has a share, and so far
+ * they have used no more of all service than this share. Both service and use are sums of costs, so
+ * errors in the costs cancel.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
@@ -287,7 +290,7 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 }
 
 /*
- * Return whether a flow goes before bulk and outside bulk's budget. @hinted: the flow's
+ * Return whether a flow goes before bulk and outside bulk's budget. @hinted says that the flow's
  * requests are hinted, and may go before HIGH.
  */
 static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow,
@@ -317,7 +320,7 @@ static void tg_arrivals_del(struct tg_arrivals *arrivals, struct request *rq)
 	hlist_del_init(&rq->hash);
 }
 
-/* Queue a new request. Return whether it may go although bulk may not. */
+/* Queue a new request. Return true if it may go even while bulk may not. */
 bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);
@@ -367,7 +370,7 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Give each flow of a backlog the same number of turns: the least after which one of them may
+ * Give all flows of a backlog the same number of turns: the least number after which one flow may
  * go.
  */
 static void tg_flow_rounds(struct tg_class *class, s64 quantum)
@@ -382,8 +385,8 @@ static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 }
 
 /*
- * Return the flow of the backlog whose turn it is. Each flow before it has used up its turn: it
- * gets its next turn and goes to the end. This looks at each flow four times at most.
+ * Return the flow of the backlog whose turn it is. The flows before that flow have used up their
+ * turns: give each a new turn and move it to the end. Look at each flow four times at most.
  */
 static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *class)
 {
@@ -413,8 +416,8 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 }
 
 /*
- * Return the next request of a class's backlog; NULL: the backlog is empty, or the disk waits
- * for a flow of this class or of a more urgent one, or of another cgroup.
+ * Return the next request of a class's backlog. Return NULL if the backlog is empty, or if the disk
+ * waits for a flow of this class, of a more urgent class or of another cgroup.
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class of, enum tg_reason *reason)
@@ -450,7 +453,7 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 	list_move_tail(&flow->turn, &class->backlog);
 }
 
-/* Return the next hinted request, if it may go before HIGH; NULL: none may. */
+/* Return the next hinted request that may go before HIGH. Return NULL if none may. */
 struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_lane *lane,
 				    enum tg_reason *reason)
 {
@@ -472,9 +475,9 @@ struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_lane *lane
 }
 
 /*
- * Return the next sparse flow of a class, from its lists @hinted and @sparse; NULL: none may
- * go. @little: all sparse flows may go. Otherwise only hinted ones may, if tg_hinted_may_go()
- * agrees.
+ * Return the next sparse flow of a class, from its lists @hinted and @sparse. Return NULL if none
+ * may go. With @little all sparse flows may go. Without it only hinted ones may, and only if
+ * tg_hinted_may_go() returns true.
  */
 static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *class,
 				     bool little)
@@ -490,8 +493,8 @@ static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *cl
 }
 
 /*
- * Return the next request of a class; NULL: none may go. @bulk: requests within bulk's budget
- * may go.
+ * Return the next request of a class. Return NULL if none may go. With @bulk, requests within
+ * bulk's budget may go too.
  */
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 			     enum prio_class of, bool bulk, enum tg_reason *reason)
@@ -501,8 +504,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
 	/*
-	 * True: the class's sparse flows go outside bulk's budget. So they do not delay the
-	 * backlog while bulk may not go.
+	 * If @apart is true, the class's sparse flows go outside bulk's budget. So they do not
+	 * delay the backlog while bulk may not go.
 	 */
 	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
@@ -512,7 +515,10 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 
 	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
-	/* If only hinted requests may go, they do not delay the backlog, which may not go. */
+	/*
+	 * Without @little bulk may not go, so the backlog waits anyway. Do not limit hinted
+	 * requests.
+	 */
 	while ((!little || class->sparse_had <= most) &&
 	       (flow = tg_flow_first(shard, class, little))) {
 		if (flow->deficit > 0) {
@@ -525,7 +531,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	return bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
 }
 
-/* Take a flow that ran empty off its class's list. A disk may wait for its next request. */
+/* Take a flow that ran empty off its class's list. A disk may wait for the flow's next request. */
 static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	tg_media_emptied(shard, flow);
@@ -560,8 +566,8 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	else
 		class->sparse_had = 0;
 	/*
-	 * Charge NORMAL's share only if this request went by that share. So each shard exceeds
-	 * the share by one request at most.
+	 * Charge NORMAL's share only if that share let this request go. So each shard exceeds the
+	 * share by one request at most.
 	 */
 	if (hinted &&
 	    (shard->counts[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))

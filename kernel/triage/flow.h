@@ -20,10 +20,10 @@ struct tg_shard;
 /**
  * struct tg_flow - queued requests of one submitter, cgroup and class on one shard, with
  *	hinting flags (tg_flags_hint()) or without
- * @turn: entry in a list of its class while it has requests; else in tg_flows.idle, but a
- *	common flow is then in no list
- * @node: entry in a list of tg_flows.buckets, once a submitter has used it; a common flow is in
- *	none
+ * @turn: entry in a list of its class while it has requests; else in tg_flows.idle. A common flow
+ *	without requests is in no list
+ * @node: entry in a list of tg_flows.buckets, once a submitter has used the flow. A common flow is
+ *	in no such list
  * @key: see tg_flow_key(); unique in its class and @group
  * @group: number of the cgroup (struct tg_lane) of its requests
  * @lane: this cgroup's lane; valid while the flow has requests
@@ -35,9 +35,10 @@ struct tg_shard;
  * @index: index in tg_flows.table, or TG_FLOW_COMMON; set once
  * @class: enum prio_class of all its requests
  * @level: I/O priority level, 0 to 7, of its latest request
- * @sparse: while it has requests: it is on its class's list @hinted or @sparse, not @backlog
- * @started: its class's @started when it last joined @hinted or @sparse; the flow with the
- *	lower one goes first
+ * @sparse: it is on its class's list @hinted or @sparse, not on @backlog; valid while it has
+ *	requests
+ * @started: its class's @started when it last joined @hinted or @sparse; the flow with the lower
+ *	number goes first
  *
  * Guarded by the shard's lock.
  */
@@ -61,7 +62,7 @@ struct tg_flow {
 
 /**
  * struct tg_flows - the flows of a shard: one for each tag, so that no two submitters have
- *	to share one
+ *	to share a flow
  * @count: the length of @table and of @buckets
  * @bits: log2 of @count
  * @table: all flows but the common ones
@@ -143,8 +144,8 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests of @owner with @flags. If the flags say that a
- * process waits for a request, its flow has another key: it does not queue behind @owner's
+ * Return the key of the flow for requests of @owner with @flags. Requests whose flags say that a
+ * process waits for them have a key and a flow of their own, so they do not queue behind @owner's
  * bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)

@@ -2,9 +2,10 @@
 /*
  * Shares a device among cgroups by weight, and has the file io.triage.weight. group.h says how.
  *
- * The accounts are part of the block layer's cgroup policy: it makes one struct tg_group for
- * each cgroup on each device that has the scheduler. It frees it after the cgroup's last bio, or
- * at once when the scheduler leaves the queue, which is frozen then.
+ * The accounts are part of a cgroup policy of the block layer. The block layer makes one struct
+ * tg_group for each cgroup on each device that has the scheduler. The block layer frees this struct
+ * after the cgroup's last bio, or at once when the scheduler leaves the queue, because the queue is
+ * frozen then.
  */
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
@@ -24,7 +25,8 @@
 #define TG_WEIGHT_DEFAULT 100
 /*
  * A cgroup crowds others only if more than this many of each 64 tags have queued requests. With
- * fewer, the device takes what comes at once, and a limit would only keep a cgroup from its depth.
+ * fewer, the device takes each request at once, and a limit would only keep the cgroup from using
+ * the device's whole depth.
  */
 #define TG_CROWD 8
 
@@ -37,7 +39,10 @@ static void tg_note_tick(unsigned long *at)
 		WRITE_ONCE(*at, now);
 }
 
-/* Record that a request of the cgroup @group came, which is not that of the last request. */
+/*
+ * Record that a request of the cgroup @group came. Called if the shard's last request was of
+ * another cgroup, or came before this tick.
+ */
 void tg_groups_met(struct tg_shard *shard, const void *group)
 {
 	struct tg_groups *groups = &shard->tg->groups;
@@ -81,8 +86,9 @@ static void tg_account_raise(struct tg_account *account, u64 least)
 }
 
 /*
- * Return the virtual time that a cgroup may be ahead of the one that is due and still is within
- * its share: as many turns as a flow may be in debt and still is sparse.
+ * Return how far a cgroup may be ahead of the cgroup that is due and still be within its share, in
+ * ns of virtual time. This is TG_SPARSE_DEBT turns: a flow may have as much debt and still be
+ * sparse.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account)
 {
@@ -90,8 +96,8 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 }
 
 /*
- * Let an account and those above it begin where their siblings are, after a pause. A cgroup
- * whose requests are all in the device pauses too, so each keeps what it lacks of its share, up
+ * Let an account and those above it begin where their siblings are, after a pause. A cgroup whose
+ * requests are all in the device pauses too, so each account keeps what it lacks of its share, up
  * to a few turns.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account)
@@ -104,7 +110,7 @@ static void tg_account_join(const struct tg_data *tg, struct tg_account *account
 	}
 }
 
-/* Record that an account, and each one above it, is the one whose turn it is. */
+/* Record that it is the turn of an account, and of each account above it. */
 static void tg_account_is_due(const struct tg_account *account)
 {
 	for (; account->parent; account = account->parent) {
@@ -122,9 +128,9 @@ static void tg_account_charge(struct tg_account *account, u64 cost)
 }
 
 /*
- * Return how far account @a is ahead of account @b, in ns of virtual time: of their two
- * ancestors below the first common one, that of @a has so much more. Both are accounts of lanes,
- * which have no children. Set @of, unless it is NULL, to this ancestor of @a.
+ * Return how far account @a is ahead of account @b, in ns of virtual time. Compare the two
+ * ancestors that are just below their first common ancestor. Both accounts are of lanes, so they
+ * have no children. Set @of, unless it is NULL, to this ancestor of @a.
  */
 static s64 tg_account_leads(const struct tg_account *a, const struct tg_account *b,
 			    const struct tg_account **of)
@@ -157,7 +163,7 @@ static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_accoun
 
 /*
  * Return whether a lane's cgroup takes from others: it has had more than its share, and another
- * one asks now. If none does, the others' virtual time catches up.
+ * cgroup asks now. If no other asks, let this cgroup be due, so that it is no longer ahead.
  */
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
 {
@@ -173,7 +179,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	return true;
 }
 
-/* Return whether a lane's cgroup is due before the one that was due on its shard. */
+/* Return whether a lane's cgroup is due before the cgroup that was last due on the shard. */
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 {
 	const struct tg_account *due;
@@ -188,8 +194,8 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 }
 
 /*
- * Return whether a shard has to leave the device to the shard @to: of the cgroups that are due
- * on them, its own is ahead by more than a turn.
+ * Return whether a shard has to leave the device to the shard @to: the cgroup that is due on the
+ * shard is ahead of the cgroup that is due on @to, by more than a turn.
  */
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
 {
@@ -226,8 +232,8 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	lockdep_assert_held(&shard->lock);
 
 	/*
-	 * Bulk goes when its cgroup is due, or when the one that is due cannot send. An urgent
-	 * request says nothing about the others: all they ask for may be in the device.
+	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
+	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
 	if (!urgent) {
 		tg_account_is_due(shard->due ?: lane->account);
@@ -262,11 +268,11 @@ static unsigned int tg_shard_tags(const struct tg_shard *shard)
 }
 
 /*
- * Return whether a lane crowds the others, for a request of a class: its requests that go before
- * such a request, or take turns with it, are more than an equal part of all that are queued on the
- * shard, where one part is left over. Another cgroup may share the device and have none queued.
- * If little is queued (TG_CROWD), no lane crowds. The caller holds the shard's lock; or it has
- * preemption off, because RCU frees the lane.
+ * Return whether a lane crowds the others, for a request of a class. Count the lane's requests of
+ * this class and of more urgent classes. The lane crowds the others if these are more than an equal
+ * part of all requests that are queued on the shard. One part is left to a cgroup that shares the
+ * device but has none queued. If few requests are queued (TG_CROWD), no lane crowds the others. The
+ * caller holds the shard's lock, or has preemption off, because RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)
@@ -281,7 +287,9 @@ bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 	       queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
 }
 
-/* Charge a request that is taken from the lane, and remove the lane if it was the last one. */
+/*
+ * Charge a request that is taken from the lane, and remove the lane if this was its last request.
+ */
 void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
 {
 	lockdep_assert_held(&shard->lock);
@@ -299,7 +307,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64
 		WRITE_ONCE(shard->due, NULL);
 }
 
-/* Let other shards see the lane that is due on this one; NULL: none. */
+/* Let other shards see the lane that is due on this one, or that none is (NULL). */
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 {
 	struct tg_account *due = lane ? lane->account : NULL;
@@ -324,8 +332,9 @@ static bool tg_lane_is_limited(const struct tg_shard *shard, const struct tg_lan
 }
 
 /*
- * Begin the next cgroup's turn if the last one is over: it has used a quantum, or has no more
- * requests. But while a disk waits for a flow's next request, that cgroup's turn goes on.
+ * Begin the next cgroup's turn if the last turn is over: its cgroup has used a quantum, or has no
+ * more requests. But a cgroup without requests keeps its turn while a disk waits for one of its
+ * flows.
  */
 void tg_lane_turn(struct tg_shard *shard)
 {
@@ -377,8 +386,8 @@ static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_l
 }
 
 /*
- * Return the lane to ask next for a request, of those that were not asked since
- * tg_shard.asked changed; NULL: all were asked.
+ * Return the lane to ask next for a request. Leave out lanes that were asked since tg_shard.asked
+ * changed. Return NULL if all were.
  */
 struct tg_lane *tg_lane_pick(struct tg_shard *shard)
 {
@@ -420,11 +429,12 @@ struct tg_cgroup {
 /**
  * struct tg_group - a cgroup on one device
  * @data: the block layer's part
- * @weight: its weight on this device; 0: that of struct tg_cgroup. Guarded by the blkcg's lock
+ * @weight: its weight on this device, or 0 to use that of struct tg_cgroup. Guarded by the blkcg's
+ *	lock
  * @all: account of the cgroup with those below it; its parent is known from the first request on
- * @own: account of the cgroup's own requests, which share with those of the cgroups below it
- * @rcu: delays the memory's end, which tg_groups_yield() and
- *	tg_lane_of_current() may still read
+ * @own: account of the cgroup's own requests; they share with the requests of cgroups below it
+ * @rcu: delays freeing the memory, because tg_groups_yield() and tg_lane_of_current() may still
+ *	read it
  * @nr_lanes: number of @lanes
  * @lanes: a lane for each shard that the device may have
  */
@@ -445,7 +455,7 @@ static struct tg_cgroup *tg_cgroup_of(const struct blkcg *blkcg)
 	return container_of(blkcg->cpd[tg_policy.plid], struct tg_cgroup, data);
 }
 
-/* Return a cgroup on a device; NULL: the device's scheduler is not triage. */
+/* Return a cgroup on a device, or NULL if the device's scheduler is not triage. */
 static struct tg_group *tg_group_of(const struct blkcg_gq *blkg)
 {
 	struct blkg_policy_data *data = blkg->pd[tg_policy.plid];
@@ -475,8 +485,8 @@ static void tg_group_link(struct tg_data *tg, struct tg_group *group)
 }
 
 /*
- * Return the cgroup of a bio on this device. NULL: the root, or none that is known here. The bio
- * may come from a driver that has set none, or that of another device.
+ * Return the cgroup of a bio on this device. Return NULL for the root, and for a cgroup that is not
+ * known here: a driver may have given the bio no cgroup, or one of another device.
  */
 static struct tg_group *tg_group_of_bio(struct tg_data *tg, const struct bio *bio)
 {
@@ -499,8 +509,9 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return the lane that the current task's requests join. The task is no worker of a workqueue: that
- * may work for any cgroup. The caller has preemption off, because RCU frees the lane.
+ * Return the lane that the current task's requests join. The task must not be a worker of a
+ * workqueue, because a worker may work for any cgroup. The caller must have preemption off, because
+ * RCU frees the lane.
  */
 struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 {
@@ -612,7 +623,7 @@ static int tg_weight_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-/* Read a weight; also "default", which is 0, if @none is set. */
+/* Parse a weight. With @none, parse "default" too, as 0. */
 static int tg_weight_parse(const char *text, bool none, u32 *weight)
 {
 	if (none && sysfs_streq(text, "default")) {
@@ -765,7 +776,10 @@ static void tg_groups_deactivate(struct tg_data *tg)
 
 #endif
 
-/* Set up the accounts. Return 0; or a negative errno, and nothing is to be undone. */
+/*
+ * Set up the accounts. Return 0 or a negative errno. After an error, the caller has nothing to
+ * undo.
+ */
 int tg_groups_init(struct tg_data *tg)
 {
 	struct tg_groups *groups = &tg->groups;

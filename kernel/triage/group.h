@@ -6,10 +6,10 @@
  * cgroups that wait, the one whose account is lowest is due (start-time fair queueing; Goyal,
  * Vin, Cheng, 1996). A cgroup that comes after a pause begins where the others are.
  *
- * Urgent requests need not wait until their cgroup is due. But only while a cgroup is within its
- * share, up to a few turns ahead of the cgroup that is due, it has urgent requests. Beyond that
- * all its requests are bulk. So a cgroup that takes less than its share has the latency of an
- * idle device, and none gets more of the device by having many processes.
+ * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
+ * while it is within its share: at most a few turns ahead of the cgroup that is due. Beyond that
+ * all its requests are bulk. So a cgroup that takes less than its share has the latency of an idle
+ * device, and none gets more of the device by having many processes.
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -29,9 +29,9 @@ struct tg_shard;
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
- * @now: the virtual time of its children: the @time of the child that was due when bulk last
- *	went, before it was charged; or, while only one cgroup asked, that of this one. A
- *	child that comes after a pause begins a few turns before it at most.
+ * @now: the virtual time of its children: the @time that the due child had when bulk last went,
+ *	before the charge. While only one cgroup asks, this is the @time of that cgroup. A child
+ *	that comes after a pause begins at most a few turns before @now.
  *
  * All shards read and write an account without a lock, @time atomically. A lost write of @now
  * does little harm: the next request of bulk writes it again.
@@ -47,15 +47,15 @@ struct tg_account {
 /**
  * struct tg_lane - the queued requests of one cgroup on one shard
  * @entry: entry in tg_shard.lanes while it has requests
- * @account: of the cgroup's own requests, apart from those of cgroups below it
+ * @account: account of the cgroup's own requests, without those of cgroups below it
  * @id: the cgroup's number (serial_nr), which no other cgroup gets
  * @queued: number of requests in @classes
  * @asked: tg_shard.asked when tg_choose() last asked it for a request
  * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
  * @classes: queued requests by class
  *
- * Guarded by the shard's lock. It exists as long as one of its requests does: the request's bio
- * holds the cgroup. Without a request and the lock RCU guards its memory (tg_lane_of_current()).
+ * Guarded by the shard's lock. A lane exists as long as one of its requests: the request's bio
+ * holds the cgroup. A reader without a request and the lock needs RCU (tg_lane_of_current()).
  */
 struct tg_lane {
 	struct list_head entry;

@@ -96,7 +96,7 @@ static bool tg_count_flows(struct tg_shard *shard, const struct tg_lane *lane,
 	return true;
 }
 
-/* Return the number of requests in the lists of a lane's class; -1: one is wrong. */
+/* Return the number of requests in the lists of a lane's class, or -1 if a list is wrong. */
 static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, int class)
 {
 	const struct tg_class *c = &lane->classes[class];
@@ -124,7 +124,9 @@ static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 	unsigned int lanes = 0;
 	int class;
 
-	/* A lane that is not in the list has no requests. The root's is there in any case. */
+	/*
+	 * A lane that is not in the list has no requests. Check the root's lane: it always exists.
+	 */
 	if (!shard->lane.queued && !tg_lane_is_empty(&shard->lane))
 		return "the count of a class";
 	list_for_each_entry(lane, &shard->lanes, entry) {
@@ -207,8 +209,8 @@ void tg_inspect_exit(struct tg_data *tg)
 #ifdef CONFIG_BLK_DEBUG_FS
 
 /*
- * Show a queue's scheduler, which cannot exit meanwhile. Since 6.16 a debugfs file may be read
- * after its scheduler has gone, and the queue may have another one by then.
+ * Show a queue's scheduler. The lock keeps it from exiting meanwhile. Since 6.16 a debugfs file may
+ * be read after its scheduler has gone, and the queue may have another one by then.
  */
 static int tg_show(struct request_queue *q, struct seq_file *m,
 		   void (*show)(struct tg_data *tg, struct seq_file *m))
@@ -273,9 +275,7 @@ static void tg_show_aged(struct tg_data *tg, struct seq_file *m)
 	tg_show_counts(tg, m, tg_aged);
 }
 
-/*
- * Show whether each shard's counts match its lists; a shard is locked while it is checked.
- */
+/* Show whether each shard's counts match its lists. Lock each shard while checking it. */
 static void tg_show_audit(struct tg_data *tg, struct seq_file *m)
 {
 	const char *differs = NULL;
@@ -326,7 +326,7 @@ struct tg_in_flight {
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
 	struct tg_in_flight *found = data;
-	/* A tag that changes meanwhile may be counted wrongly, which does no harm. */
+	/* A tag that changes meanwhile may be counted wrongly. This does no harm. */
 	const struct tg_tag tag = data_race(*tg_tag(rq));
 
 	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.cost &&
@@ -486,7 +486,8 @@ static const struct blk_mq_debugfs_attr tg_debugfs_attrs[] = {
 };
 
 /*
- * Return the table of debugfs files for the elevator's type; NULL: no memory, no files.
+ * Return the table of debugfs files for the elevator's type. Return NULL if there is no memory;
+ * then there are no files.
  *
  * The block layer reads the table when a file is closed, even after the module was unloaded
  * (blk_mq_debugfs_release() of any kernel so far). So the table is outside the module and

@@ -334,7 +334,7 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 	}
 }
 
-/* Return the place whose budget is due for a trial, BELOW or ABOVE; HERE: none is due. */
+/* Return the place whose budget is due for a trial, BELOW or ABOVE. Return HERE if none is due. */
 static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 least)
 {
 	if (!knee->wait[TG_KNEE_BELOW] && knee->budget * TG_KNEE_HALF_OCTAVE_DOWN / 1024 >= least)

@@ -15,7 +15,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Return when a class may send again, in ns; 0: at any time. */
+/* Return when a class may send again, in ns. Return 0 if it may send at any time. */
 static u64 tg_limit_opens_at(const struct tg_data *tg, enum prio_class class)
 {
 	const struct tg_limit *limit = &tg->limits.of[class];
@@ -120,8 +120,8 @@ void tg_limit_forget(struct tg_data *tg, enum prio_class class)
 }
 
 /*
- * Return how long a shard has to wait if only rate limits hold its requests, in ns; 0: it has
- * no requests, or limits do not hold all of them.
+ * Return how long a shard has to wait if only rate limits hold its requests, in ns. Return 0 if it
+ * has no requests, or if limits do not hold all of them.
  */
 u64 tg_limit_wait(const struct tg_shard *shard)
 {

@@ -23,7 +23,10 @@
 #define TG_GATHER_BEHIND 2
 /* A request does not wait for bios for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
-/* A request is near if it is at most this far from the head, which is less than a seek. */
+/*
+ * A request is near if it is at most this far from the head. To go that far takes less time than a
+ * seek.
+ */
 #define TG_NEAR_SECTORS 2048
 /* tg_disk_near() looks for a near request in this many flows. */
 #define TG_NEAR_FLOWS 8
@@ -89,8 +92,9 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 }
 
 /*
- * Return a flow of the backlog whose oldest request is near the head. NULL: none of the first
- * TG_NEAR_FLOWS has one, or those that have one are too far in debt while others wait.
+ * Return a flow of the backlog whose oldest request is near the head. Return NULL if none of the
+ * first TG_NEAR_FLOWS flows has one, or if those that have one are too far in debt while others
+ * wait.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -116,8 +120,8 @@ struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 }
 
 /*
- * Return the first request at or after a sector; if there is none, the one with the lowest
- * sector.
+ * Return the first request at or after a sector. If there is none, return the request with the
+ * lowest sector.
  */
 static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sector)
 {
@@ -138,8 +142,8 @@ static struct request *tg_disk_after(const struct rb_root *sorted, sector_t sect
 }
 
 /*
- * Return the next request of a flow that is not empty: the first one behind its last request,
- * or the oldest if that has waited for longer than fifo_expire.
+ * Return the next request of a flow that is not empty: the first one behind its last request, or
+ * the oldest request if that has waited for longer than fifo_expire.
  */
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 			     enum tg_reason *reason)
@@ -168,10 +172,10 @@ void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return whether a flow's only request waits for bios to merge with. It does if it begins where
- * the one before ended, and its submitter holds several tags, so that more bios will come. The
- * disk has other requests meanwhile, so the wait costs nothing. Requests of HIGH do not wait:
- * their latency sets the length of bulk's turns of the arm.
+ * Return whether a flow's only request waits for bios to merge with. It does if it is small and
+ * begins where the flow's last request ended, and its submitter holds several tags: then more bios
+ * will come. The disk must have other requests, so the wait costs nothing. Requests of HIGH do not
+ * wait: their latency sets the length of bulk's turns of the arm.
  */
 static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *flow)
 {
@@ -201,9 +205,9 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return how long the disk should wait for the awaited flow's next request, in ns; 0: not at
- * all. This time begins when the disk has answered, because a reader asks for no more before
- * that.
+ * Return how long the disk should wait for the awaited flow's next request, in ns. Return 0 if it
+ * should not wait. This time begins when the disk has answered, because a reader asks for no more
+ * before that.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

@@ -52,9 +52,9 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 }
 
 /*
- * Return whether a queued request may be found that a bio can join. It may if a sequential flow
- * got a request lately and requests are queued, or if the inbox has requests. The inbox alone
- * is worth a look once a tick.
+ * Return whether to search for a queued request that a bio can join. Search if a sequential flow
+ * got a request lately, and there are requests in queues or in the inbox. If no such flow did,
+ * search once a tick while the inbox has requests.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {

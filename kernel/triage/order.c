@@ -22,8 +22,8 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 }
 
 /*
- * Return the request that was the first to exceed its class's aging time; NULL: none has. A
- * class that has reached its limit is left out.
+ * Return the request that was the first to exceed its class's aging time. Return NULL if no request
+ * has. Leave out a class that has reached its limit.
  */
 static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -52,8 +52,8 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 }
 
 /*
- * Return a request of a class that lacks more than a quantum of its guaranteed share; NULL:
- * none may go.
+ * Return a request of a class that lacks more than a quantum of its guaranteed share. Return NULL
+ * if none may go.
  */
 static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *lane,
 					enum tg_reason *reason)
@@ -112,7 +112,7 @@ static bool tg_bulk_waits(const struct tg_shard *shard)
 	return false;
 }
 
-/* Return a request of bulk for bulk's turn of a disk's arm; NULL: none may go. */
+/* Return a request of bulk for bulk's turn of a disk's arm. Return NULL if none may go. */
 static struct request *tg_next_in_turn(struct tg_shard *shard, struct tg_lane *lane,
 				       enum tg_reason *reason)
 {
@@ -132,10 +132,10 @@ static struct request *tg_next_in_turn(struct tg_shard *shard, struct tg_lane *l
 }
 
 /*
- * Return a hinted request of NORMAL that may go before HIGH; NULL: none may go. A process of
- * HIGH may wait for it: a journal's commit, for example, holds up every process that writes to
- * its file system. So a hinted request inherits the priority of HIGH, like the holder of a
- * lock. NORMAL's guaranteed share limits such requests.
+ * Return a hinted request of NORMAL that may go before HIGH. Return NULL if none may go. A process
+ * of HIGH may wait for such a request. For example, a journal's commit holds up every process that
+ * writes to its file system. So a hinted request inherits the priority of HIGH, like the holder of
+ * a lock. NORMAL's guaranteed share limits such requests.
  */
 static struct request *tg_next_hinted(struct tg_shard *shard, struct tg_lane *lane,
 				      enum tg_reason *reason)
@@ -146,8 +146,8 @@ static struct request *tg_next_hinted(struct tg_shard *shard, struct tg_lane *la
 }
 
 /*
- * Return a hinted request that may go before HIGH, else one of the most urgent class that may
- * send one; NULL: none may.
+ * Return a hinted request that may go before HIGH. If there is none, return a request of the most
+ * urgent class that may send one. Return NULL if no request may go.
  */
 static struct request *tg_next_strict(struct tg_shard *shard, struct tg_lane *lane,
 				      enum tg_reason *reason)
@@ -182,14 +182,14 @@ static bool tg_lane_is_waited_out(const struct tg_shard *shard, const struct tg_
 	return false;
 }
 
-/* Return the next request of a lane, but leave it queued; NULL: none may go. */
+/* Choose the next request of a lane, and leave it queued. Return NULL if no request may go. */
 static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane,
 				    enum tg_reason *reason)
 {
 	struct tg_data *tg = shard->tg;
 	struct request *rq;
 
-	/* All that the cgroup asks for is bulk. */
+	/* All requests of a cgroup beyond its share are bulk. */
 	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard) &&
 	    !tg_lane_is_waited_out(shard, lane))
 		return NULL;
@@ -212,7 +212,9 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	return tg_next_strict(shard, lane, reason);
 }
 
-/* Return the next request by the whole policy, but leave it queued; NULL: none may go. */
+/*
+ * Choose the next request among all lanes, and leave it queued. Return NULL if no request may go.
+ */
 static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = NULL;
@@ -232,7 +234,7 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 	return rq;
 }
 
-/* Take the next request from its queue; NULL: none may go. */
+/* Take the next request from its queue. Return NULL if no request may go. */
 struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = tg_first(&shard->at_head);

@@ -19,15 +19,15 @@
 #include "triage.h"
 
 /*
- * How many of each 64 tags a task may take while some submitter holds several, or cgroups
- * meet. A task of HIGH may take all. One that asks for little and is not of LOW may take
- * LITTLE, all but the last. Any other may take FULL, or PRESSED if urgent requests come.
+ * While some submitter holds several tags, or cgroups meet, a task may take only a part of each 64
+ * tags. A task of HIGH may take all. A task that asks for little and is not of LOW may take LITTLE,
+ * all but the last. Any other task may take FULL, or PRESSED if urgent requests come.
  *
- * A task whose cgroup crowds the others may take at most HALF; one less, if FULL or PRESSED is
- * its limit otherwise. A cgroup gets its share only if one of its requests is queued whenever its
- * turn comes. So half of the tags are left to cgroups that have fewer requests queued. By default
- * the block layer gives a scheduler twice as many tags as a device of up to 128 takes. A task that
- * sleeps until it gets a tag keeps the limit with which it began to wait.
+ * A task whose cgroup crowds the others may take at most HALF, or one less if its limit would
+ * otherwise be FULL or PRESSED. A cgroup gets its share only if one of its requests is queued
+ * whenever its turn comes. So half of the tags are left to cgroups that have fewer requests queued.
+ * By default the block layer gives a scheduler twice as many tags as a device of up to 128 takes. A
+ * task that sleeps until it gets a tag keeps the limit with which it began to wait.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
@@ -39,10 +39,10 @@
  * to it.
  */
 #define TG_GONE INT_MIN
-/* An unused entry stays for at least this time, after which no state in it matters. */
+/* An unused entry stays for at least this time. After that, no state in it matters. */
 #define TG_SUBMITTER_JIFFIES (10 * HZ)
 
-/* Return the current task's thread group; NULL: the task is a worker of a workqueue. */
+/* Return the current task's thread group, or NULL for a worker of a workqueue. */
 static struct pid *tg_current_pid(void)
 {
 	return unlikely(current->flags & PF_WQ_WORKER) ? NULL : task_tgid(current);
@@ -54,8 +54,9 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 }
 
 /*
- * Return the entry of a process; NULL: it has none. Each request calls this several times. So
- * readers only turn preemption off, which takes two instructions; RCU waits for that too.
+ * Return a process's entry, or NULL if it has none. The caller holds the lock, or has only disabled
+ * preemption: that takes two instructions, and each request looks up entries several times. An RCU
+ * grace period waits for such a caller too.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,
@@ -106,8 +107,8 @@ static void tg_submitter_init(struct tg_submitter *submitter, struct pid *pid, u
 }
 
 /*
- * Return the entry of the current task's submitter, which is safe to use while preemption is
- * off; NULL: it has none.
+ * Return the entry of the current task's submitter, or NULL if it has none. The entry is safe to
+ * use while preemption is off.
  */
 static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_data *tg)
 {
@@ -117,7 +118,7 @@ static __always_inline struct tg_submitter *tg_submitter_of_current(struct tg_da
 		     &tg->submitters.workers;
 }
 
-/* Return the @id of the current task's submitter; 0: it has no entry of its own. */
+/* Return the @id of the current task's submitter, or 0 if it has no entry of its own. */
 u64 tg_submitter_id_of_current(struct tg_data *tg)
 {
 	const struct tg_submitter *submitter;
@@ -131,7 +132,7 @@ u64 tg_submitter_id_of_current(struct tg_data *tg)
 	return id;
 }
 
-/* Count one more held tag. Return the new number; 0: the entry has left its table. */
+/* Count one more held tag. Return the new number, or 0 if the entry has left its table. */
 static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 {
 	const int held = atomic_inc_return(&submitter->held);
@@ -149,8 +150,8 @@ struct tg_holder {
 };
 
 /*
- * Make an entry for a process that had none, and count a tag there. Return the entry, which
- * is @others if there is no memory for a new one.
+ * Make an entry for a process that had none, and count a tag in it. Return the entry. If there is
+ * no memory for a new entry, use @others.
  */
 static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pid *pid)
 {
@@ -174,7 +175,7 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 		submitter = &submitters->others;
 		submitters->unknown++;
 	}
-	/* Count it under the lock, so that no sweep removes the entry first. */
+	/* Count the tag under the lock, so that no sweep removes the entry first. */
 	held = tg_submitter_hold(submitter);
 	spin_unlock(&submitters->lock);
 	kfree(new);

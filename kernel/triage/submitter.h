@@ -2,10 +2,10 @@
 /*
  * Knows the processes that submit requests, and counts the scheduler tags that each holds.
  *
- * A submitter is a thread group, known by its struct pid. Its entry holds a reference to
- * that pid, so no two processes share an entry, even if a process id is reused. A
- * kernel thread is a submitter too. All workers of workqueues are one submitter, because
- * each works for any process; flow.c tells their requests apart by cgroup.
+ * A submitter is a thread group, known by its struct pid. Its entry holds a reference to that pid,
+ * so no two processes share an entry, even if a process id is reused. A kernel thread is a
+ * submitter too. All workers of workqueues are one submitter, because each works for any process.
+ * flow.c tells their requests apart by cgroup.
  */
 #ifndef TG_SUBMITTER_H
 #define TG_SUBMITTER_H
@@ -59,7 +59,7 @@ struct tg_submitter {
  * @nr_greedy: number of submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
- *	tg_prepare_request() have it too, but are not counted there.
+ *	tg_prepare_request() have this entry too, but it does not count them.
  */
 struct tg_submitters {
 	spinlock_t lock; /* guards membership and numbers */
@@ -73,8 +73,8 @@ struct tg_submitters {
 };
 
 /*
- * A submitter that holds more tags than this is greedy. If two or more are, bulk in a flash
- * device is limited, so that they take turns (tg_bulk_may_share()).
+ * A submitter that holds more tags than this is greedy. If two or more submitters are greedy, bulk
+ * in a flash device is limited, so that they take turns (tg_bulk_may_share()).
  */
 #define TG_TAGS_FEW 8
 /* A submitter asks for little if it has held no more tags than this for this long. */
@@ -89,8 +89,8 @@ void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
 /*
- * Record that a request's tag is free again. The entry may be gone afterwards. Return whether
- * one submitter fewer is greedy; if so, this was a full barrier.
+ * Record that a request's tag is free again. The entry may be gone afterwards. Return whether one
+ * submitter fewer is greedy. If so, this function was a full barrier.
  */
 static inline bool tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)

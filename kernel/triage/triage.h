@@ -103,7 +103,7 @@ enum tg_reason {
 /**
  * struct tg_tag - triage's data for a request, in rq->elv.priv
  * @submitter: the process that took the request's tag
- * @cost: what the request was charged, in ns, while it is in the device; otherwise 0
+ * @cost: the cost that the request was charged, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while it is queued
  * @class: enum prio_class; set when a holder of the shard's lock first sees the request
  * @held: the request is counted in @submitter->held
@@ -154,8 +154,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @tg: the scheduler of the device; set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
- * @granted: 1: an urgent request of this shard gave bulk a grant, which any shard may use. A
- *	dispatcher resets it after it has unlocked, and wakes one held shard.
+ * @granted: 1 if an urgent request of this shard gave bulk a grant. Any shard may use the grant. A
+ *	dispatcher resets this field after it has unlocked, and wakes one held shard.
  * @queued: number of requests on @at_head and in @lanes, plus 1 while the inbox is
  *	emptied; also read without the lock
  * @index: its index in tg_data.shards; set once
@@ -167,8 +167,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
- * @due: account of the lane that was due when tg_choose() last looked; NULL: of none. Also read
- *	without the lock, under RCU
+ * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
+ *	read without the lock, under RCU
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -321,15 +321,15 @@ static inline bool tg_is_waited_for(struct request *rq)
 	return !(rq->cmd_flags & REQ_BACKGROUND) && tg_asks_little(tg_tag(rq)->submitter);
 }
 
-/* Return whether requests of two cgroups met in the last second. Then the accounts count. */
+/* Return whether requests of two cgroups met in the last second. If so, the accounts count. */
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
 	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
 /*
- * Return whether two cgroups both ask now: their requests met in this tick or the last two, of
- * which the first may be short.
+ * Return whether two cgroups both ask now: their requests met in this tick or in the last two. The
+ * first of these two may be short.
  */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {

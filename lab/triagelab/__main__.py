@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line. Its import takes a second; Ctrl-C ends the program silently then."""
+    """Run the command line. During its import (a second), Ctrl-C ends the program silently."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # not if the parent process had SIGINT ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -133,7 +133,7 @@ _SLOW = "slow."
 # no such file.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
-# Linux would choose twice the device's depth, which is 8: a scheduler would have few requests to
+# The device's depth is 8, and Linux would choose twice that: a scheduler would have few requests to
 # choose from.
 _NULL_SCHEDULER_TAGS = 256
 
@@ -188,7 +188,7 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
 
 
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the changes by their names without the prefix, which are the names of their files.
+    """Return the changes by their names without the prefix. The settings' files have these names.
 
     Raise RequestError for an unknown setting, or for a value out of its bounds.
     """

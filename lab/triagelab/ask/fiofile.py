@@ -104,7 +104,7 @@ class Section:
         return not reads or any("verify" in key for key in self.options)
 
     def number(self, option: str, default: int) -> int:
-        """Return an option's number. Raise RequestError for 2*8 or 4k, which only fio can read."""
+        """Return an option's number. Raise RequestError for 2*8 or 4k: only fio can read these."""
         return self._value(option, default, number, "4 or 0x4")
 
     def time_us(self, option: str, default: int) -> int:

@@ -117,7 +117,7 @@ def _shared(section: Section, requests: list[Request], size: int) -> Iterator[st
 
 
 def _end_us(section: Section) -> int | None:
-    """Return the time in the trace at which the job's runtime ends; None: replay the whole trace.
+    """Return the time in the trace at which the job's runtime ends; None for the whole trace.
 
     replay_time_scale is a speed in percent. With replay_no_stall, fio ignores the trace's times.
     """

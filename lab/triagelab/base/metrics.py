@@ -181,12 +181,12 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether this is a latency of a job, infinite if the job completed nothing."""
+        """Return whether this is a job's latency. It is infinite if the job completed nothing."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
     def is_share(self) -> bool:
-        """Return whether the metric is a share, which is shown in percent."""
+        """Return whether the metric is a share: reports show it in percent."""
         return self.unit is _SHARE
 
     def step(self, requests: float) -> float:
@@ -256,8 +256,8 @@ def _longest_wait(together: Together) -> float:
 def _late_share(together: Together) -> float:
     """Return the mean share of late requests, over all jobs that have a deadline.
 
-    A job's share is that of its requests whose latency exceeds its deadline. A job that completed
-    nothing has the share 1.
+    A job's share is the part of its requests whose latency exceeds its deadline. A job that
+    completed nothing has the share 1.
     """
     shares = [
         _share_above(together.jobs[name].bins, deadline_us * 1000)

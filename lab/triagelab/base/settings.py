@@ -80,7 +80,7 @@ def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
 def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
     """Raise RequestError if one of `names` is a tunable of a scheduler that is not known.
 
-    `schedulers` has the known ones.
+    `schedulers` has the known schedulers.
     """
     known = tuple(schedulers)
     for name in names:

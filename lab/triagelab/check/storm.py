@@ -395,7 +395,7 @@ def _ended(storm: Storm, outcome: Outcome, folder: Path, seconds: float) -> Resu
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """Return the result of a storm whose guest died, with what the console shows."""
+    """Return the result of a storm whose guest died; read the last steps from the console's log."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)
@@ -499,7 +499,7 @@ def shrink(
 
 
 def _without(storm: Storm, chunk: int) -> Iterator[Storm]:
-    """For each `chunk` of the storm's parts, yield the storm without it, if any part is left."""
+    """Yield the storm without each group of `chunk` parts in turn, if any part is left."""
     bits = [n for n in range(len(storm.plan.parts)) if storm.mask >> n & 1]
     if len(bits) < 2:
         return

@@ -115,7 +115,10 @@ def _measure_study(
     quick: dict[str, plan.Setup],
     out: Path,
 ) -> int:
-    """Carry out all measures as one plan: first those in virtual time, side by side."""
+    """Carry out the runs of all measures, machine by machine.
+
+    Runs in virtual time go first, several at once.
+    """
     rundir.require_space(out)
     # planned() raises an error if a folder has another plan, so plan all measures before begin()
     # writes any. Write study.json last: until then, an older study.json in `out` says that the

@@ -163,8 +163,9 @@ def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
     """Return the points with their roles.
 
     Random reads of one process are fitted (fit) or held out (held). Of each size, sorted by depth,
-    the first point, every third point after it and the last point are fitted. All other points are
-    not fitted (info). Points of several processes depend on how the host shares its queue.
+    the first point, every third point after it and the last point are fitted. Points of other loads
+    are not fitted (info): for example, points of several processes depend on how the host shares
+    its queue.
     """
     sizes: dict[int, list[drives.Point]] = {}
     others = []

@@ -46,11 +46,11 @@ class Choice:
 
     best         the scheduler in `worth` with the highest power, and the schedulers in `worth` that
                  do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
-                 Power and Deterministic Rules of Thumb, 1979). Without a protected job, it is the
-                 product of the gains over the baseline in each metric of `judged_by`
+                 Power and Deterministic Rules of Thumb, 1979). Without a protected job, power is
+                 the product of the gains over the baseline in each metric of `judged_by`
     worth        the schedulers worth choosing, the best in the first goal first
-    beaten       scheduler -> the scheduler that beats it, or the baseline if nothing beats it but
-                 it is nowhere better than the baseline
+    beaten       scheduler -> the scheduler that beats it, or the baseline if no scheduler beats it,
+                 but it is nowhere better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat
     as_baseline  schedulers that do not visibly differ from the baseline
     """
@@ -207,7 +207,7 @@ def _gain(view: View, name: str, metric: str) -> float:
 
 
 def level(views: Sequence[View], name: str) -> float:
-    """Return the protected job's tail latency at its worst point; infinite if the job starved.
+    """Return the protected job's tail latency at the worst point; infinite if the job starved.
 
     If the job was also measured alone at all points, return the ratio to its latency alone.
     Otherwise return µs.
@@ -230,7 +230,7 @@ def _alone(view: View) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the smallest share of its baseline bandwidth that the background keeps at any point.
+    """Return the background's least bandwidth at any point, as a share of that under the baseline.
 
     A point where the share is unknown counts as 1.
     """

@@ -103,7 +103,7 @@ def _unchosen(view: View, job: str, first: str) -> str:
 
 
 def overall(found: list[View]) -> Answer | None:
-    """Return the answer over all points, which compares schedulers at each one's worst point.
+    """Return the answer over all points: compare the schedulers, each at its worst point.
 
     Return None if there is only one point, or if the experiment has no protected job and no judged
     metrics.
@@ -153,7 +153,7 @@ def of_all(found: list[View]) -> Answer:
 
 
 def _at_the_last(found: list[View]) -> Answer:
-    """Return the answer at the last point, for a matrix over which overall() has no answer."""
+    """Return the answer at the last point, for a matrix for which overall() returns None."""
     last = answer(found[-1])
     return Answer(f"At {describe(found[-1].point)}: {last.headline}", last.details)
 
@@ -205,7 +205,7 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 
 def _least_kept(found: list[View], scheduler: str) -> str:
-    """Describe the least share of baseline throughput that each background job keeps."""
+    """Describe each background job's least throughput, as a share of that under the baseline."""
     if scheduler == BASELINE:
         return ""
     kept = []
@@ -222,7 +222,7 @@ def _tail(view: View) -> str:
 
 
 def _told(view: View, row: Record) -> str:
-    """Format a row's figure and, if the job starved, the number of such repeats."""
+    """Format a row's figure and, if the job starved in some repeats, their number."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 
@@ -246,7 +246,7 @@ def _than_baseline(view: View, job: str, scheduler: str) -> str:
 
 
 def _price(view: View, scheduler: str) -> str:
-    """Describe the share of its baseline throughput that each background job keeps."""
+    """Describe each background job's throughput, as a share of that under the baseline."""
     kept = [
         f"{job} keeps {text}" for job in view.background if (text := _kept(view, scheduler, job))
     ]
@@ -340,7 +340,7 @@ def ends(
         return f"{name} shows no difference between schedulers (about {low})"
     word, opposite = ("highest", "lowest") if more_is_better else ("lowest", "highest")
     if worst in equals:
-        # Its figures vary so much that it does not visibly differ from the best.
+        # The worst scheduler's figures vary so much that it does not visibly differ from the best.
         return (
             f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high}); "
             "no difference between these two was seen"

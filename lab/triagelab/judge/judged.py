@@ -18,7 +18,12 @@ from triagelab.measure.statistics import NOT_ENOUGH
 
 @dataclass(frozen=True)
 class _Figure:
-    """A scheduler's figure in one metric, at the point where it is worst."""
+    """A scheduler's figure in one metric at one point.
+
+    value  the figure, to compare
+    text   the figure for people
+    where  the point for people
+    """
 
     value: float
     text: str
@@ -99,8 +104,8 @@ def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
     """Return a scheduler's worst figure over the points, for each judged metric.
 
     The figure is the value if the metric is `absolute` or the baseline was not measured. Otherwise
-    it is the ratio to the baseline. Where there is no ratio, as for the baseline itself, the value
-    is the figure at a single point; over several points there is none.
+    it is the ratio to the baseline. If there is no ratio, as for the baseline itself, the figure is
+    the value at a single point. Over several points, there is no figure then.
     """
     where = varying(list(found))
     worst: dict[str, _Figure] = {}

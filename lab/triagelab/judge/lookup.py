@@ -93,7 +93,7 @@ class View:
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Format a row's mean and, if the job starved, the number of such repeats.
+        """Format a row's mean and, if the job starved in some repeats, their number.
 
         Return an empty text if there is no row.
         """
@@ -115,7 +115,7 @@ class View:
         return None
 
     def kept(self, scheduler: str, job: str) -> float | None:
-        """Return the share of its baseline bandwidth that a job keeps; None if it is unknown."""
+        """Return a job's bandwidth as a share of that under the baseline; None if it is unknown."""
         compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
         if compared is not None and compared.ratio is not None:
             return compared.ratio

@@ -20,7 +20,7 @@ class _Value:
     """A value of the varied setting, and its effect.
 
     level  the protected job's tail latency, relative to the job alone if that was measured
-    kept   the share of its baseline bandwidth that the background keeps
+    kept   the background's bandwidth, as a share of its bandwidth under the baseline
     text   both figures for people
     """
 

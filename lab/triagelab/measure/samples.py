@@ -149,7 +149,7 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
 def _measured(
     job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
 ) -> Iterator[Value]:
-    """Yield the value of each `wanted` metric that has one.
+    """Yield the value of each `wanted` metric that has a value.
 
     Skip a job's latency that too few requests support.
     """
@@ -173,7 +173,7 @@ def _jobs(path: Path, sections: list[str], environment: Record) -> Iterator[Valu
             f"{', '.join(sections)}: take group_reporting out of the job file."
         )
     for name, parts in threads.items():
-        # A process that ran but completed nothing was starved, which is no error.
+        # A process that ran but completed nothing was starved. This is no error.
         if any(not part["job_runtime"] and not _completed_by(part) for part in parts):
             raise LabError(f"{path}: a process of {name} never started; fio.log there may say why")
     done = {name: _done_by(path, name, parts) for name, parts in threads.items()}

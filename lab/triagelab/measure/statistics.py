@@ -167,8 +167,9 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
     # Two values that are each rounded to a step have a difference with at least this error.
     error = max(_standard_error(differences), step / math.sqrt(6 * n))
     if error <= rounding:
-        # The differences do not vary, so their spread is unknown. Use the worst case of two equal
-        # sides, tosses of a fair coin: n heads on one side and n tails on the other.
+        # The differences do not vary, so their spread is unknown. Assume the worst case: both
+        # sides' values are tosses of a fair coin. The chance that one side gets n heads and the
+        # other n tails is 2 × 0.25**n.
         return middle < 0, 2 * 0.25**n
     return middle < 0, float(2 * special.stdtr(n - 1, -beyond / error))
 

@@ -156,7 +156,8 @@ def _rows(values: Values, requests: Requests, environment: Record) -> list[Recor
 def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
     """Return the smallest difference that the metric can show, as a share of its value.
 
-    It depends on the repeat with the fewest requests, but repeats with 0 requests do not count.
+    The step depends on the repeat with the fewest requests, but repeats with 0 requests do not
+    count.
     """
     counts = [count for of in rest_on for count in of.values() if count]
     return metric.step(min(counts, default=0))
@@ -215,8 +216,8 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 def alone_key(point: str, found: list[str]) -> str | None:
     """Return the point in `found` to compare `point` with: the protected job runs alone there.
 
-    Its settings must be a subset of the settings at `point`. If several points fit, return the one
-    with the most settings; if no point fits, return None.
+    The returned point's settings must be a subset of the settings at `point`. If several points
+    fit, return the one with the most settings; if no point fits, return None.
     """
     here = {**json.loads(point), "alone": True}.items()
     baselines = {

@@ -137,7 +137,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """Return pairs of a name that find() accepts, and the place that this kernel comes from."""
+    """Return pairs: a name that find() accepts, and the place where that kernel comes from."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=version):

@@ -28,8 +28,8 @@ _LINK = "programs"
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
     """Fetch the programs that build modules for the kernel in `root`, from its Debian release.
 
-    kbuild  the package of the kernel's build programs, which is unpacked in `root` already; this
-            function makes them use the libraries of that release too
+    kbuild  the package of the kernel's build programs. It is unpacked in `root` already. This
+            function makes its programs use the libraries of that release too
     """
     preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]

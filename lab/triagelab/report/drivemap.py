@@ -2,8 +2,8 @@
 """Build the map of an experiment on several drives: drives are rows, schedulers are columns.
 
 A cell has two figures, each the worst over the drive's points. One is the protected job's tail
-latency relative to the job alone. The other is the share of its baseline bandwidth that the
-background keeps.
+latency relative to the job alone. The other is the background's bandwidth, as a share of its
+bandwidth under the baseline.
 """
 
 import html
@@ -31,7 +31,7 @@ class Cell:
     """The result of a scheduler on a drive.
 
     level  the protected job's tail latency relative to the job alone; infinite if the job starved
-    kept   the share of its baseline bandwidth that the background keeps
+    kept   the background's bandwidth, as a share of its bandwidth under the baseline
     where  the point with this level, for people; `kept` may come from another point
     """
 
@@ -51,7 +51,7 @@ class Cell:
 
     @property
     def cost(self) -> str:
-        """Return the share that the background keeps, as text for people."""
+        """Return `kept` as text for people."""
         return f"{digits(100 * self.kept)}{SPACE}%"
 
 

@@ -31,7 +31,7 @@ def grid(
     If too few requests support a percentile in some cell, draw the maximum instead. Return None if
     no cell has a value.
 
-    names  the names of the varied settings: first the one across, then the one up
+    names  the names of the varied settings: first that of the x axis, then that of the y axis
     """
     if any(view.told(job, metric) != metric for _, _, view in cells):
         metric = MAXIMUM

@@ -86,7 +86,7 @@ class Part:
 class JobTable:
     """Every metric of one job under every scheduler, with verdicts.
 
-    best  the scheduler with the lowest `tail`; None unless two schedulers or more have one
+    best  the scheduler with the lowest `tail`; None if fewer than two schedulers have it
     """
 
     job: str
@@ -206,7 +206,7 @@ def _no_protection(view: View) -> str:
 def _utilisation(view: View) -> list[list[str]]:
     wanted = [*map(metrics.part, view.parts), *(of for of in metrics.METRICS if of.used)]
     if len(view.parts) == 1:
-        wanted.remove(metrics.find("device_utilisation"))  # equals that of the only part
+        wanted.remove(metrics.find("device_utilisation"))  # the same as the only part's
     shown = [metric.name for metric in wanted if metric.name in view.metrics]
     if not shown:
         return []

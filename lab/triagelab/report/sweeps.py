@@ -147,7 +147,7 @@ def _told(views: list[View], job: str | None, metric: str) -> str:
 
 
 def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
-    """Return the lines of the protected job's tail latency.
+    """Return the chart content for the protected job's tail latency: a line for each scheduler.
 
     relative  True: as a ratio to the latency of the job alone; False: in µs
     """
@@ -167,7 +167,7 @@ def _latency(sweep: Sweep, values: Values, tail: str, relative: bool) -> Side:
 
 
 def _throughput(sweep: Sweep, values: Values) -> Side:
-    """Return the lines of the background jobs' total bandwidth."""
+    """Return the chart content for the background's total bandwidth: a line for each scheduler."""
     metric = "background_bytes_per_s"
     lines = {
         scheduler: [

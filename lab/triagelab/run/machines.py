@@ -110,7 +110,7 @@ class Qemu:
         )
 
     def poisoning(self) -> "Qemu":
-        """Return this machine, but with a kernel that overwrites memory when it frees it.
+        """Return this machine, but with a kernel that overwrites memory when it frees the memory.
 
         Code that uses freed memory then finds invalid pointers, and flags that are set. The debug
         kernel also reports which code uses freed memory, but is several times as slow.
@@ -260,8 +260,8 @@ def _sim(base: guest.Base, wanted: int | None) -> Qemu:
         _UNTESTED,
     ]
     if cpus == 1:
-        # To calibrate the local timer, the kernel spins for 100 virtual ms, which takes QEMU 3 s.
-        # A single CPU can use the HPET instead.
+        # To calibrate the local timer, the kernel spins for 100 virtual ms. This takes QEMU 3 s. A
+        # single CPU can use the HPET instead.
         arguments.append("nolapic_timer")
     description = "QEMU, instruction counting"
     return Qemu(

@@ -3,7 +3,7 @@
  * from-host NAME: print the content of a file that the host provides for the guest.
  * NAME is the file's name in QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
  *
- * The device itself copies the file into the guest's memory, which takes no virtual time.
+ * The device itself copies the file into the guest's memory.  This takes no virtual time.
  * Reading a megabyte through the device's port, byte by byte, would take the host a second.
  */
 #include <endian.h>

@@ -25,12 +25,12 @@ use_flash depth=32	# so there are 64 tags
 choose_scheduler "$SCHEDULER"
 weigh_tree
 SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
-STARTING=$FLASH_SLOWER
+STARTING=$((FLASH_SLOWER / 2))
 OFF=15	# the kernel hands out the tags, and here fio submits many requests at a time
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
-shares "flash with few tags, by many processes" --ioengine=psync --numjobs=100
+shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40
 # Of eight cgroups each has few of the tags, even if one of them is due half of the device.
 choose_scheduler none
 choose_scheduler "$SCHEDULER"
@@ -39,7 +39,7 @@ all=
 for number in 1 2 3 4 5 6 7 8; do
 	all="$all one/$number"
 	weigh one/$number 100
-	read_in one/$number --rw=randread --bs=128k --ioengine=psync --numjobs=40
+	read_in one/$number --rw=randread --bs=128k --ioengine=psync --numjobs=20
 done
 echo 700 > $CGROUPS/one/8/io.triage.weight
 watch $all

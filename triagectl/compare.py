@@ -5,7 +5,7 @@ The values come in pairs: one block of time under the old settings, and the next
 settings, or the other way round. A toss decides the order in each pair. If the settings make no
 difference, the tried ones win a pair with probability 1/2, whatever the load does by itself: the
 toss is independent of the load. So the number of pairs won has a binomial distribution. This is
-the sign test, as a test of the random order. It assumes nothing about the load.
+the sign test. Chance enters only by the toss, so the test assumes nothing about the load.
 """
 
 import math

@@ -36,9 +36,11 @@ class Table:
         self._earlier: dict[int, tuple[bytes, Process]] = {}
 
     def turn(self) -> None:
-        """Begin a new interval: priorities and names may change, and numbers are used again.
+        """Begin a new interval. Each thread is looked up again when it sends its next request.
 
-        Keep what was found about threads that have ended: they sent requests in earlier intervals.
+        Its name and priority may have changed, and the kernel may have given its number to another
+        thread. Earlier results are kept, because a thread that has ended cannot be looked up any
+        more, but may still appear in the figures. If there are too many, the oldest are dropped.
         """
         if len(self._earlier) + len(self._known) > _KNOWN_MOST:
             self._earlier = {}

@@ -36,8 +36,8 @@ class Layout:
 def layout(kind: str, text: str, wanted: Sequence[str]) -> Layout:
     """Return the layout of an event from its `format` file.
 
-    `wanted` are fields in the order of their offsets. A field that this kernel's event lacks is
-    b"".
+    `wanted` lists the fields in the order of their offsets. A field that this kernel's event lacks
+    decodes to b"".
     """
     number = re.search(r"^ID: (\d+)$", text, re.M)
     fields = {}

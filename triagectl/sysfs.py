@@ -34,7 +34,7 @@ class Disk:
     def scheduler(self) -> str:
         """Return the scheduler in use.
 
-        For a device that takes none, return `none` or an empty text.
+        For a device that cannot have a scheduler, return `none` or an empty text.
         """
         text = self.attribute("queue/scheduler") or ""
         chosen = re.search(r"\[(.+?)\]", text)

@@ -347,7 +347,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
 
 def keep(system: System, name: str) -> int:
     """Do a keeper's work: wait for the end of a try, then restore the disk."""
-    # Ignore these signals: the disk must be restored after the session or the terminal ends.
+    # Ignore these signals: the disk must be restored even after the session or the terminal ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     state = pending(system, name)

@@ -386,8 +386,8 @@ static void flush_begin(struct hdd *h, struct model_io *io, u64 t)
 }
 
 /*
- * Return whether the arm may write the cache now: no request waits for the arm, a command
- * waits for the cache, or the cache is more than three quarters full.
+ * Return whether the arm may write cached data to the disk now. It may if no request waits for the
+ * arm, if a command waits for the cache, or if the cache is more than three quarters full.
  */
 static bool dirty_due(const struct hdd *h)
 {

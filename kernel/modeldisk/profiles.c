@@ -7,7 +7,7 @@ const struct model_profile model_profiles[] = {
 		/*
 		 * A TLC NVMe drive with a fifth of the usual throughput: 64 KiB requests
 		 * must saturate the drive before they saturate one emulated CPU. A
-		 * lone 4 KiB read has the latency that it has on such a drive.
+		 * lone 4 KiB read takes as long as on a drive of the usual throughput.
 		 */
 		.name = "flash",
 		.model = &flash_model,

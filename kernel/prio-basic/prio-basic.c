@@ -101,7 +101,7 @@ static void pb_insert(struct pb_data *pb, struct request *rq, bool at_head)
 }
 
 /*
- * The core calls this for new requests, and again, at head, for each request that the
+ * The core calls this for new requests, and again, at head, for requests that the
  * driver has sent back (blk_mq_requeue_request()).
  */
 static void pb_insert_requests(struct blk_mq_hw_ctx *hctx,

@@ -196,8 +196,8 @@ static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the device may have another request of bulk, from any shard. Set @patient if the
- * only reason is that no bulk has gone for long (tg_patience()).
+ * Return whether the device may have another request of bulk, from any shard. Set @patient if it
+ * may because no bulk was sent for the time tg_patience().
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {

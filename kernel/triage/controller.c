@@ -202,8 +202,8 @@ static u64 tg_felt_for(const struct tg_data *tg)
 }
 
 /*
- * Learn from an urgent request what the present budget is worth (knee.h). Return the budget
- * from now on, in ns of cost.
+ * Learn from an urgent request what the present budget is worth (knee.h). Return the new budget,
+ * in ns of cost.
  */
 static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 least)
 {

@@ -516,8 +516,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
 	/*
-	 * Without @little bulk may not go, so the backlog waits anyway. Do not limit hinted
-	 * requests.
+	 * This limit keeps sparse flows from delaying the backlog. If @little is false, the
+	 * backlog waits anyway, so hinted requests need no limit.
 	 */
 	while ((!little || class->sparse_had <= most) &&
 	       (flow = tg_flow_first(shard, class, little))) {
@@ -527,7 +527,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 		}
 		tg_flow_demote(shard, class, flow);
 	}
-	/* Look at the backlog only now: it may just have got its first flow. */
+	/* Look at the backlog only now: the loop may just have given it its first flow. */
 	return bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
 }
 

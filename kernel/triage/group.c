@@ -307,7 +307,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64
 		WRITE_ONCE(shard->due, NULL);
 }
 
-/* Let other shards see the lane that is due on this one, or that none is (NULL). */
+/* Tell other shards which lane is due on this shard. If @lane is NULL, no lane is due. */
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 {
 	struct tg_account *due = lane ? lane->account : NULL;

@@ -130,12 +130,13 @@ struct tg_knee {
 
 /**
  * struct tg_knee_sample - one urgent request beside bulk
- * @latency: ns
+ * @latency: latency of the request, in ns
  * @alone: latency of a slow urgent request without bulk, in ns
  * @limited: bulk would have used more than the budget
  * @now: ns
  * @work: cost of the bulk served so far, in ns
- * @enough: the @work that suffices to measure bulk's throughput
+ * @enough: cost of the bulk that must be served with one budget before its throughput can be
+ *	judged, in ns
  * @least: the smallest budget, with which bulk still goes on, in ns
  * @settle: how long earlier requests may still affect the device, in ns
  * @exchange: the gain of bulk, in %, that is worth a delay of @alone
@@ -319,7 +320,10 @@ static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_samp
 
 	if (!done && (knee->counted % TG_KNEE_GLANCE || seen->work < sample->enough / 4))
 		return;
-	/* A larger budget must gain a margin: a smaller one helps urgent requests more. */
+	/*
+	 * A larger budget must be worth more by a margin. A smaller budget needs no margin: in
+	 * doubt, prefer the budget that protects urgent requests.
+	 */
 	better = won > (!done ? TG_KNEE_PLAINLY : knee->at == TG_KNEE_ABOVE ? TG_KNEE_MARGIN : 0);
 #ifdef TG_KNEE_TRACE
 	TG_KNEE_TRACE(knee, sample, won, done, better);

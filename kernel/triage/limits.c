@@ -74,7 +74,10 @@ bool tg_is_waited_out(const struct tg_shard *shard, enum prio_class class)
 	       tg_class_must_drain(shard, class);
 }
 
-/* Do the work of tg_limit_holds() if some class has a limit. */
+/*
+ * Return whether a rate limit holds a class's requests. tg_limit_holds() calls this only if some
+ * class has a limit.
+ */
 bool tg_limit_is_all(const struct tg_shard *shard, enum prio_class class)
 {
 	return tg_limit_is_reached(shard->tg, class) && !tg_is_waited_out(shard, class);

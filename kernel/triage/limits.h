@@ -12,7 +12,10 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* A class's @due of limit.h for both limits, in ns. Any CPU may update them without a lock. */
+/*
+ * The state of a class's two rate limits, of requests and of KiB. Each field is the @due of
+ * tg_limit_charged() (limit.h), in ns. Any CPU may update it without a lock.
+ */
 struct tg_limit {
 	atomic64_t requests_due;
 	atomic64_t kib_due;

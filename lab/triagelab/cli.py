@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Once(argparse.Action):
-    """Store an option's value; refuse an option that is given twice, or without a value."""
+    """Store an option's value; refuse an option that is given twice, or with an empty value."""
 
     def __call__(
         self,

@@ -204,7 +204,7 @@ def _blkparse(lines: list[str]) -> Iterator[Request]:
 
 
 def _iolog(lines: list[str]) -> Iterator[Request]:
-    """Yield the requests in lines of: time in µs, file, action, offset, length.
+    """Yield the requests. Each line has the time in µs, file, action, offset and length.
 
     Lines with the action add, open, close or trim are left out.
     """

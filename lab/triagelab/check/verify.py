@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Verify a scheduler: run checks, which are shell scripts, in guests.
 
-The comment at a check's start states the property that it guards, and its machines. A guest runs
-checks one after another; after a failure, the remaining checks run in a fresh guest.
+The comment at a check's start states the property that it guards, and the machines that it runs on.
+A guest runs checks one after another; after a failure, the remaining checks run in a fresh guest.
 """
 
 import asyncio

@@ -17,8 +17,8 @@ _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat
 def read(folder: Path) -> tuple[list[Point], int]:
     """Return all points in a folder and its subfolders, and the host's time for a command, in ns.
 
-    The host's time is the smallest mean submission latency of all points, because nothing else
-    delayed these submissions.
+    The host's time is the smallest of the points' mean submission latencies: the larger ones
+    include other delays.
     """
     points, submissions = [], []
     for path in sorted(folder.rglob("*.json")):

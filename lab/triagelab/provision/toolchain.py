@@ -61,7 +61,9 @@ def of(root: Path) -> Path | None:
 
 
 def _bring_loader(folder: Path, libraries: Path) -> None:
-    """Replace each program in `folder` by a script that starts it with the loader in `libraries`.
+    """Have each program in `folder` start with the loader in `libraries`: a script replaces it.
+
+    Only dynamically linked programs are replaced.
 
     The script finds program and loader relative to itself, so that the cache folder may move.
     """

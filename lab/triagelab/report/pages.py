@@ -19,7 +19,7 @@ from triagelab.run import records
 
 @dataclass(frozen=True)
 class Part:
-    """The section of a page about one measure, which is an experiment of the study."""
+    """A section of a page. It shows one measure: an experiment of the study."""
 
     name: str
     title: str

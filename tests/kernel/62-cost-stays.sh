@@ -26,11 +26,11 @@ before=$(cost_of_read 32)
 # One urgent request comes every 20 ms. The scheduler keeps bulk of the other queue out until it has
 # timed some of them. That takes six of the windows from which costs are learnt.
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
-	--time_based --runtime=1 --norandommap \
+	--time_based --runtime=3 --norandommap \
 	--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 --startdelay=300ms \
 	--name=bulk --bs=32k --ioengine=io_uring --iodepth=32 --cpus_allowed=0 ||
 	fail "fio: $(cat "$TEST_TMP/report")"
-stays "after a second with an urgent reader"
+stays "after three seconds with an urgent reader"
 
 # The device answers none of 16 requests of one hardware queue. It answers those of another at once.
 echo 1000000 > $MODELDISK/stall_ppm

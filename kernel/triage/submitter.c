@@ -286,10 +286,10 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
-	 * Have each tag that becomes free wake one task that waits for a tag (until 6.18, from
-	 * 1024 tags on, each second one two tasks). Otherwise every eighth such tag would wake
-	 * eight tasks. These would keep the CPU from a task that
-	 * waits for an answer.
+	 * Have each tag that becomes free wake one task that waits for a tag. (Until 6.18, with
+	 * 1024 tags or more, every second such tag wakes two tasks.) Otherwise every eighth such
+	 * tag would wake eight tasks. These would keep the CPU from a task that waits for an
+	 * answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	tg_flows_resize(hctx->sched_data);

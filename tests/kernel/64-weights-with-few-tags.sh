@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share flash by io.triage.weight, down their tree, if they ask for more requests than
-#         there are tags: by deep queues, of HIGH too, and by many small processes.
+#         there are tags: by deep queues, of HIGH too, by many small processes, by io_uring, and if
+#         each of eight cgroups has few of the tags.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -58,6 +59,6 @@ choose_scheduler none
 choose_scheduler "$SCHEDULER"
 for path in light middle heavy/less heavy/more; do
 	read_in $path --rw=randread --bs=128k --ioengine=io_uring --iodepth=64 \
-		--write_bw_log="$(log_of $path)" --log_avg_msec=$((20 * FLASH_SLOWER))
+		--write_bw_log="$(log_of $path)" --log_avg_msec=$LOG_MS
 done
 compare_shares "flash with few tags, by io_uring"

@@ -548,18 +548,33 @@ _note() {
 	) > "$_into"
 }
 
-# watch_logs PATH...: as watch(), for readers that run with --write_bw_log="$(log_of PATH)". fio counts
-# what came back each second on average, in the middle half of the time: io_uring's tries to get a tag without a wait count
-# as reads in io.stat. The readers must begin together.
+LOG_MS=80	# the time between two lines of a log of fio's
+
+# watch_logs PATH...: as watch(), for readers that run with --write_bw_log="$(log_of PATH)" and
+# --log_avg_msec=$LOG_MS. fio counts what came back, here in the middle half of the time. io.stat
+# counts each of io_uring's tries to get a tag without a wait as a read. The readers must begin
+# together.
+#
+# A line has the rate since fio's last look. fio writes no line if nothing came back, so after a gap
+# the rate counts for $LOG_MS only, and the gap counts as time.
 watch_logs() {
 	wait
 	: > "$TEST_TMP/before"
 	for _path in "$@"; do
 		cat "$(log_of "$_path")"_bw.*log | awk -F '[, ]+' -v path="$_path/io.stat" \
-			-v all=$((SECONDS_EACH * 1000)) '
-			!from { from = $1 }
-			$1 >= from + all / 4 && $1 <= from + all * 3 / 4 { sum += $2; n++ }
-			END { printf "%s %.0f\n", path, sum / n * 1024 }'
+			-v all=$((SECONDS_EACH * 1000)) -v period="$LOG_MS" '
+			!prev { prev = $1; low = prev + all / 4; high = prev + all * 3 / 4; next }
+			$1 > low && $1 <= high {
+				spent = $1 - prev
+				time += spent
+				sum += $2 * (spent > 1.5 * period ? period : spent)
+				last = $1
+			}
+			{ prev = $1 }
+			END {
+				time += high - (last ? last : low)
+				printf "%s %.0f\n", path, time ? sum / time * 1024 : 0
+			}'
 	done > "$TEST_TMP/after"
 }
 

@@ -14,6 +14,13 @@
 #include "triage.h"
 
 /*
+ * If no bulk has gone for this long, the budget lets one request go: a device that never
+ * answers must not hold bulk for ever.
+ */
+#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
+#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
+
+/*
  * A shard counts as ahead of the others by at most this many requests of average cost, or by its
  * own request if that costs more. Bulk that the shard sent while nothing limited bulk, or because
  * the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB take flash a
@@ -265,7 +272,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		const struct tg_shard *shard = tg->shards[i];
 
 		parts->inside += tg_gauge_cost(&shard->device.bulk);
-		if (tg_sends_bulk(shard))
+		if (tg_is_sending(shard))
 			parts->floor = min(parts->floor, tg_turn(shard));
 		if (shard != asking && !tg_waits_for_bulk(shard))
 			continue;
@@ -369,12 +376,9 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
 	const struct tg_budget *budget = &shard->tg->budget;
 	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
-	const unsigned long now = jiffies;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (shard->bulk_at != now)
-		WRITE_ONCE(shard->bulk_at, now);
 	WRITE_ONCE(shard->bulk_turn,
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }

@@ -10,13 +10,6 @@ struct tg_data;
 struct tg_shard;
 struct tg_tag;
 
-/*
- * If no bulk has gone for this long, the budget lets one request go: a device that never
- * answers must not hold bulk for ever.
- */
-#define TG_PATIENCE_FLASH msecs_to_jiffies(100)
-#define TG_PATIENCE_DISK msecs_to_jiffies(1000)
-
 /**
  * struct tg_budget - the state of the limit on bulk, besides the controller's
  * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) do not
@@ -73,7 +66,7 @@ struct tg_budget {
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
- * @floor: the least tg_turn() of these shards and of those that send bulk now. So a shard that
+ * @floor: the least tg_turn() of these shards and of those that send now. So a shard that
  *	sends keeps what it lacks
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.

@@ -92,13 +92,12 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard sends bulk to the device now: it is not held, has requests, and sent bulk
- * not long ago. The caller needs no lock, as above.
+ * Return whether a shard sends requests to the device now, or is about to. The caller needs no
+ * lock, as above.
  */
-bool tg_sends_bulk(const struct tg_shard *shard)
+bool tg_is_sending(const struct tg_shard *shard)
 {
-	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued) &&
-	       time_before(jiffies, READ_ONCE(shard->bulk_at) + TG_PATIENCE_FLASH);
+	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued);
 }
 
 /*
@@ -632,7 +631,6 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 	INIT_LIST_HEAD(&shard->at_head);
 	INIT_LIST_HEAD(&shard->lanes);
 	tg_lane_init(&shard->lane);
-	shard->bulk_at = jiffies - HZ;
 	shard->merges_until = jiffies;
 	shard->tried_at = jiffies;
 	hrtimer_setup(&shard->watchdog, tg_watchdog, CLOCK_MONOTONIC, HRTIMER_MODE_REL);

@@ -181,7 +181,6 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
  *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk,
  *	and the waiting shard with the least goes first. Also read without the lock.
- * @bulk_at: jiffies when @bulk_turn was last charged; also read without the lock
  * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
  *	also write this, without the lock.
@@ -221,7 +220,6 @@ struct tg_shard {
 	struct tg_flows flows;
 	u64 served;
 	u64 bulk_turn;
-	unsigned long bulk_at;
 	unsigned long woken_until;
 	struct tg_head head;
 	struct tg_device device;

@@ -151,20 +151,20 @@ static void tg_probe_end(struct tg_data *tg)
 	struct tg_depth *depth = &controller->depth;
 	const unsigned long until = controller->probe_until;
 	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
-	const u32 first = depth->known && tg_finds_knee(tg) ? TG_DEPTH_SPACING_PRICE :
-							      TG_DEPTH_SPACING_TARGET;
+	const u32 least = tg_finds_knee(tg) ? TG_DEPTH_SPACING_PRICE : TG_DEPTH_SPACING_UNSURE;
 
 	lockdep_assert_held(&controller->lock);
 
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
 	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
-					   tg_depth_spacing(depth, first);
+					   tg_depth_spacing(depth, least);
 }
 
 /*
  * Learn the latency of an urgent request that met no bulk (@clean). End a probe that has all
- * its samples, or whose time is over.
+ * its samples, or whose time is over. If the estimate was far too large, the search for the knee
+ * begins anew: its price is for each multiple of this latency.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
@@ -175,6 +175,8 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	if (clean && time_after_eq(jiffies, controller->probe_began) &&
 	    tg_depth_alone(&controller->depth, latency)) {
 		tg_publish_alone(controller);
+		if (!controller->depth.confirmed)
+			tg_knee_forget(&controller->knee);
 		if (controller->probing)
 			tg_probe_end(tg);
 	} else if (controller->probing && time_after(jiffies, controller->probe_until)) {

@@ -41,12 +41,18 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * The time between probes, as a multiple of the last probe's length. The multiple doubles each
- * time. For a target it begins small, because jobs may still have been starting during the first
- * probe. For an exchange rate it begins larger, because less precision suffices. A probe beside
- * writers takes 36 ms.
+ * A probe confirms the mean unless its own is less than this part of it, in quarters. Jobs that
+ * start are urgent until they have three requests. If many start together with large requests, the
+ * first probe times these, and its mean may be several times too large.
  */
-#define TG_DEPTH_SPACING_TARGET 8
+#define TG_DEPTH_CONFIRMED 3
+/*
+ * The time between probes, as a multiple of the last probe's length. The multiple is UNSURE after a
+ * probe that did not confirm the estimate, and doubles with each one after it. For an exchange rate
+ * it is at least PRICE once the estimate is confirmed, because less precision suffices. A probe
+ * beside writers takes 36 ms.
+ */
+#define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
 #define TG_DEPTH_SPACING_LAST 256
 
@@ -69,6 +75,7 @@
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
+ * @confirmed: the last probe confirmed them
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
@@ -81,6 +88,7 @@ struct tg_depth {
 	u64 rest;
 	bool missed;
 	bool known;
+	bool confirmed;
 	u64 mean;
 	u64 spread;
 	bool at_once;
@@ -126,6 +134,9 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 			  min_t(u64, depth->samples[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
 
+	depth->confirmed = depth->known && 4 * mean >= TG_DEPTH_CONFIRMED * depth->mean;
+	if (!depth->confirmed)
+		depth->spacing = 0;
 	depth->mean = depth->known ? tg_depth_follow(depth->mean, mean) : mean;
 	depth->spread = depth->known ? tg_depth_follow(depth->spread, spread) : spread;
 	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
@@ -135,11 +146,13 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 
 /*
  * Return the time until the next probe, as a multiple of the length of the probe that just ended.
- * After the first probe, the multiple is @first.
+ * It is at least @least if that probe's estimate is confirmed.
  */
-static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 first)
+static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
 {
-	depth->spacing = clamp_t(u32, 2 * depth->spacing, first, TG_DEPTH_SPACING_LAST);
+	depth->spacing = clamp_t(u32, 2 * depth->spacing,
+				 depth->confirmed ? least : TG_DEPTH_SPACING_UNSURE,
+				 TG_DEPTH_SPACING_LAST);
 	return depth->spacing;
 }
 

@@ -97,7 +97,7 @@ enum tg_knee_place {
 
 /**
  * struct tg_knee - the search for the knee; all zero to begin with
- * @budget: the best known budget, in ns; 0 before the first use
+ * @budget: the best known budget, in ns; 0: the search has not begun
  * @at: the place of the budget in use: HERE, or BELOW or ABOVE during a trial
  * @seen: the requests counted with @budget, and with the budgets below and above it
  * @wait: number of requests until the next trial of the budget below, and of that above
@@ -254,6 +254,12 @@ static inline void tg_knee_anew(struct tg_knee *knee)
 	}
 	knee->seen[TG_KNEE_BELOW] = (struct tg_knee_seen){};
 	knee->seen[TG_KNEE_ABOVE] = (struct tg_knee_seen){};
+}
+
+/* Forget all budgets, because what their worth was measured by was wrong. */
+static inline void tg_knee_forget(struct tg_knee *knee)
+{
+	*knee = (struct tg_knee){ .trials = knee->trials, .taken = knee->taken };
 }
 
 static inline void tg_knee_go(struct tg_knee *knee, enum tg_knee_place at, u64 now, u64 settle)

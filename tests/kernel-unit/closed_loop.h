@@ -214,13 +214,14 @@ static void loop_learn(struct loop *l, u64 latency)
 				   tg_depth_alone(&l->depth, latency);
 
 		l->knee.last_at = 0;
+		if (whole && !l->depth.confirmed)
+			tg_knee_forget(&l->knee);
 		if (l->probing && (whole || l->now > l->probe_until)) {
 			l->probing = false;
 			l->probe_next = l->now + (l->now - l->probe_began + 4 * MS) *
-						 tg_depth_spacing(&l->depth, s->exchange &&
-								  l->depth.known ?
+						 tg_depth_spacing(&l->depth, s->exchange ?
 								  TG_DEPTH_SPACING_PRICE :
-								  TG_DEPTH_SPACING_TARGET);
+								  TG_DEPTH_SPACING_UNSURE);
 		}
 		return;
 	}

@@ -22,6 +22,8 @@
  */
 #define RUN_MS 5000
 #define FROM_MS 2000
+/* The mean of this many runs counts. */
+#define RUNS 4
 
 struct load {
 	const char *name;

@@ -49,9 +49,36 @@ static void test_spacing(void)
 	u32 wanted;
 
 	for (wanted = 8; wanted < TG_DEPTH_SPACING_LAST; wanted *= 2)
-		expect("spacing", tg_depth_spacing(&depth, 8), wanted);
-	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
-	expect("last spacing", tg_depth_spacing(&depth, 8), TG_DEPTH_SPACING_LAST);
+		expect("spacing", tg_depth_spacing(&depth, 64), wanted);
+	expect("last spacing", tg_depth_spacing(&depth, 64), TG_DEPTH_SPACING_LAST);
+	expect("last spacing", tg_depth_spacing(&depth, 64), TG_DEPTH_SPACING_LAST);
+}
+
+/*
+ * A probe that is a quarter quicker than the estimate shows that this was wrong: the next probes
+ * come soon, until one confirms it. A slower probe does not.
+ */
+static void test_confirmed(void)
+{
+	struct tg_depth depth = begun();
+
+	probe(&depth, 800000, 0);
+	expect("confirmed by the first probe", depth.confirmed, false);
+	expect("spacing after it", tg_depth_spacing(&depth, 64), 8);
+	probe(&depth, 80000, 0);
+	expect("confirmed by a tenth", depth.confirmed, false);
+	expect("spacing after that", tg_depth_spacing(&depth, 64), 8);
+	while (!depth.confirmed) {
+		probe(&depth, 80000, 0);
+		expect_between("the estimate", depth.mean, 80000, 400000);
+	}
+	expect_between("the estimate that is confirmed", depth.mean, 80000, 100000);
+	expect("spacing, confirmed", tg_depth_spacing(&depth, 64), 64);
+	probe(&depth, depth.mean * 7 / 8, 0);
+	expect("confirmed by a slightly quicker one", depth.confirmed, true);
+	probe(&depth, 800000, 0);
+	expect("confirmed by a slower one", depth.confirmed, true);
+	expect("spacing, confirmed again", tg_depth_spacing(&depth, 64), 128);
 }
 
 static void test_bounds(void)
@@ -395,6 +422,7 @@ int main(void)
 {
 	test_alone();
 	test_spacing();
+	test_confirmed();
 	test_bounds();
 	test_rest();
 	test_rest_by_factor();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints the budget at which triage's controller settles, beside readers, writers and both. It
- * does so for the profile flash and for each flash drive of drives/. docs/triage.md explains the
- * columns.
+ * Prints the budget at which triage's controller settles, beside readers, writers and both, for
+ * each flash drive of drives/. docs/triage.md explains the columns.
  *
  *   convergence EXCHANGE [DRIVE]...	the table
  *   convergence EXCHANGE -l [DRIVE]...	the same with costs that triage would learn
@@ -10,7 +9,6 @@
  */
 #include "convergence.h"
 
-#define RUNS 4
 /* A cliff: P99 grows by at least this factor, while the budget grows by half an octave. */
 #define CLIFF 2
 
@@ -135,7 +133,6 @@ int main(int argc, char **argv)
 		print_drive(argv[i], exchange, fixed, learnt);
 	if (argc > drives)
 		return 0;
-	print_drive("flash", exchange, fixed, learnt);
 	for (i = 0; (drive = drive_named(i)); i++)
 		print_drive(drive, exchange, fixed, learnt);
 	return 0;

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Guards: the scheduler soon knows how long a small read takes alone, though processes with large
+#         requests start together with the reader: their first requests are urgent too.
+# Needs: modeldisk, fio; a scheduler that measures requests without bulk (alone_tail in debugfs)
+# Machine: sim
+. "${0%/*}/lib.sh"
+
+MOST=150	# per cent of the latency that it finds for a reader without others
+
+at_full_speed
+use_flash
+[ -e /sys/kernel/debug/block/$DEV/sched/depth ] || skip "$SCHEDULER has no budget"
+
+# alone: print how long the scheduler says that slow urgent requests take without bulk, in us.
+alone() {
+	awk '$1 == "alone_tail" { print int($2 / 1000) }' /sys/kernel/debug/block/$DEV/sched/depth
+}
+
+# read_beside OTHERS: a reader and the others start together, and read for a second.
+read_beside() {
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	cat > "$TEST_TMP/jobs" <<-END
+		[global]
+		filename=/dev/$DEV
+		direct=1
+		ioengine=libaio
+		rw=randread
+		norandommap
+		time_based
+		runtime=$FLASH_SLOWER
+		[reader]
+		bs=4k
+	END
+	[ "$1" = 0 ] || cat >> "$TEST_TMP/jobs" <<-END
+		[other]
+		bs=64k
+		iodepth=32
+		numjobs=$1
+	END
+	fio --output="$TEST_TMP/report" "$TEST_TMP/jobs" || fail "fio: $(cat "$TEST_TMP/report")"
+}
+
+read_beside 0
+without=$(alone)
+read_beside 4
+beside=$(alone)
+echo "measured: a slow read takes $without us alone; found beside others that started with it: $beside us"
+[ "$without" -gt 0 ] || fail "the scheduler has learnt nothing from a reader without others"
+[ $((beside * 100)) -le $((without * MOST)) ] ||
+	fail "a second after four others started with a reader, the scheduler takes it for slow"

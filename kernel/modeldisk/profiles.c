@@ -5,9 +5,10 @@
 const struct model_profile model_profiles[] = {
 	{
 		/*
-		 * A TLC NVMe drive with a fifth of the usual throughput: 64 KiB requests
-		 * must saturate the drive before they saturate one emulated CPU. A
-		 * lone 4 KiB read takes as long as on a drive of the usual throughput.
+		 * A Samsung 980 PRO 1 TB at a fifth of its throughput: bus, dies, slots
+		 * and controller are a fifth, so that 64 KiB requests saturate the drive
+		 * before they saturate one emulated CPU. A lone 4 KiB read takes as long
+		 * as on the whole drive. drives/980pro-fifth.toml has the measurements.
 		 */
 		.name = "flash",
 		.model = &flash_model,
@@ -15,13 +16,16 @@ const struct model_profile model_profiles[] = {
 		.hw_queues = 8,
 		.depth = 1023,
 		.params = {
-			.cmd_ns = 4000,
-			.bus_mbps = 1324,
-			.slots = 64,
-			.ctrl_ns = 4000,
-			.dies = 16,
+			.cmd_ns = 8456,
+			.bus_mbps = 1419,
+			.slots = 44,
+			.ctrl_ns = 2740,
+			.dies = 10,
 			.page_kib = 8,
-			.read_ns = 52000,
+			.read_ns = 54959,
+			.read_full_ns = 108696,
+			.full_mbps = 419,
+			.read_spread_pct = 15,
 			.program_kib = 32,
 			.program_ns = 688000,
 			.program_steps = 4,
@@ -60,6 +64,7 @@ const struct model_profile model_profiles[] = {
 			.gc_ns = 1,
 		},
 	}, {
+		/* A Samsung F1 1 TB. drives/hdd-f1.toml has the measurements. */
 		.name = "hdd",
 		.model = &hdd_model,
 		.rotational = true,
@@ -67,16 +72,18 @@ const struct model_profile model_profiles[] = {
 		.hw_queues = 1,
 		.depth = 32,
 		.params = {
-			.cmd_ns = 100000,
-			.bus_mbps = 550,
-			.slots = 32,
+			.cmd_ns = 300000,
+			.bus_mbps = 250,
+			.slots = 35,
 			.rpm = 7200,
-			.outer_mbps = 180,
-			.inner_mbps = 90,
-			.seek_settle_ns = 1000000,
-			.seek_sqrt_ns = 13580000,
-			.seek_knee_permille = 300,
-			.age_limit_ms = 1000,
+			.outer_mbps = 110,
+			.inner_mbps = 55,
+			.seek_settle_ns = 1825020,
+			.seek_sqrt_ns = 14126596,
+			.seek_knee_permille = 500,
+			.age_limit_ms = 0,
+			.queue_rule = 1,
+			.reorder_min = 8,
 			.readahead_kib = 1024,
 			.cache_segments = 8,
 			.write_cache_kib = 16384,

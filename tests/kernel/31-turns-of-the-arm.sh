@@ -8,8 +8,8 @@
 . "${0%/*}/lib.sh"
 
 LONGEST_MS=400		# 12 with no other reader; a stream's turn takes 40 to 80
-LEAST=25		# MB/s of both streams, of 180
-PROTECTED=90		# MB/s of 180
+LEAST=25		# MB/s of both streams, of 110
+PROTECTED=55		# MB/s of 110
 FIRST=50		# % of a video's frames that go first
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
@@ -62,7 +62,7 @@ sparse() {
 had=$(sparse)
 load 3 <<-END
 	[video]
-	bs=400k
+	bs=240k
 	offset=40%
 	rate_iops=25
 END

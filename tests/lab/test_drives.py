@@ -11,16 +11,28 @@ from triagelab.commands import telling
 
 
 def test_a_drive_is_its_profile_with_what_its_file_sets() -> None:
-    device = devices.find("hdd-f1", {"model.reorder_min": "4"})
+    device = devices.find("hdd-hts72101", {"model.slots": "4"})
     assert device.settings["profile"] == "hdd"
     assert device.settings["depth"] == "32"
-    assert device.settings["queue_rule"] == "1"
-    assert device.settings["reorder_min"] == "4", "a user's setting goes before the file's"
+    assert device.settings["inner_mbps"] == "30"
+    assert device.settings["slots"] == "4", "a user's setting goes before the file's"
     assert next(iter(device.settings)) == "profile", "it sets all others"
     assert set(device.parts) == {"arm"}
-    with pytest.raises(RequestError, match=r"unknown setting of device hdd-f1 'model\.dies'"):
-        devices.find("hdd-f1", {"model.dies": "4"})
+    with pytest.raises(RequestError, match=r"unknown setting of device hdd-hts72101 'model\.dies'"):
+        devices.find("hdd-hts72101", {"model.dies": "4"})
 
+
+@pytest.mark.parametrize(("profile", "drive"), [("flash", "980pro-fifth"), ("hdd", "hdd-f1")])
+def test_the_profiles_are_drives_that_were_measured(profile: str, drive: str) -> None:
+    """A profile has a drive's parameters, so the drive's points and errors are the profile's."""
+    assert drives.find(drive).profile == profile
+    assert not drives.find(drive).parameters
+    assert drive in devices.describe(profile)
+    assert devices.find(profile, {}).settings == {
+        key: of
+        for key, of in devices.find(drive, {}).settings.items()
+        if key not in drives.find(drive).settings
+    }
 
 def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path) -> None:
     (tmp_path / "device").write_text("profile=flash\ndies=48\nrpm=7200\nslots=218\n")
@@ -51,7 +63,7 @@ def test_list_drives_has_class_source_and_errors() -> None:
         ),
         ("kind =", "name = 'x'\nkind =", "not known: name; there are errors, host_ns, kind"),
         ("licence =", "license =", "source must name a licence"),
-        ("queue_rule = 1", "queue_rule = 1.5", r"parameters\.queue_rule must be a whole number"),
+        ("depth = 32", "depth = 3.2", r"settings\.depth must be a whole number"),
         ("profile =", "profil =", "missing: profile"),
     ],
 )

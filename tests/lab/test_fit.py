@@ -157,13 +157,14 @@ def test_points_are_held_out_by_depth() -> None:
     [
         (
             "flash",
-            {"cmd_ns": 2000, "ctrl_ns": 15_000, "read_ns": 45_000, "dies": 8, "bus_mbps": 500},
+            {"cmd_ns": 2000, "ctrl_ns": 15_000, "read_ns": 45_000, "read_spread_pct": 0, "dies": 8,
+             "bus_mbps": 500},
             {"ctrl_ns": 0.05, "read_ns": 0.2},
         ),
         (
             "hdd",
-            {"rpm": 7200, "queue_rule": 1, "readahead_kib": 0, "age_limit_ms": 0,
-             "seek_settle_ns": 2_000_000, "seek_sqrt_ns": 12_000_000},
+            {"rpm": 7200, "queue_rule": 1, "readahead_kib": 0, "age_limit_ms": 0, "reorder_min": 0,
+             "seek_settle_ns": 2_000_000, "seek_sqrt_ns": 12_000_000, "seek_knee_permille": 300},
             {"rpm": 0, "queue_rule": 0},
         ),
     ],

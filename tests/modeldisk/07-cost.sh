@@ -75,9 +75,9 @@ while read -r name size ns; do
 	[ $((cost * 10)) -le $((theirs * 13)) ] || fail "that is too much"
 	rmdir /sys/kernel/config/nullb/nullb9
 done <<-END
-	disk 4k 63000
-	disk 64k 110000
-	uneven 4k 68000
+	disk 4k 69000
+	disk 64k 293000
+	uneven 4k 74000
 	uneven 64k 190000
 END
 rmmod null_blk

@@ -163,32 +163,33 @@ def figures(measured_twice: list[Figures]) -> Figures:
     return measured_twice[0]
 
 
-def test_flash_alone_answers_within_77_us(figures: Figures) -> None:
+def test_flash_alone_answers_within_91_us(figures: Figures) -> None:
+    # The sum of its terms with the slowest kind of pages is 77 µs, and the software takes 14.
     alone = figures("flash-alone")["lat_ns"]["percentile"]["99.000000"]
-    assert alone == pytest.approx(77_000, rel=0.03)
+    assert alone == pytest.approx(91_000, rel=0.03)
 
 
 def test_flash_with_64_kib_requests_is_bound_by_the_device_not_the_cpu(figures: Figures) -> None:
-    assert figures("flash-reads")["bw_bytes"] == pytest.approx(1324e6, rel=0.03)
-    # The dies set the rate: each of 16 programs 32 KiB in 688 µs. The write buffer takes 16 MiB
-    # more at once, which is 1 % of the writes of 2 s and is neglected here.
-    programmed = 16 * 32768 / 688e-6
+    assert figures("flash-reads")["bw_bytes"] == pytest.approx(419e6, rel=0.03)
+    # The dies set the rate: each of 10 programs 32 KiB in 688 µs. The write buffer takes 16 MiB
+    # more at once in these 2 s.
+    programmed = 10 * 32768 / 688e-6 + (16 << 20) / 2
     assert figures("flash-writes", "write")["bw_bytes"] == pytest.approx(programmed, rel=0.03)
 
 
 def test_fast_flash_answers_in_about_ten_us_and_the_softwares_share(figures: Figures) -> None:
     fast, slow = (figures(f"{name}-alone")["lat_ns"]["mean"] for name in ("fast-flash", "flash"))
     # A read alone takes the sum of its terms. The software takes the same time on both devices.
-    assert slow - fast == pytest.approx(63_094 - 9_639, rel=0.03)
+    assert slow - fast == pytest.approx(69_042 - 9_639, rel=0.03)
 
 
 def test_disk_random_and_sequential(figures: Figures) -> None:
     # Mean seek, half a turn and overhead. There are only some 150 samples, so allow 10 %.
     alone = figures("hdd-alone")["lat_ns"]["mean"]
-    assert alone == pytest.approx(8.5e6 + 60e9 / 7200 / 2 + 0.1e6, rel=0.1)
+    assert alone == pytest.approx(9.4e6 + 60e9 / 7200 / 2 + 0.3e6, rel=0.1)
     # The zone's rate, and the 16 MiB that the write cache takes at once in these 2 s.
     assert figures("hdd-writes", "write")["bw_bytes"] == pytest.approx(
-        180e6 + (16 << 20) / 2, rel=0.03
+        110e6 + (16 << 20) / 2, rel=0.03
     )
 
 

@@ -145,9 +145,9 @@ _FLASH_PARTS = {
 _HDD_PARTS = {"arm": Part(("seek_ns", "rotation_ns", "transfer_ns"))}
 
 _DESCRIPTIONS = {
-    "flash": "modeldisk: a TLC NVMe drive at a fifth of its throughput",
+    "flash": "modeldisk: 980pro-fifth, a TLC NVMe drive at a fifth of its throughput",
     "fast-flash": "modeldisk: low-latency flash, about 10 µs a read",
-    "hdd": "modeldisk: a hard disk of 7200 revolutions a minute",
+    "hdd": "modeldisk: hdd-f1, a hard disk of 7200 revolutions a minute",
     "null": "null_blk: every request takes the same time, wherever it goes",
 }
 

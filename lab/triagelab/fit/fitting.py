@@ -213,7 +213,9 @@ def _fitted_flash(
     }
     if any(int(point.load["bytes"]) > 4096 for point in points):
         start |= {"read_full_ns": start["read_ns"], "full_mbps": start["bus_mbps"] // 2 + 1}
-    drive = replace(drive, profile="flash", kind="SSD")
+    # Without longer reads nothing tells how long these take, so they are as the short ones.
+    off = {"read_full_ns": 0, "full_mbps": 0}
+    drive = replace(drive, profile="flash", kind="SSD", parameters=off)
     return _nearest(simulate, drive, points, start, 4, _SEARCH_STEPS)[1]
 
 

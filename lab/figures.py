@@ -13,6 +13,7 @@ A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
 none, from the table in NAME.json. A last line names each command and its date. A result file may
 name `pictures`, which show the top of the command's report. `measure` takes these pictures again.
+It may say `former_profiles`: measured on the devices `flash` and `hdd` as they once were.
 """
 
 import argparse
@@ -165,6 +166,8 @@ class Figures:
                     f"transcribed from {when['document']} of commit {when['commit']}; "
                     "not measured again"
                 )
+            if given.get("former_profiles"):
+                text += ", on the [former profiles](modeldisk.md#the-former-profiles)"
             commands = given["command"]
             return Result(
                 [commands] if isinstance(commands, str) else commands,
@@ -281,6 +284,7 @@ class Figures:
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
+        given.pop("former_profiles", None)
         given["measured"] = {"date": _today(), "commit": commit}
         table = ",\n".join(
             json.dumps(row, ensure_ascii=False) for row in [given.pop("table")[0], *rows]

@@ -85,12 +85,12 @@ struct tg_knee_seen {
 };
 
 /*
- * The three budgets that are compared: the best known one, and half an octave below and above
- * it.
+ * The three budgets that are compared: the best known one, with which a search begins, and half
+ * an octave below and above it.
  */
 enum tg_knee_place {
-	TG_KNEE_BELOW,
 	TG_KNEE_HERE,
+	TG_KNEE_BELOW,
 	TG_KNEE_ABOVE,
 	TG_KNEE_PLACES,
 };
@@ -294,7 +294,7 @@ static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sampl
 static inline void tg_knee_keep(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
-	const enum tg_knee_place behind = TG_KNEE_PLACES - 1 - at;
+	const enum tg_knee_place behind = at == TG_KNEE_BELOW ? TG_KNEE_ABOVE : TG_KNEE_BELOW;
 
 	knee->taken++;
 	knee->budget = tg_knee_budget(knee);

@@ -101,10 +101,10 @@ static void test_drive(void)
 {
 	struct scene scene = beside(64, 128);
 
-	expect_run("beside reads", &scene, 77 + 2 * 156 + 20, .92 * READS);
+	expect_run("beside reads", &scene, 77 + 2 * 156 + 40, .92 * READS);
 	expect_frontier("beside reads", scene);
 	scene.exchange = 4;
-	expect_run("beside reads, cheaper", &scene, 77 + 2 * 156 + 20, .93 * READS);
+	expect_run("beside reads, cheaper", &scene, 77 + 2 * 156 + 40, .93 * READS);
 	expect_frontier("beside reads, cheaper", scene);
 	scene.exchange = EXCHANGE;
 	scene.writes = true;
@@ -112,10 +112,11 @@ static void test_drive(void)
 	expect_frontier("beside writes", scene);
 
 	scene = beside(128, 32);
-	expect_run("beside a backup", &scene, 77 + 2 * 312 + 20, .88 * READS / 2);
+	/* One read inside and two are worth nearly the same. One keeps 72 % of the throughput. */
+	expect_run("beside a backup", &scene, 77 + 2 * 312 + 40, .7 * READS / 2);
 	expect_frontier("beside a backup", scene);
 	scene = beside(512, 32);
-	expect_run("beside large reads", &scene, 77 + 1251 + 20, .75 * READS / 8);
+	expect_run("beside large reads", &scene, 77 + 2 * 1251 + 40, .75 * READS / 8);
 	scene = beside(4, 128);
 	expect_frontier("beside small reads", scene);
 }
@@ -159,7 +160,7 @@ static void test_cliff(void)
 
 	scene.cliff = 150000;
 	scene.cliff_us = 2000;
-	expect_run("below a cliff", &scene, 77 + 2 * 156 + 20, .92 * READS);
+	expect_run("below a cliff", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
 /* The controller follows when bulk changes between reads and writes. */
@@ -192,7 +193,7 @@ static void test_slow_reader(void)
 
 /*
  * With a target there are no trials, and the reader's P99 is close to the target: the controller
- * lets one request in 150 be late.
+ * lets one request in 150 be late. One read of 64 KiB in the way takes nearly the target's time.
  */
 static void test_target(void)
 {
@@ -203,7 +204,7 @@ static void test_target(void)
 	scene.ms = 10000;
 	run = loop_run(&scene);
 	expect("trials", run.trials, 0);
-	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.1);
+	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.2);
 }
 
 /* Bulk served while the reader pauses does not mislead the controller afterwards. */

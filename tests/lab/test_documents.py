@@ -97,6 +97,13 @@ def test_a_block_has_the_figures_and_names_the_command_and_when_it_ran(
     assert "`make a`, `make b` (transcribed from old.md of commit abc; not measured again)" in text
 
 
+def test_a_figure_of_the_former_profiles_says_so(made: figures.Figures) -> None:
+    path = made.folder / "copied.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"former_profiles": True}))
+    text, _ = made.text("copied")
+    assert "on the [former profiles](modeldisk.md#the-former-profiles)" in text
+
+
 def test_writing_again_changes_nothing(made: figures.Figures) -> None:
     assert made.write() == []
 

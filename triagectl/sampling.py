@@ -59,7 +59,7 @@ class Sampler:
 
     def run(self, until: float) -> None:
         """Sample until the clock shows `until`. The matcher keeps requests that are not done."""
-        self.matcher.expire(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - _EXPIRE_NS)
+        self.matcher.expire(self._now_ns() - _EXPIRE_NS)
         while self.clock() < until:
             self._window(until)
             if self.clock() >= until:
@@ -71,6 +71,16 @@ class Sampler:
                 # Vary the pause at random, so that regular events are not always missed.
                 pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
+
+    def end(self) -> None:
+        """Turn the events off at once, and give up the requests that are not done.
+
+        Without this call the next run() continues them, also if the settings change before it.
+        """
+        self.instance.record(False)
+        self._look()
+        self.matcher.give_up(self._now_ns())
+        self.matcher.forget()
 
     def _window(self, until: float) -> None:
         begin = self.clock()
@@ -100,8 +110,8 @@ class Sampler:
         while window & self.matcher.pending.keys() and self.clock() < latest:
             self.sleep(_SLICE)
             self._look()
-        self.instance.record(False)
-        self._look()
-        self.matcher.give_up(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-        self.matcher.forget()
+        self.end()
         self.matcher.open = True
+
+    def _now_ns(self) -> int:
+        return int(self.clock() * 1e9)

@@ -68,8 +68,8 @@ class _Latencies:
     write: Sample = field(default_factory=Sample)
 
     def finished(self, request: Request) -> None:
-        """Count a request that is done."""
-        took = max(0, request.completed - request.queued)
+        """Count a request that is done. If the block ended before, count its age then."""
+        took = max(0, (request.completed or request.until) - request.queued)
         (self.write if request.write else self.read).add(took)
 
 
@@ -89,8 +89,11 @@ class Meter:
         found = _Latencies()
         before, begin = counters.of(self._disk), time.monotonic()
         if self._sampler is not None:
-            self._sampler.matcher.finished = found.finished
+            matcher = self._sampler.matcher
+            matcher.finished = matcher.gave_up = found.finished
             self._sampler.run(begin + self.block_s)
+            # The next block may have other settings: it must not count this block's requests.
+            self._sampler.end()
         else:
             time.sleep(self.block_s)
         counts = counters.of(self._disk).since(before)

@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
+from tests.triagectl import drifting
 from tests.triagectl.machine import Machine
-from triagectl import trial
-from triagectl.requests import Matcher
+from triagectl import compare, trial
+from triagectl.requests import Matcher, Request
 from triagectl.ringbuffer import Event
 from triagectl.sampling import Sampler
 from triagectl.tracefs import Instance
@@ -129,3 +130,28 @@ def test_a_fast_disk_gives_up_what_waits_for_longer_than_a_window(
     disk = Disk(20_000, lambda number, _: 60 if number % 10 == 0 else QUICK_S)
     figures = meter(disk, 4.0, machine, monkeypatch).block().figures
     assert figures["read P99"] > 0.9e9
+
+
+class Fed:
+    """Stands in for a sampler: each run sees 500 reads and 500 writes."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.matcher = Matcher({}, lambda _: None)
+        self._machine = machine
+
+    def run(self, _: float) -> None:
+        self._machine.file("sys/block/sda/stat", " ".join(["500"] * 17))
+        for write in (False, True):
+            for _ in range(500):
+                request = Request(1, 0, 8, write, False, 1, b"x", queued=1, completed=1000)
+                self.matcher.finished(request)
+
+    def end(self) -> None:
+        pass
+
+
+def test_a_trial_has_no_more_figures_than_share_the_chance(machine: Machine) -> None:
+    disk = machine.disk()
+    figures = trial.Meter(disk, cast(Sampler, Fed(machine)), 1.0).block().figures
+    assert list(figures) == list(drifting.FIGURES)
+    assert len(figures) == compare.FIGURES

@@ -59,7 +59,3 @@ def test_the_interval_leaves_an_equal_part_of_the_chance_to_each_figure() -> Non
     assert [compare.outside(pairs) for pairs in (0, 1, 8, 9, 12, 13, 16, 20)] == [
         0, 0, 0, 1, 2, 2, 3, 4
     ]  # fmt: skip
-
-
-def test_a_trial_has_no_more_figures_than_share_the_chance() -> None:
-    assert len(drifting.FIGURES) == compare.FIGURES

@@ -25,6 +25,9 @@ _EVENTS = 1500
 #: CPU time, in s, that may be used in advance: that of several windows. Without this advance a
 #: pause would cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
+#: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen. More
+#: would let a burst after a quiet hour take a core for half a minute.
+_SAVED = 1.0
 #: A bio that was not sent to the device within this time, in ns, never will be. The time
 #: is half of the kernel's timeout for a hung task.
 _EXPIRE_NS = 60 * 10**9
@@ -64,8 +67,9 @@ class Sampler:
             self._window(until)
             if self.clock() >= until:
                 break
-            owed = (self.cpu() - self._cpu_began - _AHEAD) / self.limit
-            pause = owed - (self.clock() - self._began)
+            used = (self.cpu() - self._cpu_began) / self.limit
+            self._began = max(self._began, self.clock() - used - _SAVED)
+            pause = used - _AHEAD / self.limit - (self.clock() - self._began)
             if pause > 0:
                 self._close()
                 # Vary the pause at random, so that regular events are not always missed.

@@ -154,6 +154,10 @@ class Arms:
                 wayback.restore(self._disk, state)
             self._tries = tries
 
+    def confirm(self) -> None:
+        """Raise CtlError if the trial was ended meanwhile, so that the disk has other settings."""
+        wayback.confirm(self._system, self._disk)
+
     def changed(self) -> bool:
         """Return whether the disk has another scheduler than the one that was chosen for it."""
         return self._disk.scheduler != self._scheduler[self._tries]
@@ -168,6 +172,8 @@ def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) ->
         arms.choose(tries)
         time.sleep(_SETTLE_S)
         block = meter.block()
+        # An ended trial has another scheduler too: ask for the end first.
+        arms.confirm()
         if arms.changed():
             break
         found.append(block)

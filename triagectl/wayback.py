@@ -240,15 +240,27 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
     Raises CtlError if the trial has ended meanwhile: then nothing would undo the change.
     """
     with _locked(system, disk):
-        state = pending(system, disk.name)
-        if state is None or state["pid"] != os.getpid():
-            raise CtlError(
-                f"the trial on {disk.name} was ended by `--undo`, or by its keeper because it "
-                "took too long"
-            )
-        if not disk.is_still(state.get("diskseq")):
-            raise CtlError(f"{disk.name} is another disk now: nothing was changed on it")
-        yield state
+        yield _own(system, disk)
+
+
+def confirm(system: System, disk: Disk) -> None:
+    """Raise CtlError if this process's trial has ended meanwhile."""
+    # With the lock, no `--undo` is half done.
+    with _locked(system, disk):
+        _own(system, disk)
+
+
+def _own(system: System, disk: Disk) -> dict[str, Any]:
+    """Return the state of this process's trial. Raises CtlError if the trial has ended."""
+    state = pending(system, disk.name)
+    if state is None or state["pid"] != os.getpid():
+        raise CtlError(
+            f"the trial on {disk.name} was ended by `--undo`, or by its keeper because it "
+            "took too long"
+        )
+    if not disk.is_still(state.get("diskseq")):
+        raise CtlError(f"{disk.name} is another disk now: nothing was changed on it")
+    return state
 
 
 def restore(disk: Disk, state: dict[str, Any]) -> None:

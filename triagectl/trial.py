@@ -207,18 +207,18 @@ def run(system: System, options: Options) -> int:
     ):
         blocks = measured(Arms(system, disk, options), meter, order, options.seconds)
     _tell("")
-    changed = len(blocks) < len(order)
-    verdicts = [] if changed else judged(order, blocks)
+    if len(blocks) < len(order):
+        chosen = (
+            f"something else chose another scheduler for {disk.name} meanwhile: "
+            f"`triagectl status {disk.name}` says what may have"
+        )
+        raise CtlError("; ".join([chosen, *left]))
+    verdicts = judged(order, blocks)
     answer = compare.summary(verdicts)
     if options.json:
         print(json.dumps(_json(disk, options, answer, verdicts, left)))
     else:
         print(_text(disk, options, answer, verdicts))
-    if changed:
-        raise CtlError(
-            f"something else chose another scheduler for {disk.name} meanwhile: "
-            f"`triagectl status {disk.name}` says what may have"
-        )
     if left:
         raise CtlError("not all is as before: " + "; ".join(left))
     return 0

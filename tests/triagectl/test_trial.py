@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import times, trial, wayback
+from triagectl import sysfs, times, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.times import Sample, Times
 
@@ -109,6 +109,29 @@ def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
     assert len(disk.values) == last + 1
     assert disk.disk.tunables == {"fifo_batch": "16"}
     assert capsys.readouterr().out == ""
+
+
+def test_the_end_by_undo_is_not_taken_for_somebody_elses_choice(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk()
+
+    def choose(disk: sysfs.Disk, scheduler: str) -> None:
+        names = [f"[{name}]" if name == scheduler else name for name in disk.schedulers]
+        machine.file("sys/block/sda/queue/scheduler", " ".join(names))
+
+    def block(_: trial.Meter) -> trial.Block:
+        if disk.scheduler == "bfq":
+            wayback.settle(machine.system, disk)
+        return trial.Block()
+
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(wayback, "choose", choose)
+    monkeypatch.setattr(trial.Meter, "block", block)
+    with pytest.raises(CtlError, match="was ended by `--undo`"):
+        trial.run(machine.system, trial.Options("sda", "bfq", {}, 48))
+    assert disk.scheduler == "mq-deadline"
 
 
 def test_another_disk_of_the_name_is_left_alone_meanwhile(disk: Disk) -> None:

@@ -34,7 +34,7 @@ _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
 #: The time, in s, by which each block may be late before the keeper takes the trial for hung: the
-#: change waits for the requests in the device, and the sampler for the last ones of its window.
+#: sampler waits for the last requests of its window. A change has all the time that it takes.
 _LATE_S = 3.0
 
 #: Figures for which more is better; all others are times.

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,35 @@ def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
     assert len(disk.values) == last + 1
     assert disk.disk.tunables == {"fifo_batch": "16"}
     assert capsys.readouterr().out == ""
+
+
+def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change waits for the requests in the device: for 6 s on a stick with a full queue."""
+    now = 1000.0
+    put = wayback.write
+
+    def write(path: Path, value: str) -> None:
+        nonlocal now
+        now += 6
+        put(path, value)
+
+    def measure() -> None:
+        nonlocal now
+        now += 4
+        state = wayback.pending(disk.machine.system, "sda")
+        assert state is not None
+        # What is left after this block would be enough for the rest, if all were in time.
+        assert state["until"] >= now + (23 - len(disk.values)) * 4
+
+    monkeypatch.setattr(trial, "drawn", lambda *_: [False, True] * 12)
+    monkeypatch.setattr(wayback, "_now", lambda: now)
+    monkeypatch.setattr(wayback, "write", write)
+    disk.at_block = dict.fromkeys(range(24), measure)
+    assert disk.run() == 0
+    # More than a trial may be late without its changes.
+    assert now > 1000 + 24 * (4 + trial._LATE_S) + wayback.GRACE_S
 
 
 def test_the_end_by_undo_is_not_taken_for_somebody_elses_choice(

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -283,6 +284,35 @@ def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
         wait_for("as before", lambda: wayback.current(loop) == before)
         wait_for("no state left", lambda: not wayback.state_file(system, loop.name).exists())
     wait_for("its keeper to end", lambda: not keepers(loop.name))
+
+
+def test_a_keeper_waits_for_a_slow_change_but_not_for_a_hung_trial(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk(fifo_batch=16)
+    monkeypatch.setattr(wayback, "GRACE_S", 0.2)
+    # A keeper ignores the signals that would end this process.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    begun = threading.Event()
+    over: list[float] = []
+
+    def change() -> None:
+        with wayback.changing(machine.system, disk):
+            begun.set()
+            time.sleep(1.5)
+            machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+        over.append(time.monotonic())
+
+    with wayback.kept(machine.system, disk, "mq-deadline", 0.8):
+        slow = threading.Thread(target=change)
+        slow.start()
+        begun.wait()
+        # The keeper's time is over during the change. After it nothing prolongs the trial.
+        assert wayback.keep(machine.system, "sda") == 0
+        assert time.monotonic() - over[0] > 0.2
+        assert wayback.pending(machine.system, "sda") is None
+        assert disk.tunables == {"fifo_batch": "16"}
+        slow.join()
 
 
 def test_another_disk_of_the_same_name_is_left_alone(

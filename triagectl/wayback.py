@@ -295,7 +295,8 @@ def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """
     if not state_file(system, disk.name).exists():
         return []
-    with uninterrupted(), _locked(system, disk):
+    # A trial may hold the lock for long, while it changes the disk: that wait can be interrupted.
+    with _locked(system, disk), uninterrupted():
         state = pending(system, disk.name)
         if state is None or pid not in (None, state["pid"]):
             return []

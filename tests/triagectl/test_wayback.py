@@ -409,6 +409,34 @@ def test_the_end_of_an_undone_trial_leaves_the_next_one_alone(
     assert wayback.pending(machine.system, "sda") is not None
 
 
+def test_the_wait_for_the_lock_can_be_interrupted_but_the_way_back_cannot(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial holds the lock while it changes the disk: for long, if the device is slow."""
+    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    blocked: dict[str, bool] = {}
+    locked, undone = fcntl.flock, wayback._undone
+
+    def held() -> bool:
+        return ending <= signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def lock(fd: Any, how: int) -> None:
+        blocked["lock"] = held()
+        locked(fd, how)
+
+    def undo(disk: Disk, state: dict[str, Any]) -> list[str]:
+        blocked["way back"] = held()
+        return undone(disk, state)
+
+    disk = machine.disk(fifo_batch=16)
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        monkeypatch.setattr(wayback, "_undone", undo)
+        wayback.settle(machine.system, disk)
+    assert blocked == {"lock": False, "way back": True}
+    assert not held()
+
+
 def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:
     """Who can open the file could lock it for good: then no disk would be put back."""
     opened = []

@@ -60,7 +60,7 @@ TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 
 #: The shell function that completes $word with lines of its input. `compgen -W` is not used: it
 #: expands its words once more, so that `a\x2db.slice` became `ax2db.slice`. A completed word is
-#: quoted as the line needs it; readline quotes files itself (with `files`), and goes on into folders.
+#: quoted as the line needs it. With `files`, readline quotes it, and goes on into folders.
 WORDS = r"""	_triagectl_words() {
 		COMPREPLY=()
 		[[ ${1-} == files ]] && compopt -o filenames

@@ -162,7 +162,7 @@ def test_somebody_elses_choice_meanwhile_is_told(
 
     monkeypatch.setattr(trial.Meter, "block", block)
     machine.disk(fifo_batch=16)
-    with pytest.raises(CtlError, match="something else chose .* sda has kyber now"):
+    with pytest.raises(CtlError, match=r"something else chose .* sda has kyber now"):
         trial.run(machine.system, trial.Options("sda", None, {"fifo_batch": "9"}, 6))
     assert capsys.readouterr().out == ""
     assert machine.system.path("sys/block/sda/queue/scheduler").read_text().endswith("[kyber]")

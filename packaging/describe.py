@@ -15,30 +15,68 @@ from collections.abc import Iterable
 from pathlib import Path
 
 #: For each value's name in the help, the shell command that prints possible values, one a line.
-#: $word is the word typed so far, without its quotes.
+#: $word is the value typed so far, without its quotes.
 VALUES = {
     "DISK": "ls /sys/block",
     "PID": "cd /proc && printf '%s\\n' [0-9]*",
     "FILE": 'compgen -f -- "$word"',
     "UNIT": "systemctl list-units --plain --no-legend | cut -d' ' -f1",
-    "TIME": "printf '%s\\n' 10s 30s 2m 10m 1h",
     "NAME": "cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]' | tr ' ' '\\n'",
 }
 
-#: The shell function that completes $current with lines of its input. `compgen -W` is not used: it
-#: expands its words once more, so that `a\x2db.slice` became `ax2db.slice`. What is put into the
-#: command line is quoted, but for the ~ of a home folder. `read` without -r removes backslashes.
-WORDS = r"""	local word line
-	IFS= read word <<< "$current"
-	_triagectl_words() {
+#: The durations that are offered, as far as an option takes them.
+TIMES = ("10s", "30s", "2m", "10m", "1h")
+
+#: The shell commands that take the line apart up to the cursor. They set
+#: $word      the word typed so far, without its quotes, and without the option in --option=value
+#: $prefix    that option with its `=`, or nothing
+#: $previous  the option, or else the word before
+#: $quote     the quote that is open, or nothing
+#: $kept      the part of the word that stays, because readline replaces the rest, $2: it takes
+#:            characters such as @ and = for the end of a word
+#: COMP_WORDS is not used: bash breaks it at these characters too.
+TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
+	local word= prefix= previous= quote= kept= at char next start=$((${#line} - ${#2}))
+	for ((at = 0; at <= ${#line}; at++)); do
+		((at == start)) && kept=$word
+		char=${line:at:1} next=${line:at+1:1}
+		if [[ $quote && $char == "$quote" ]]; then
+			quote=
+		elif [[ ! $quote && $char == [\"\'] ]]; then
+			quote=$char
+		elif [[ $char == \\ && ($quote != [\"\'] || $quote$next == \"[\"\\\$\`]) ]]; then
+			word+=$next
+			((at++))
+		elif [[ ! $quote && $char == [[:blank:]] ]]; then
+			previous=${word:-$previous} word=
+		else
+			word+=$char
+		fi
+	done
+	if [[ $word == --*=* ]]; then
+		prefix=${word%%=*}=
+		word=${word#"$prefix"} previous=${prefix%=}
+	fi"""
+
+#: The shell function that completes $word with lines of its input. `compgen -W` is not used: it
+#: expands its words once more, so that `a\x2db.slice` became `ax2db.slice`. A completed word is
+#: quoted as the line needs it. With `files`, readline quotes it, and goes on into folders.
+WORDS = r"""	_triagectl_words() {
 		COMPREPLY=()
+		[[ ${1-} == files ]] && compopt -o filenames
 		while IFS= read -r line; do
 			[[ $line && $line == "$word"* ]] || continue
-			if [[ $current == "~"* ]]; then
-				printf -v line '~%q' "${line#"~"}"
-			else
-				printf -v line %q "$line"
-			fi
+			line=$prefix$line
+			line=${line#"$kept"}
+			case ${1-}$quote in
+			files*) ;;
+			\")
+				line=${line//\\/\\\\} line=${line//\"/\\\"}
+				line=${line//\$/\\\$} line=${line//\`/\\\`}
+				;;
+			\') line=${line//\'/\'\\\'\'} ;;
+			*) [[ $line ]] && printf -v line %q "$line" ;;
+			esac
 			COMPREPLY+=("$line")
 		done
 	}"""
@@ -140,14 +178,30 @@ def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def offer(command: str) -> str:
+def offer(command: str, *kind: str) -> str:
     """Return the shell command that completes with the lines which another one prints."""
-    return f"_triagectl_words < <({command})"
+    return " ".join(["_triagectl_words", *kind, f"< <({command})"])
+
+
+def offer_value(value: str) -> str:
+    """Return the shell command that completes a value with this name in the help."""
+    return offer(VALUES[value], *(["files"] if value == "FILE" else []))
 
 
 def offer_words(words: Iterable[object]) -> str:
     """Return the shell command that completes with some words."""
     return offer("printf '%s\\n' " + " ".join(shlex.quote(str(word)) for word in words))
+
+
+def takes(action: argparse.Action, text: str) -> bool:
+    """Return whether an option takes this value."""
+    if not callable(action.type):
+        return True
+    try:
+        action.type(text)
+    except argparse.ArgumentTypeError:
+        return False
+    return True
 
 
 def after(name: str, action: argparse.Action) -> list[str]:
@@ -159,8 +213,11 @@ def after(name: str, action: argparse.Action) -> list[str]:
     complete = []
     if action.choices is not None:
         complete = [f"\t\t{offer_words(action.choices)}"]
+    elif value == "TIME":
+        times = [text for text in TIMES if takes(action, text)]
+        complete = [f"\t\t{offer_words(times)}"]
     elif value in VALUES:
-        complete = [f"\t\t{offer(VALUES[value])}"]
+        complete = [f"\t\t{offer_value(value)}"]
     return [f"\t{pattern})", *complete, "\t\treturn ;;"]
 
 
@@ -180,18 +237,17 @@ def completion(parser: argparse.ArgumentParser) -> str:
             if value in VALUES:
                 words[-1:] = [
                     f"\t{name})",
-                    "\t\tif [[ $current == -* ]]; then",
+                    "\t\tif [[ $word == -* ]]; then",
                     f"\t\t\t{offer_words(options)}",
                     "\t\telse",
-                    f"\t\t\t{offer(VALUES[value])}",
+                    f"\t\t\t{offer_value(value)}",
                     "\t\tfi ;;",
                 ]
     return "\n".join(
         [
             "# SPDX-License-Identifier: GPL-2.0-only",
             "_triagectl() {",
-            "\tlocal current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
-            "\tlocal IFS=$' \\t\\n'",
+            TYPED,
             WORDS,
             "\tif ((COMP_CWORD == 1)); then",
             f"\t\t{offer_words([*commands.help, *top])}",

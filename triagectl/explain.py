@@ -57,6 +57,11 @@ class Recording:
         self.requests[request.dev].append(request)
         self.count += 1
 
+    def gave_up(self, request: Request) -> None:
+        """Keep a request that is not done, if it came to the scheduler or the device."""
+        if request.got or request.issued:
+            self.finished(request)
+
     def hold(self, dev: int, at: int) -> None:
         """Keep the time of an event triage_hold: triage sent nothing though requests waited."""
         self.held[dev].append(at)
@@ -74,7 +79,7 @@ def run(system: System, options: Options) -> int:
     matcher = Matcher(
         top.parts(disks),
         finished=recording.finished,
-        gave_up=recording.finished,
+        gave_up=recording.gave_up,
         held=recording.hold,
     )
     begin = time.monotonic()
@@ -89,8 +94,7 @@ def run(system: System, options: Options) -> int:
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         # Keep unfinished requests too: one that the device never answers is the slowest of all.
         for request in matcher.pending.values():
-            if request.got or request.issued:
-                recording.finished(request)
+            recording.gave_up(request)
         share = sampler.seen_s / took
     table = Table(system)
     done = {disk.name: counters.of(disk).since(before[disk.name]).requests for disk in disks}

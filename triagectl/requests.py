@@ -81,7 +81,7 @@ class Matcher:
               an event of a request names the disk
     issued    called with each request as the driver gets it
     finished  called with each request that is done and was seen from its start
-    gave_up   called with each request that the device still has when no more events are read
+    gave_up   called with each request that is not done when no more events are read
     held      called with disk and time when triage sent nothing though requests were queued
     open      if true, follow new requests too, not only those that are pending
     inside    for each disk, how many requests of each thread it has
@@ -119,13 +119,10 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request that the device still has.
-
-        Call this after the last event.
-        """
+        """Call gave_up() with each request that is not done. Call this after the last event."""
         if self.gave_up is not None:
             for request in self.pending.values():
-                if request.issued and not request.twice:
+                if not request.twice:
                     request.until = now
                     self.gave_up(request)
 

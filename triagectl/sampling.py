@@ -25,6 +25,9 @@ _EVENTS = 1500
 #: CPU time, in s, that may be used in advance: that of several windows. Without this advance a
 #: pause would cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
+#: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen. More
+#: would let a burst after a quiet hour take a core for half a minute.
+_SAVED = 1.0
 #: A bio that was not sent to the device within this time, in ns, never will be. The time
 #: is half of the kernel's timeout for a hung task.
 _EXPIRE_NS = 60 * 10**9
@@ -59,18 +62,29 @@ class Sampler:
 
     def run(self, until: float) -> None:
         """Sample until the clock shows `until`. The matcher keeps requests that are not done."""
-        self.matcher.expire(time.clock_gettime_ns(time.CLOCK_MONOTONIC) - _EXPIRE_NS)
+        self.matcher.expire(self._now_ns() - _EXPIRE_NS)
         while self.clock() < until:
             self._window(until)
             if self.clock() >= until:
                 break
-            owed = (self.cpu() - self._cpu_began - _AHEAD) / self.limit
-            pause = owed - (self.clock() - self._began)
+            used = (self.cpu() - self._cpu_began) / self.limit
+            self._began = max(self._began, self.clock() - used - _SAVED)
+            pause = used - _AHEAD / self.limit - (self.clock() - self._began)
             if pause > 0:
                 self._close()
                 # Vary the pause at random, so that regular events are not always missed.
                 pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
+
+    def end(self) -> None:
+        """Turn the events off at once, and give up the requests that are not done.
+
+        Without this call the next run() continues them, also if the settings change before it.
+        """
+        self.instance.record(False)
+        self._look()
+        self.matcher.give_up(self._now_ns())
+        self.matcher.forget()
 
     def _window(self, until: float) -> None:
         begin = self.clock()
@@ -100,8 +114,8 @@ class Sampler:
         while window & self.matcher.pending.keys() and self.clock() < latest:
             self.sleep(_SLICE)
             self._look()
-        self.instance.record(False)
-        self._look()
-        self.matcher.give_up(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-        self.matcher.forget()
+        self.end()
         self.matcher.open = True
+
+    def _now_ns(self) -> int:
+        return int(self.clock() * 1e9)

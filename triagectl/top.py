@@ -89,7 +89,7 @@ def run(system: System, options: Options) -> int:
         schedulers = {disk.dev: (disk.scheduler, disk.tunables) for disk in disks}
         intervals = max(1, round(_MEMORY_S / options.interval))
         usage = Usage(Table(system), schedulers, matcher.inside, intervals)
-        matcher.finished = matcher.gave_up = usage.finished
+        matcher.finished, matcher.gave_up = usage.finished, usage.gave_up
         matcher.issued = usage.issued
         sampler = Sampler(instance, matcher)
         before = {disk.name: counters.of(disk) for disk in disks}

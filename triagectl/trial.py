@@ -34,7 +34,7 @@ _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
 #: The time, in s, by which each block may be late before the keeper takes the trial for hung: the
-#: change waits for the requests in the device, and the sampler for the last ones of its window.
+#: sampler waits for the last requests of its window. A change has all the time that it takes.
 _LATE_S = 3.0
 
 #: Figures for which more is better; all others are times.
@@ -68,8 +68,8 @@ class _Latencies:
     write: Sample = field(default_factory=Sample)
 
     def finished(self, request: Request) -> None:
-        """Count a request that is done."""
-        took = max(0, request.completed - request.queued)
+        """Count a request that is done. If the block ended before, count its age then."""
+        took = max(0, (request.completed or request.until) - request.queued)
         (self.write if request.write else self.read).add(took)
 
 
@@ -89,8 +89,11 @@ class Meter:
         found = _Latencies()
         before, begin = counters.of(self._disk), time.monotonic()
         if self._sampler is not None:
-            self._sampler.matcher.finished = found.finished
+            matcher = self._sampler.matcher
+            matcher.finished = matcher.gave_up = found.finished
             self._sampler.run(begin + self.block_s)
+            # The next block may have other settings: it must not count this block's requests.
+            self._sampler.end()
         else:
             time.sleep(self.block_s)
         counts = counters.of(self._disk).since(before)
@@ -151,6 +154,10 @@ class Arms:
                 wayback.restore(self._disk, state)
             self._tries = tries
 
+    def confirm(self) -> None:
+        """Raise CtlError if the trial was ended meanwhile, so that the disk has other settings."""
+        wayback.confirm(self._system, self._disk)
+
     def changed(self) -> bool:
         """Return whether the disk has another scheduler than the one that was chosen for it."""
         return self._disk.scheduler != self._scheduler[self._tries]
@@ -165,6 +172,8 @@ def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) ->
         arms.choose(tries)
         time.sleep(_SETTLE_S)
         block = meter.block()
+        # An ended trial has another scheduler too: ask for the end first.
+        arms.confirm()
         if arms.changed():
             break
         found.append(block)
@@ -198,18 +207,18 @@ def run(system: System, options: Options) -> int:
     ):
         blocks = measured(Arms(system, disk, options), meter, order, options.seconds)
     _tell("")
-    changed = len(blocks) < len(order)
-    verdicts = [] if changed else judged(order, blocks)
+    if len(blocks) < len(order):
+        chosen = (
+            f"something else chose another scheduler for {disk.name} meanwhile: "
+            f"`triagectl status {disk.name}` says what may have"
+        )
+        raise CtlError("; ".join([chosen, *left]))
+    verdicts = judged(order, blocks)
     answer = compare.summary(verdicts)
     if options.json:
         print(json.dumps(_json(disk, options, answer, verdicts, left)))
     else:
         print(_text(disk, options, answer, verdicts))
-    if changed:
-        raise CtlError(
-            f"something else chose another scheduler for {disk.name} meanwhile: "
-            f"`triagectl status {disk.name}` says what may have"
-        )
     if left:
         raise CtlError("not all is as before: " + "; ".join(left))
     return 0

@@ -116,6 +116,11 @@ class Usage:
         """Count a request that is done."""
         self._account(request).add(request)
 
+    def gave_up(self, request: Request) -> None:
+        """Count a request that is not done, if the device has it."""
+        if request.issued:
+            self.finished(request)
+
     def accounts(self, dev: int, latest: bool = False) -> list[Account]:
         """Return a disk's accounts over all intervals, or of the latest one; busiest first."""
         found: dict[Key, Account] = {}

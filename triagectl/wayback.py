@@ -165,18 +165,24 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
         # Under the lock no other trial begins or ends: the settings that are read are not on trial.
         with _locked(system, disk):
             _refuse_another(system, disk)
-            scratch = path.with_suffix(f".{os.getpid()}")
-            try:
-                scratch.write_text(json.dumps(_state(system, disk, tried, seconds)))
-                ready_file(system, disk.name).unlink(missing_ok=True)
-                scratch.rename(path)
-            finally:
-                with contextlib.suppress(OSError):
-                    scratch.unlink(missing_ok=True)
+            state = _state(system, disk, tried, seconds)
+            ready_file(system, disk.name).unlink(missing_ok=True)
+            _store(path, state)
     except OSError as error:
         raise RequestError(
             f"cannot write {path}, which must exist before anything is changed: {error.strerror}"
         ) from None
+
+
+def _store(path: Path, state: dict[str, Any]) -> None:
+    """Write a state file. At each moment the file is whole, the former one or the new one."""
+    scratch = path.with_suffix(f".{os.getpid()}")
+    try:
+        scratch.write_text(json.dumps(state))
+        scratch.rename(path)
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -206,9 +212,14 @@ def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, 
         "tried": tried,
         "pid": os.getpid(),
         "started": _started(os.getpid()),
-        "until": time.clock_gettime(time.CLOCK_BOOTTIME) + seconds,
+        "until": _now() + seconds,
         "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
     }
+
+
+def _now() -> float:
+    """Return the time since the machine started, in s. All processes have the same."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _refuse_another(system: System, disk: Disk) -> None:
@@ -237,18 +248,36 @@ def _refuse_another(system: System, disk: Disk) -> None:
 def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
     """Hold the lock while this process's trial changes the disk. Yield the trial's state.
 
-    Raises CtlError if the trial has ended meanwhile: then nothing would undo the change.
+    The trial may last longer by the time of the change: the kernel first waits for the requests in
+    the device, which takes seconds on a slow one. Raises CtlError if the trial has ended meanwhile:
+    then nothing would undo the change.
     """
     with _locked(system, disk):
-        state = pending(system, disk.name)
-        if state is None or state["pid"] != os.getpid():
-            raise CtlError(
-                f"the trial on {disk.name} was ended by `--undo`, or by its keeper because it "
-                "took too long"
-            )
-        if not disk.is_still(state.get("diskseq")):
-            raise CtlError(f"{disk.name} is another disk now: nothing was changed on it")
+        state = _own(system, disk)
+        begin = _now()
         yield state
+        state["until"] += _now() - begin
+        _store(state_file(system, disk.name), state)
+
+
+def confirm(system: System, disk: Disk) -> None:
+    """Raise CtlError if this process's trial has ended meanwhile."""
+    # With the lock, no `--undo` is half done.
+    with _locked(system, disk):
+        _own(system, disk)
+
+
+def _own(system: System, disk: Disk) -> dict[str, Any]:
+    """Return the state of this process's trial. Raises CtlError if the trial has ended."""
+    state = pending(system, disk.name)
+    if state is None or state["pid"] != os.getpid():
+        raise CtlError(
+            f"the trial on {disk.name} was ended by `--undo`, or by its keeper because it "
+            "took too long"
+        )
+    if not disk.is_still(state.get("diskseq")):
+        raise CtlError(f"{disk.name} is another disk now: nothing was changed on it")
+    return state
 
 
 def restore(disk: Disk, state: dict[str, Any]) -> None:
@@ -266,7 +295,8 @@ def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """
     if not state_file(system, disk.name).exists():
         return []
-    with uninterrupted(), _locked(system, disk):
+    # A trial may hold the lock for long, while it changes the disk: that wait can be interrupted.
+    with _locked(system, disk), uninterrupted():
         state = pending(system, disk.name)
         if state is None or pid not in (None, state["pid"]):
             return []
@@ -345,11 +375,24 @@ def _as_a_service(command: list[str], disk: str) -> bool:
     return done.returncode == 0
 
 
+def _wait(system: System, disk: Disk, state: dict[str, Any], process: select.poll) -> None:
+    """Wait until the trial's process has ended, or its time is over."""
+    until = state["until"]
+    while not process.poll(max(0.0, until + GRACE_S - _now()) * 1000):
+        # A change under way holds the lock. When it is done, it has prolonged the trial.
+        with _locked(system, disk):
+            latest = pending(system, disk.name)
+        if latest is None or latest["pid"] != state["pid"] or latest["until"] <= until:
+            return
+        until = latest["until"]
+
+
 def keep(system: System, name: str) -> int:
     """Do a keeper's work: wait for the end of a try, then restore the disk."""
     # Ignore these signals: the disk must be restored even after the session or the terminal ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    disk = Disk(name, system.path("sys/block") / name)
     state = pending(system, name)
     if state is None:
         return 0
@@ -361,9 +404,8 @@ def keep(system: System, name: str) -> int:
     if fd >= 0 and alive(state["pid"], state["started"]):
         waiting = select.poll()
         waiting.register(fd, select.POLLIN)
-        left = state["until"] + GRACE_S - time.clock_gettime(time.CLOCK_BOOTTIME)
-        waiting.poll(max(0.0, left) * 1000)
-    wrong = settle(system, Disk(name, system.path("sys/block") / name), state["pid"])
+        _wait(system, disk, state, waiting)
+    wrong = settle(system, disk, state["pid"])
     for sentence in wrong:
         print(f"triagectl: {sentence}", file=sys.stderr)
     # Report success to the service's manager: it should not retry, because the retry would fail

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An interrupted `./triage matrix` keeps the results of the kernels that are done."""
+"""Tests of `./triage matrix` where a kernel is interrupted, misspelt or cannot be fetched."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from triagelab import cli
 from triagelab.base import tools
+from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import matrix, telling
+from triagelab.provision import kernels
 from triagelab.run import execute
 
 
@@ -22,6 +24,7 @@ def test_an_interrupted_matrix_has_the_kernels_that_were_done(
 
     monkeypatch.setattr(matrix, "_row", row)
     monkeypatch.setattr(tools, "require", lambda _: None)
+    monkeypatch.setattr(kernels, "find", lambda name: name)
     out = tmp_path / "out"
     words = ["matrix", "--kernel", "6.1", "--kernel", "9.9", "--kernel", "7.3", "--out", str(out)]
     assert cli.main(words) == telling.INTERRUPTED
@@ -29,3 +32,58 @@ def test_an_interrupted_matrix_has_the_kernels_that_were_done(
     assert [kernel["series"] for kernel in record["kernels"]] == ["6.1"]
     assert record["result"] == "pass"
     assert "matrix.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Find kernels without a network: 6.21 was never published. Return the list of the others."""
+    found = []
+
+    def find(name: str) -> str:
+        if name == "6.21":
+            raise LabError("Debian has no 6.21 kernel")
+        if name == "runing":
+            raise RequestError("unknown kernel 'runing'")
+        found.append(name)
+        return name
+
+    monkeypatch.setattr(kernels, "find", find)
+    monkeypatch.setattr(tools, "require", lambda _: None)
+    return found
+
+
+def test_a_misspelt_kernel_is_refused_before_anything_is_fetched(
+    found: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["matrix", "--kernel", "6.1", "--kernel", "runing", "--out", str(tmp_path / "out")]
+    assert cli.main(words) == 2
+    assert "unknown kernel 'runing'" in capsys.readouterr().err
+    assert found == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_kernel_that_cannot_be_fetched_fails_alone_and_is_told_first(
+    found: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build = {"result": "pass", "said": "", "processor_s": 1.0}
+
+    def row(name: str, *_: object) -> dict[str, Any]:
+        assert "6.21: Debian has no 6.21 kernel" in capsys.readouterr().err
+        builds = {"gcc": build, "clang": build}
+        checks = {"checks": [], "processor_s": 1.0}
+        return {
+            "series": name, "kernel": "6.1.9", "builds": builds, "checks": checks, "result": "pass"
+        }  # fmt: skip
+
+    monkeypatch.setattr(matrix, "_row", row)
+    out = tmp_path / "out"
+    assert cli.main(["matrix", "--kernel", "6.21", "--kernel", "6.1", "--out", str(out)]) == 1
+    record = json.loads((out / "matrix.json").read_text())
+    assert [one["result"] for one in record["kernels"]] == ["fail", "pass"]
+    assert record["kernels"][0].keys() == record["kernels"][1].keys()
+    assert record["result"] == "fail"
+    table = capsys.readouterr().out
+    assert "not run" in table and "Debian has no 6.21 kernel" in table

@@ -2,6 +2,8 @@
 """Test that the manual page and the completion of triagectl match its parser."""
 
 import os
+import pty
+import select
 import subprocess
 from pathlib import Path
 
@@ -16,6 +18,10 @@ GROFF = tools.Tool("groff", "groff-base")
 COMMAND = """\
 import argparse
 
+def minutes(text):
+    if text.endswith("s"):
+        raise argparse.ArgumentTypeError("too short")
+
 def parser():
     made = argparse.ArgumentParser(prog="triagectl", description="See disks.")
     commands = made.add_subparsers(metavar="COMMAND")
@@ -25,7 +31,7 @@ def parser():
     show.add_argument("--as", choices=["text", "json"], help=".a dot comes first")
     show.add_argument("--how", choices=["a\\\\b", "a b", "$HOME"], help="C:\\\\x is a folder")
     show.add_argument("--unit", metavar="UNIT", help="a unit")
-    show.add_argument("--for", metavar="TIME", help="as long, as 10s")
+    show.add_argument("--for", type=minutes, metavar="TIME", help="as long, as 10m")
     show.add_argument("--secret", help=argparse.SUPPRESS)
     commands.add_parser("hidden")
     return made
@@ -53,9 +59,17 @@ def describe(*arguments: object) -> str:
 def complete(folder: Path, *words: str) -> list[str]:
     script = folder / "completion"
     script.write_text(describe("bash", folder))
-    call = f"COMP_CWORD={len(words)}; _triagectl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    # What bash sets where no word has a character at which it breaks words, such as @.
+    call = f"""
+        . {script}
+        compopt() {{ :; }}
+        COMP_WORDS=(triagectl "$@") COMP_CWORD={len(words)} COMP_LINE="triagectl $*"
+        COMP_POINT=${{#COMP_LINE}}
+        _triagectl triagectl "${{@: -1}}"
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
     done = subprocess.run(
-        ["bash", "-uc", f'. {script}; COMP_WORDS=(triagectl "$@"); {call}', "bash", *words],
+        ["bash", "-uc", call, "bash", *words],
         cwd=folder,
         env=os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder)},
         capture_output=True,
@@ -72,7 +86,7 @@ def test_bash_completes_commands_options_and_values(folder: Path) -> None:
         "--help", "--into", "--as", "--how", "--unit", "--for"
     ]  # fmt: skip
     assert complete(folder, "show", "--as", "j") == ["json"]
-    assert complete(folder, "show", "--for", "1") == ["10s", "10m", "1h"]
+    assert complete(folder, "show", "--for", "1") == ["10m", "1h"]
     assert complete(folder, "show", "--into", "compl") == ["completion"]
     disks = sorted(path.name for path in Path("/sys/block").iterdir())
     assert sorted(complete(folder, "show", "")) == disks
@@ -102,14 +116,72 @@ def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
     assert [unquoted(word) for word in offered] == ["a\\b", "a b", "$HOME"]
 
 
-def test_a_completed_file_is_one_word(folder: Path) -> None:
-    for name in ("x\\y", "x y", "x$(z)"):
+UNITS = ("a\\x2db.slice", "getty@tty1.service", "pci0:1.device", "it's\"$x`.mount")
+#: The keys that are pressed at a prompt, with Enter -> the words that the command gets.
+PRESSED = {
+    "show --unit get\t": ["show", "--unit", "getty@tty1.service"],
+    "show --unit getty@\t": ["show", "--unit", "getty@tty1.service"],
+    "show --unit getty@t\t": ["show", "--unit", "getty@tty1.service"],
+    "show --unit getty\\@\t": ["show", "--unit", "getty@tty1.service"],
+    "show --unit=getty@\t": ["show", "--unit=getty@tty1.service"],
+    'show --unit="get\t': ["show", "--unit=getty@tty1.service"],
+    'show --unit "getty@\t': ["show", "--unit", "getty@tty1.service"],
+    "show --unit pci0:\t": ["show", "--unit", "pci0:1.device"],
+    "show --unit a\t": ["show", "--unit", UNITS[0]],
+    'show --unit "a\\x\t': ["show", "--unit", UNITS[0]],
+    "show --unit 'a\\x\t": ["show", "--unit", UNITS[0]],
+    'show --unit "it\t': ["show", "--unit", UNITS[3]],
+    "show --unit 'it\t": ["show", "--unit", UNITS[3]],
+    "show --unit it\t": ["show", "--unit", UNITS[3]],
+    "show  --into  x\\\\\t": ["show", "--into", "x\\y"],
+    "show --into x\\ \t": ["show", "--into", "x y"],
+    'show --into "x \t': ["show", "--into", "x y"],
+    'show --into="x \t': ["show", "--into=x y"],
+    "show --into 'x$\t": ["show", "--into", "x$(z)"],
+    "show --into x\\$\t": ["show", "--into", "x$(z)"],
+    "show --into fo\tf\t": ["show", "--into", "folder/file"],
+    "show --into=fo\tf\t": ["show", "--into=folder/file"],
+    'show --into "fo\tf\t': ["show", "--into", "folder/file"],
+    "show --into ~/compl\t": ["show", "--into", "HOME/completion"],
+    "show --as js\t--for 2\t": ["show", "--as", "json", "--for", "2m"],
+}
+
+
+def test_at_a_prompt_the_command_gets_what_was_completed(folder: Path) -> None:
+    """A real bash is pressed at, because it breaks words in its own way before it completes."""
+    (folder / "bin").mkdir()
+    systemctl = folder / "bin/systemctl"
+    systemctl.write_text(
+        "#!/bin/sh\ncat << 'EOF'\n" + "".join(f"{unit}\n" for unit in UNITS) + "EOF\n"
+    )
+    systemctl.chmod(0o755)
+    (folder / "folder").mkdir()
+    for name in ("x\\y", "x y", "x$(z)", "folder/file"):
         (folder / name).touch()
-    found = complete(folder, "show", "--into", "x")
-    assert sorted(map(unquoted, found)) == sorted(["x\\y", "x y", "x$(z)"])
-    assert complete(folder, "show", "--into", "x\\\\") == ["x\\\\y"]
-    assert complete(folder, "show", "--into", "x\\ ") == ["x\\ y"]
-    assert complete(folder, "show", "--into", "~/compl") == ["~/completion"]
+    (folder / "completion").write_text(describe("bash", folder))
+    (folder / "rc").write_text(
+        f"PATH={folder}/bin:$PATH HOME={folder} PS1='ready> '; cd; . ./completion\n"
+        "triagectl() { printf '%s\\0' \"$@\" >> got; echo >> got; }\n"
+    )
+    said = b""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.environ |= {"TERM": "dumb", "INPUTRC": "/dev/null"}
+        os.execvp("bash", ["bash", "--rcfile", str(folder / "rc"), "-i"])
+    try:
+        for typed in (*(f"triagectl {keys}" for keys in PRESSED), "exit"):
+            while not said.endswith(b"ready> "):
+                assert select.select([terminal], [], [], 60)[0], said
+                said += os.read(terminal, 4096)
+            said = b""
+            os.write(terminal, f"{typed}\n".encode())
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    lines = (folder / "got").read_text().replace(f"{folder}/compl", "HOME/compl").splitlines()
+    assert dict(zip(PRESSED, lines, strict=True)) == {
+        keys: "".join(f"{word}\0" for word in words) for keys, words in PRESSED.items()
+    }
 
 
 def test_the_manual_page_has_every_argument_and_no_hidden_one(folder: Path) -> None:

@@ -56,10 +56,6 @@ def test_the_tosses_are_fair_and_independent() -> None:
 
 def test_the_interval_leaves_an_equal_part_of_the_chance_to_each_figure() -> None:
     """Tails of the binomial distribution: 2 x 13 / 4096 is below 5 % / 7, and 2 x 79 is not."""
-    assert [compare.outside(pairs) for pairs in (0, 1, 8, 9, 12, 13, 16, 20)] == [
-        0, 0, 0, 1, 2, 2, 3, 4
+    assert [compare.outside(pairs) for pairs in (0, 1, 8, 9, 11, 12, 15, 16, 18, 19, 20)] == [
+        0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4
     ]  # fmt: skip
-
-
-def test_a_trial_has_no_more_figures_than_share_the_chance() -> None:
-    assert len(drifting.FIGURES) == compare.FIGURES

@@ -37,6 +37,15 @@ def test_a_new_priority_is_seen_in_the_next_interval(
         usage.turn()
 
 
+def test_a_request_that_no_device_has_is_not_counted(machine: Machine) -> None:
+    named(machine, "postgres")
+    usage = Usage(Table(machine.system), {1: ("none", {})}, {1: Counter()}, 5)
+    for issued in (0, 2):
+        usage.gave_up(Request(1, 0, 8, False, True, 7, b"x", 1, issued=issued, until=9))
+    (account,) = usage.accounts(1)
+    assert (account.requests, account.served_ns) == (1, 7)
+
+
 def test_a_number_that_is_used_again_has_the_new_name(machine: Machine) -> None:
     usage = Usage(Table(machine.system), {1: ("none", {})}, {1: Counter()}, 5)
     for name in ("postgres", "restic"):

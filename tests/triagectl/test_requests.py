@@ -131,8 +131,9 @@ def test_a_request_that_is_no_longer_waited_for() -> None:
     log = Log()
     log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0), bio("bio_queue", 3, 8))
     log.matcher.give_up(50)
-    (one,) = log.given_up
+    one, queued = log.given_up
     assert (one.served, one.end(99)) == (48, 50)
+    assert (queued.issued, queued.end(99)) == (0, 50)
 
 
 def test_a_bio_that_became_no_request_is_not_in_the_way_for_ever() -> None:

@@ -29,6 +29,11 @@ class Disk:
         self._on = False
         self._ends: list[tuple[int, int]] = []
 
+    def hurry(self, iops: float) -> None:
+        """Change the rate of the requests."""
+        self._gap_ns = int(1e9 / iops)
+        self._next = int(self.now * 1e9 / self._gap_ns) + 1
+
     def sleep(self, seconds: float) -> None:
         self.now += max(seconds, 1e-5)
 
@@ -85,6 +90,19 @@ def test_the_limit_holds_at_any_load(iops: float) -> None:
     # 0.03 s: the CPU time that it may use ahead, and a window whose pause is still to come.
     assert disk.used < 0.015 * disk.now + 0.03
     assert len(done) > 900
+
+
+@pytest.mark.parametrize("quiet_s", [0, 1200])
+def test_quiet_time_is_not_saved_up_for_a_burst(quiet_s: float) -> None:
+    disk = Disk(5)
+    sampler, _ = sampled(disk, quiet_s)
+    disk.hurry(50_000)
+    began, used = disk.now, disk.used
+    while disk.now < began + 10:
+        sampler.run(disk.now + 2)
+    # As above, with 1 s of quiet time, and the first 0.1 s of the burst in the last long window.
+    first = 0.1 * 50_000 * 3 * EVENT_S
+    assert disk.used - used < 0.015 * (disk.now - began + 1) + 0.03 + first
 
 
 def test_on_a_slow_disk_every_request_is_seen() -> None:

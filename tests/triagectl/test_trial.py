@@ -4,11 +4,12 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import times, trial, wayback
+from triagectl import sysfs, times, trial, wayback
 from triagectl.errors import CtlError
 from triagectl.times import Sample, Times
 
@@ -98,13 +99,69 @@ def test_no_load_is_not_judged(disk: Disk, capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)["answer"] == "unknown"
 
 
-def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(disk: Disk) -> None:
-    """Without its state file nothing would put the disk back."""
-    disk.at_block[3] = lambda: wayback.settle(disk.machine.system, disk.disk)
+@pytest.mark.parametrize("last", [3, 23])
+def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
+    last: int, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its state file nothing would put the disk back. A part of a block is not judged."""
+    disk.at_block[last] = lambda: wayback.settle(disk.machine.system, disk.disk)
     with pytest.raises(CtlError, match="was ended by `--undo`"):
         disk.run()
-    assert len(disk.values) == 4
+    assert len(disk.values) == last + 1
     assert disk.disk.tunables == {"fifo_batch": "16"}
+    assert capsys.readouterr().out == ""
+
+
+def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change waits for the requests in the device: for 6 s on a stick with a full queue."""
+    now = 1000.0
+    put = wayback.write
+
+    def write(path: Path, value: str) -> None:
+        nonlocal now
+        now += 6
+        put(path, value)
+
+    def measure() -> None:
+        nonlocal now
+        now += 4
+        state = wayback.pending(disk.machine.system, "sda")
+        assert state is not None
+        # What is left after this block would be enough for the rest, if all were in time.
+        assert state["until"] >= now + (23 - len(disk.values)) * 4
+
+    monkeypatch.setattr(trial, "drawn", lambda *_: [False, True] * 12)
+    monkeypatch.setattr(wayback, "_now", lambda: now)
+    monkeypatch.setattr(wayback, "write", write)
+    disk.at_block = dict.fromkeys(range(24), measure)
+    assert disk.run() == 0
+    # More than a trial may be late without its changes.
+    assert now > 1000 + 24 * (4 + trial._LATE_S) + wayback.GRACE_S
+
+
+def test_the_end_by_undo_is_not_taken_for_somebody_elses_choice(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk()
+
+    def choose(disk: sysfs.Disk, scheduler: str) -> None:
+        names = [f"[{name}]" if name == scheduler else name for name in disk.schedulers]
+        machine.file("sys/block/sda/queue/scheduler", " ".join(names))
+
+    def block(_: trial.Meter) -> trial.Block:
+        if disk.scheduler == "bfq":
+            wayback.settle(machine.system, disk)
+        return trial.Block()
+
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(wayback, "choose", choose)
+    monkeypatch.setattr(trial.Meter, "block", block)
+    with pytest.raises(CtlError, match="was ended by `--undo`"):
+        trial.run(machine.system, trial.Options("sda", "bfq", {}, 48))
+    assert disk.scheduler == "mq-deadline"
 
 
 def test_another_disk_of_the_name_is_left_alone_meanwhile(disk: Disk) -> None:

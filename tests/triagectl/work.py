@@ -108,7 +108,7 @@ def prepared(folder: Path, requests: int) -> Callable[[], int]:
     matcher = Matcher({}, finished=lambda _: None)
     system = System(folder)
     usage = Usage(Table(system), {DEV: ("none", {})}, matcher.inside, 5)
-    matcher.finished = matcher.gave_up = usage.finished
+    matcher.finished, matcher.gave_up = usage.finished, usage.gave_up
     matcher.issued = usage.issued
 
     def work() -> int:

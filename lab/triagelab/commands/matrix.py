@@ -2,16 +2,18 @@
 """Define the command `matrix`: build for several kernels, and verify a scheduler on each."""
 
 import argparse
+import re
 import resource
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from triagelab.base import files, sources, tools
-from triagelab.base.errors import LabError, unknown
+from triagelab.base.errors import LabError, RequestError, unknown
 from triagelab.check import verify
 from triagelab.commands import options, telling
 from triagelab.commands.verify import built_for, checks_named, record_of
@@ -49,14 +51,17 @@ def _matrix(given: argparse.Namespace) -> int:
     chosen = checks_named(given.check)
     tools.require(tools.RUN)
     names = given.kernel or [*kernels.SERIES, *kernels.backported()]
+    found = _found(names)
     out = rundir.new_folder(given.out, "matrix")
     rows = []
     with rundir.owned(out):
         try:
-            for name in dict.fromkeys(names):
-                rows.append(
-                    _row(name, given.scheduler, chosen, out / name.replace("/", "_"), given)
-                )
+            for name, kernel in found.items():
+                folder = out / name.replace("/", "_")
+                if isinstance(kernel, LabError):
+                    rows.append(_missing(name, kernel))
+                else:
+                    rows.append(_row(name, kernel, given.scheduler, chosen, folder, given))
                 # A kernel takes minutes to an hour, so the record is written after each one.
                 failed = any(row["result"] == "fail" for row in rows)
                 record = {
@@ -78,15 +83,44 @@ def _matrix(given: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+#: The names of kernels that find() may have to fetch or build.
+_FETCHED = re.compile(r"\d+\.\d+(-[a-z]+)?")
+
+
+def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
+    """Find all kernels before the first one is verified, which takes minutes to an hour.
+
+    Return the error in the place of a kernel that cannot be fetched. Raises RequestError for a
+    misspelt name, before anything is fetched.
+    """
+    found: dict[str, kernels.Kernel | LabError] = {}
+    for name in sorted(set(names), key=lambda name: _FETCHED.fullmatch(name) is not None):
+        try:
+            found[name] = kernels.find(name)
+        except RequestError:
+            raise
+        except LabError as error:
+            found[name] = error
+            telling.error.print(f"triage: {name}: {error}", style="red")
+    return {name: found[name] for name in names}
+
+
+def _missing(name: str, error: LabError) -> dict[str, Any]:
+    """Return the part of matrix.json for a kernel that cannot be fetched."""
+    build = {"result": "fail", "said": str(error), "processor_s": 0.0}
+    builds = {"gcc": build, "clang": build}
+    return {"series": name, "kernel": name, "builds": builds, "checks": None, "result": "fail"}
+
+
 def _row(
     name: str,
+    kernel: kernels.Kernel,
     scheduler: str,
     chosen: list[verify.Check],
     folder: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
     """Build for one kernel and check the scheduler on it; return its part of matrix.json."""
-    kernel = kernels.find(name)
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
         begin = _processor_s()

@@ -96,7 +96,8 @@ struct tg_arrivals {
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
  * @queued: number of requests in @arrivals; also read without the lock
- * @owed: what it lacks of its guaranteed share, in ns of the device's time
+ * @owed: what it lacks of its guaranteed share, in ns of the device's time; below 0: what it had
+ *	beyond it by requests that are longer than what it lacked
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
  *	request, in ns; 0 while the backlog is empty or may not go
@@ -109,7 +110,7 @@ struct tg_class {
 	struct list_head backlog;
 	struct tg_arrivals arrivals;
 	unsigned int queued;
-	u64 owed;
+	s64 owed;
 	u32 started;
 	u64 sparse_had;
 };

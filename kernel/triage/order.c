@@ -58,7 +58,7 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *lane,
 					enum tg_reason *reason)
 {
-	const u64 turn = (u64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+	const s64 turn = (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 	struct request *rq;
 	int class;
 
@@ -77,9 +77,13 @@ static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *
 /*
  * Charge the class @served of a lane for @time ns of the device, and credit the lane's other
  * classes that wait.
+ *
+ * A share is a guarantee and no limit. So a request that went for another reason uses up what its
+ * class is owed, and no more. But a request that went as part of the share (@reserved) is charged in
+ * full: a class whose requests are longer than a quantum would have a multiple of its share.
  */
 static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_class served,
-		      u64 time)
+		      s64 time, bool reserved)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
 	int class;
@@ -87,14 +91,14 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
 		struct tg_class *c = &lane->classes[class];
 
-		if (!c->queued || tg_limit_holds(shard, class))
-			c->owed = 0;
-		else if (class == served)
-			c->owed -= min(c->owed, time);
+		if (class == served)
+			c->owed -= reserved ? time : clamp(c->owed, 0, time);
 		else
 			c->owed += tg_share_due(time, class == PRIO_CLASS_NORMAL ?
 						READ_ONCE(tunables->share_normal) :
 						READ_ONCE(tunables->share_low));
+		if (!c->queued || tg_limit_holds(shard, class))
+			c->owed = min(c->owed, 0);
 	}
 }
 
@@ -255,7 +259,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 			return NULL;
 		lane = tg_flow_of(shard, rq)->lane;
 		time = tg_flow_take(shard, rq);
-		tg_settle(shard, lane, tg_tag(rq)->class, time);
+		tg_settle(shard, lane, tg_tag(rq)->class, time, *reason == TG_RESERVED);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard, rq);
 	}

@@ -41,16 +41,17 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * A probe confirms the mean unless its own is less than this part of it, in quarters. Jobs that
- * start are urgent until they have three requests. If many start together with large requests, the
- * first probe times these, and its mean may be several times too large.
+ * Jobs that start are urgent until they have three requests. If many start together with large
+ * requests, the first probe times these, and its result may be several times too large. So a result
+ * counts as confirmed once the next one is no less than this part of it, in quarters. A result that
+ * is too small is not noticed: the estimate grows slowly then.
  */
 #define TG_DEPTH_CONFIRMED 3
 /*
- * The time between probes, as a multiple of the last probe's length. The multiple is UNSURE after a
- * probe that did not confirm the estimate, and doubles with each one after it. For an exchange rate
- * it is at least PRICE once the estimate is confirmed, because less precision suffices. A probe
- * beside writers takes 36 ms.
+ * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
+ * with each result that is not confirmed, and doubles with each later probe. For an exchange rate it
+ * is at least PRICE once the estimate is confirmed, because less precision suffices. A probe beside
+ * writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -75,7 +76,7 @@
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
- * @confirmed: the last probe confirmed them
+ * @confirmed: a second result has confirmed them
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
@@ -97,6 +98,21 @@ struct tg_depth {
 	u64 samples[TG_DEPTH_PROBE_SAMPLES];
 };
 
+/**
+ * tg_depth_target() - the latency that few urgent requests may exceed
+ * @depth: the estimates of their latency without bulk
+ * @factor_pct: the multiple of that latency that they may take, in hundredths
+ *
+ * The 99th percentile without bulk is taken to be three mean distances above the mean. A
+ * uniform distribution has it at two, an exponential one at five.
+ *
+ * Return: ns
+ */
+static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
+{
+	return div64_u64((depth->mean + 3 * depth->spread) * factor_pct, 100);
+}
+
 static inline u64 tg_depth_follow(u64 estimate, u64 value)
 {
 	return value < estimate ?
@@ -109,10 +125,11 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * @depth: the estimates; updated
  * @latency: from dispatch to completion, in ns
  *
- * Estimates follow shorter latencies soon and longer ones slowly: a device that is still
- * emptying its write buffer must not be taken for a slow one.
+ * Each 16 samples give a result, in a probe or while there is no bulk. Estimates follow shorter
+ * latencies soon and longer ones slowly: a device that is still emptying its write buffer must not
+ * be taken for a slow one. A result that corrects an unconfirmed estimate takes its place.
  *
- * Return: true if this was the last sample of a probe
+ * Return: true if this was the last sample of a result
  */
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 {
@@ -134,11 +151,13 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 			  min_t(u64, depth->samples[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
 
-	depth->confirmed = depth->known && 4 * mean >= TG_DEPTH_CONFIRMED * depth->mean;
+	if (!depth->confirmed)
+		depth->confirmed = depth->known && 4 * (mean + 3 * spread) >=
+				   TG_DEPTH_CONFIRMED * tg_depth_target(depth, 100);
 	if (!depth->confirmed)
 		depth->spacing = 0;
-	depth->mean = depth->known ? tg_depth_follow(depth->mean, mean) : mean;
-	depth->spread = depth->known ? tg_depth_follow(depth->spread, spread) : spread;
+	depth->mean = depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
+	depth->spread = depth->confirmed ? tg_depth_follow(depth->spread, spread) : spread;
 	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 	depth->known = true;
 	return true;
@@ -154,21 +173,6 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
 				 depth->confirmed ? least : TG_DEPTH_SPACING_UNSURE,
 				 TG_DEPTH_SPACING_LAST);
 	return depth->spacing;
-}
-
-/**
- * tg_depth_target() - the latency that few urgent requests may exceed
- * @depth: the estimates of their latency without bulk
- * @factor_pct: the multiple of that latency that they may take, in hundredths
- *
- * The 99th percentile without bulk is taken to be three mean distances above the mean. A
- * uniform distribution has it at two, an exponential one at five.
- *
- * Return: ns
- */
-static inline u64 tg_depth_target(const struct tg_depth *depth, u32 factor_pct)
-{
-	return div64_u64((depth->mean + 3 * depth->spread) * factor_pct, 100);
 }
 
 /**

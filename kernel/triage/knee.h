@@ -256,7 +256,7 @@ static inline void tg_knee_anew(struct tg_knee *knee)
 	knee->seen[TG_KNEE_ABOVE] = (struct tg_knee_seen){};
 }
 
-/* Forget all budgets, because what their worth was measured by was wrong. */
+/* Forget the search: the latency that its worths divide by was too large. */
 static inline void tg_knee_forget(struct tg_knee *knee)
 {
 	*knee = (struct tg_knee){ .trials = knee->trials, .taken = knee->taken };

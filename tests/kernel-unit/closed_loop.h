@@ -44,6 +44,7 @@ struct scene {
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
+	u64 mistaken;		/* latency without bulk that the first result of a probe has, in ns */
 };
 
 struct run {
@@ -423,6 +424,8 @@ static struct run loop_run(const struct scene *s)
 
 	for (i = 0; i < s->depth; i++)
 		l.idle[l.nr_idle++] = i;
+	for (i = 0; s->mistaken && i < TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(&l.depth, s->mistaken);
 	while (l.now < s->ms * MS)
 		loop_step(&l);
 	run = loop_sum(&l, (s->ms - s->from_ms) / 1000.);

@@ -55,30 +55,32 @@ static void test_spacing(void)
 }
 
 /*
- * A probe that is a quarter quicker than the estimate shows that this was wrong: the next probes
- * come soon, until one confirms it. A slower probe does not.
+ * The first result may be far too large. Until a second one confirms it, each takes its place and the
+ * next probe comes soon. After that quicker results change the estimate by half, and no spacing.
  */
 static void test_confirmed(void)
 {
 	struct tg_depth depth = begun();
 
-	probe(&depth, 800000, 0);
-	expect("confirmed by the first probe", depth.confirmed, false);
+	probe(&depth, 800000, 100000);
+	expect("confirmed by itself", depth.confirmed, false);
 	expect("spacing after it", tg_depth_spacing(&depth, 64), 8);
-	probe(&depth, 80000, 0);
+	expect("spacing after a probe without a result", tg_depth_spacing(&depth, 64), 16);
+	probe(&depth, 80000, 10000);
 	expect("confirmed by a tenth", depth.confirmed, false);
+	expect("mean", depth.mean, 80000);
+	expect("spread", depth.spread, 10000);
 	expect("spacing after that", tg_depth_spacing(&depth, 64), 8);
-	while (!depth.confirmed) {
-		probe(&depth, 80000, 0);
-		expect_between("the estimate", depth.mean, 80000, 400000);
-	}
-	expect_between("the estimate that is confirmed", depth.mean, 80000, 100000);
+	/* The mean alone would confirm it. */
+	probe(&depth, 75000, 0);
+	expect("confirmed by a narrower one", depth.confirmed, false);
+	probe(&depth, 60000, 0);
+	expect("confirmed", depth.confirmed, true);
+	expect("mean, confirmed", depth.mean, 67500);
 	expect("spacing, confirmed", tg_depth_spacing(&depth, 64), 64);
-	probe(&depth, depth.mean * 7 / 8, 0);
-	expect("confirmed by a slightly quicker one", depth.confirmed, true);
-	probe(&depth, 800000, 0);
-	expect("confirmed by a slower one", depth.confirmed, true);
-	expect("spacing, confirmed again", tg_depth_spacing(&depth, 64), 128);
+	probe(&depth, 20000, 0);
+	expect("confirmed for ever", depth.confirmed, true);
+	expect("spacing for ever", tg_depth_spacing(&depth, 64), 128);
 }
 
 static void test_bounds(void)

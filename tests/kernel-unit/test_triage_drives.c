@@ -42,7 +42,6 @@ static struct miss misses[] = {
 	{ .drive = "nvme-p300", .beside = "writers", .kind = "worth", .reason = STALLS },
 	{ .drive = "nvme-p300", .beside = "both", .kind = "worth", .reason = STALLS },
 	{ .drive = "nvme-pe8110", .beside = "writers", .kind = "settles", .reason = FLAT },
-	{ .drive = "nvme-pe8110", .beside = "both", .kind = "settles", .reason = FLAT },
 	{ .drive = "sd-a2", .beside = "readers", .kind = "worth", .reason = COST },
 	{ .drive = "sd-a2", .beside = "writers", .kind = "worth", .reason = COST },
 	{ .drive = "sd-a2", .beside = "both", .kind = "worth", .reason = COST },

@@ -9,6 +9,7 @@
 
 #define EXCHANGE 8
 #define SECONDS 3
+#define RUNS 4
 
 static struct scene beside(u32 kib, u32 depth)
 {
@@ -59,6 +60,26 @@ static void test_slow(void)
 	}
 }
 
+/* Return the means of runs with RUNS series of random numbers. */
+static struct run mean_run(const struct scene *scene)
+{
+	struct run mean = {};
+	u32 i;
+
+	for (i = 0; i < RUNS; i++) {
+		struct run run;
+
+		any_begin(i);
+		run = loop_run(scene);
+		mean.p50 += run.p50 / RUNS;
+		mean.p99 += run.p99 / RUNS;
+		mean.bulk += run.bulk / RUNS;
+		mean.alone += run.alone / RUNS;
+		mean.trials += run.trials;
+	}
+	return mean;
+}
+
 /*
  * Check that no fixed budget with as short a P99 lets much more bulk through than the controller
  * does.
@@ -67,14 +88,14 @@ static void expect_frontier(const char *what, struct scene scene)
 {
 	const u64 budgets[] = { 33000, 66000, 100000, 133000, 177000, 200000, 300000, 400000,
 				600000, 1200000 };
-	const struct run found = loop_run(&scene);
+	const struct run found = mean_run(&scene);
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(budgets); i++) {
 		struct run fixed;
 
 		scene.fixed = budgets[i];
-		fixed = loop_run(&scene);
+		fixed = mean_run(&scene);
 		if (fixed.p99 <= found.p99)
 			expect_between(what, found.bulk, .95 * fixed.bulk, 1e9);
 	}
@@ -83,7 +104,7 @@ static void expect_frontier(const char *what, struct scene scene)
 static void expect_run(const char *what, const struct scene *scene, double most_p99,
 		       double least_bulk)
 {
-	const struct run run = loop_run(scene);
+	const struct run run = mean_run(scene);
 
 	expect_between(what, run.p99, 0, most_p99);
 	expect_between(what, run.bulk, least_bulk, 1e9);
@@ -115,6 +136,7 @@ static void test_drive(void)
 	/* One read inside and two are worth nearly the same. One keeps 72 % of the throughput. */
 	expect_run("beside a backup", &scene, 77 + 2 * 312 + 40, .7 * READS / 2);
 	expect_frontier("beside a backup", scene);
+	/* A trial is 160 reads of up to 4 ms, so runs of 3 s end with one to three reads inside. */
 	scene = beside(512, 32);
 	expect_run("beside large reads", &scene, 77 + 2 * 1251 + 40, .75 * READS / 8);
 	scene = beside(4, 128);
@@ -131,9 +153,9 @@ static void test_tails(u32 exchange)
 	double reads, writes;
 
 	scene.exchange = exchange;
-	reads = .9 * loop_run(&scene).bulk;
+	reads = .9 * mean_run(&scene).bulk;
 	scene.writes = true;
-	writes = .9 * loop_run(&scene).bulk;
+	writes = .9 * mean_run(&scene).bulk;
 	scene.writes = false;
 	scene.stall_permille = 10;
 	scene.stall_us = 3000;
@@ -151,6 +173,43 @@ static void test_tails(u32 exchange)
 	expect_run("lognormal, heavy", &scene, 1e9, reads);
 	scene.writes = true;
 	expect_run("the same beside writes", &scene, 1e9, writes);
+}
+
+/* A search begins at the budget that it was given, also if it was forgotten before. */
+static void test_begin(void)
+{
+	struct tg_knee knee = {};
+	struct tg_knee_sample sample = { .latency = 80000, .alone = 70000, .limited = true,
+					 .least = 3300, .exchange = EXCHANGE, .now = 1 };
+	u32 again, i;
+
+	for (again = 0; again < 2; again++) {
+		knee.budget = 140000;
+		for (i = 0; i < TG_KNEE_DWELL; i++) {
+			sample.now += 80000;
+			sample.work += 60000;
+			tg_knee_see(&knee, &sample);
+			expect("budget in use", tg_knee_budget(&knee), 140000);
+		}
+		knee.trials = 7;
+		knee.taken = 3;
+		tg_knee_forget(&knee);
+		expect("budget, forgotten", knee.budget, 0);
+		expect("place", knee.at, TG_KNEE_HERE);
+		expect("trials", knee.trials, 7);
+		expect("taken", knee.taken, 3);
+	}
+}
+
+/* The first probe may have timed large requests. The second corrects it, and the search with it. */
+static void test_mistaken(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.mistaken = 10 * 69000;
+	scene.from_ms = 200;
+	scene.ms = 600;
+	expect_run("after a mistake", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
 /* If bulk beyond a small cost makes all reads slow, the controller keeps bulk below it. */
@@ -184,7 +243,7 @@ static void test_slow_reader(void)
 
 	scene.think_us = 10000;
 	scene.ms = 10000;
-	run = loop_run(&scene);
+	run = mean_run(&scene);
 	/* The mean, 69 us, and three times the mean distance from it, 5.5 us. */
 	expect_near("alone", run.alone, 69 + 3 * 5.5, .03);
 	expect_between("bulk beside a slow reader", run.bulk, .75 * READS, READS);
@@ -202,7 +261,7 @@ static void test_target(void)
 
 	scene.exchange = 0;
 	scene.ms = 10000;
-	run = loop_run(&scene);
+	run = mean_run(&scene);
 	expect("trials", run.trials, 0);
 	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.2);
 }
@@ -214,7 +273,7 @@ static void test_pauses(void)
 	struct run without;
 
 	scene.fixed = 100000;
-	without = loop_run(&scene);
+	without = mean_run(&scene);
 	scene.pause_ms = 300;
 	scene.ms = 6000;
 	expect_run("a reader that pauses", &scene, 1.05 * without.p99, .9 * without.bulk);
@@ -224,7 +283,9 @@ int main(void)
 {
 	test_log2();
 	test_slow();
+	test_begin();
 	test_drive();
+	test_mistaken();
 	test_tails(4);
 	test_tails(EXCHANGE);
 	test_cliff();

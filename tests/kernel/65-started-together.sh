@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler soon knows how long a small read takes alone, though processes with large
-#         requests start together with the reader: their first requests are urgent too.
+# Guards: the scheduler soon knows how long a small read takes alone, and protects it accordingly,
+#         though processes with large requests start together with the reader: their first requests
+#         are urgent too.
 # Needs: modeldisk, fio; a scheduler that measures requests without bulk (alone_tail in debugfs)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 MOST=150	# per cent of the latency that it finds for a reader without others
+SLOWEST=400	# the reader's median beside the others, in per cent of that latency
 
 at_full_speed
 use_flash
@@ -17,7 +19,8 @@ alone() {
 	awk '$1 == "alone_tail" { print int($2 / 1000) }' /sys/kernel/debug/block/$DEV/sched/depth
 }
 
-# read_beside OTHERS: a reader and the others start together, and read for a second.
+# read_beside OTHERS: a reader and the others start together. Print the reader's median latency, in us,
+# of the second that follows the first half.
 read_beside() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
@@ -29,6 +32,7 @@ read_beside() {
 		rw=randread
 		norandommap
 		time_based
+		ramp_time=$((500 * FLASH_SLOWER))ms
 		runtime=$FLASH_SLOWER
 		[reader]
 		bs=4k
@@ -39,14 +43,19 @@ read_beside() {
 		iodepth=32
 		numjobs=$1
 	END
-	fio --output="$TEST_TMP/report" "$TEST_TMP/jobs" || fail "fio: $(cat "$TEST_TMP/report")"
+	fio --output-format=json --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
+		fail "fio: $(cat "$TEST_TMP/report")"
+	awk '/"50.000000"/ && !found { found = int($3 / 1000); print found }' "$TEST_TMP/report"
 }
 
-read_beside 0
+read_beside 0 > /dev/null
 without=$(alone)
-read_beside 4
+median=$(read_beside 4)
 beside=$(alone)
-echo "measured: a slow read takes $without us alone; found beside others that started with it: $beside us"
+echo "measured: a slow read takes $without us alone; found beside others that started with it:" \
+	"$beside us; there its median is $median us"
 [ "$without" -gt 0 ] || fail "the scheduler has learnt nothing from a reader without others"
 [ $((beside * 100)) -le $((without * MOST)) ] ||
 	fail "a second after four others started with a reader, the scheduler takes it for slow"
+[ $((median * 100)) -le $((without * SLOWEST)) ] ||
+	fail "a second after four others started with a reader, half of its reads take $median us or more"

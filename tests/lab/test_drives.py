@@ -34,6 +34,7 @@ def test_the_profiles_are_drives_that_were_measured(profile: str, drive: str) ->
         if key not in drives.find(drive).settings
     }
 
+
 def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path) -> None:
     (tmp_path / "device").write_text("profile=flash\ndies=48\nrpm=7200\nslots=218\n")
     found = devices.was_set_to(devices.find("980pro", {}), tmp_path)

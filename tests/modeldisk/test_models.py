@@ -381,7 +381,9 @@ def nearest_by_seek(depth: int, seek: Callable[[float], float]) -> float:
 def test_hdd_nearest_by_seek_saves_seeks_and_no_rotation(simulate: Simulator, depth: int) -> None:
     curve = {"seek_settle_ns": 1_000_000, "seek_sqrt_ns": 13_580_000, "seek_knee_permille": 300}
     found = simulate(
-        "hdd", f"a:read:random:4096:{depth}", time_ms=300_000,
+        "hdd",
+        f"a:read:random:4096:{depth}",
+        time_ms=300_000,
         **PLAIN_HDD | curve | {"queue_rule": 1},
     )
     # A new request comes when another ends. By then the arm has already chosen its next request, so
@@ -468,8 +470,8 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: Settings with which the profiles are as they were before the models had long reads, kinds of pages,
-#: bursts, protection and queue rules.
+#: Settings with which the profiles are as they were before the models had long reads, kinds of
+#: pages, bursts, protection and queue rules.
 EARLIER = {
     "flash": {
         "cmd_ns": 4000, "bus_mbps": 1324, "slots": 64, "ctrl_ns": 4000, "dies": 16,

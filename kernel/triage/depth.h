@@ -49,9 +49,9 @@
 #define TG_DEPTH_CONFIRMED 3
 /*
  * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
- * with each result that is not confirmed, and doubles with each later probe. For an exchange rate it
- * is at least PRICE once the estimate is confirmed, because less precision suffices. A probe beside
- * writers takes 36 ms.
+ * with each result that is not confirmed, and doubles with each later probe. For an exchange
+ * rate it is at least PRICE once the estimate is confirmed, because less precision suffices. A
+ * probe beside writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64

@@ -79,8 +79,8 @@ static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *
  * classes that wait.
  *
  * A share is a guarantee and no limit. So a request that went for another reason uses up what its
- * class is owed, and no more. But a request that went as part of the share (@reserved) is charged in
- * full: a class whose requests are longer than a quantum would have a multiple of its share.
+ * class is owed, and no more. But a request that went as part of the share (@reserved) is charged
+ * in full: a class whose requests are longer than a quantum would have a multiple of its share.
  */
 static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_class served,
 		      s64 time, bool reserved)

@@ -25,7 +25,7 @@ use_cgroups
 use_flash depth=32	# so there are 64 tags
 choose_scheduler "$SCHEDULER"
 weigh_tree
-SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
+SECONDS_EACH=$((2 * FLASH_SLOWER))	# so many that a queue of tags is little beside each share
 STARTING=$((FLASH_SLOWER / 2))
 OFF=15	# the kernel hands out the tags, and here fio submits many requests at a time
 shares "flash with few tags" --ioengine=libaio --iodepth=64

@@ -252,7 +252,8 @@ static void test_slow_reader(void)
 
 /*
  * With a target there are no trials, and the reader's P99 is close to the target: the controller
- * lets one request in 150 be late. One read of 64 KiB in the way takes nearly the target's time.
+ * lets one request in 150 be late. The target is four times the latency alone: at twice, one read
+ * of 64 KiB in the way takes nearly the target's time, and P99 cannot come close to it.
  */
 static void test_target(void)
 {
@@ -260,10 +261,11 @@ static void test_target(void)
 	struct run run;
 
 	scene.exchange = 0;
+	scene.factor = 400;
 	scene.ms = 10000;
 	run = mean_run(&scene);
 	expect("trials", run.trials, 0);
-	expect_between("P99 in targets", run.p99 / run.alone / 2, .7, 1.2);
+	expect_between("P99 in targets", run.p99 / run.alone / 4, .7, 1.05);
 }
 
 /* Bulk served while the reader pauses does not mislead the controller afterwards. */

@@ -37,11 +37,8 @@ beside_own_bulk() {
 }
 
 use_cgroups
-# On slow flash a cgroup's own bulk takes its latency in any case. So long reads are as quick as short
-# ones here, and there are more dies than the profile has.
-at_full_speed
-use_flash read_full_ns=0 full_mbps=0 read_spread_pct=0 read_ns=52000 cmd_ns=4000 ctrl_ns=4000 \
-	bus_mbps=1324 dies=16 slots=64
+at_full_speed	# on slow flash a cgroup's own bulk takes its latency in any case
+use_quick_flash
 choose_scheduler "$SCHEDULER"
 weigh_tree
 weight=$CGROUPS/light/io.triage.weight number=$(cat /sys/block/$DEV/dev)

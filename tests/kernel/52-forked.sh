@@ -9,7 +9,7 @@ FORKED=32
 DUE=$((10000 / (FORKED + 1)))	# each process's equal share, in 10000ths
 LEAST=80	# per cent of the equal share
 
-use_flash read_full_ns=0 full_mbps=0	# long reads are as quick as short ones, so the knee is beyond one
+use_quick_flash
 choose_scheduler "$SCHEDULER"
 [ -e "$(tunable quantum)" ] || skip "$SCHEDULER does not share by turns"
 

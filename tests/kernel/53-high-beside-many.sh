@@ -8,13 +8,11 @@
 . "${0%/*}/lib.sh"
 
 OTHERS=16
-# Per cent of the P99 latency with no other process: two requests of 128 KiB in the way take seven
-# times that latency, and the knee is at one or two. Without a scheduler it is 5500.
-MOST=1000
+MOST=400	# per cent of the P99 latency with no other process
 LEAST=60	# per cent of the data that the others have without a scheduler
 
 at_full_speed	# on slow flash the scheduler takes seconds to find its budget
-use_flash
+use_quick_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 
 # load SCHEDULER OTHERS: print the reader's P99, in us, and the others' MB a second.

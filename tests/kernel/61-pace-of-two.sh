@@ -12,7 +12,7 @@ PART=60		# per cent of the requests a second through the other hardware queue
 # rates CPU: set first and second to the requests a second of two processes. The first runs on
 # CPU 0, the second on the CPU of this number.
 rates() {
-	use_flash hw_queues=4 read_full_ns=0 full_mbps=0
+	use_quick_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 	# The gap between bulk requests is cost * cost / budget: 10 costs, so that one is done before
 	# the next goes.

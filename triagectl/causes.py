@@ -23,6 +23,9 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
 _TAGS_TAKEN = 0.9
+#: The number of moments of a wait for a tag at which the owners of the tags are counted. In a single
+#: moment a tag may be between two owners.
+_MOMENTS = 9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
 
@@ -202,12 +205,22 @@ def _alone(request: Request, seen: Seen) -> float:
 
 
 def _for_a_tag(request: Request, seen: Seen) -> Cause:
-    time = (request.queued + (request.got or request.queued + 1)) // 2
-    taken = Counter(
-        other.tid
+    waited = (request.got or request.queued + 1) - request.queued
+    near = [
+        other
         for other in seen.requests
-        if other is not request and 0 < other.got <= time and not 0 < other.completed <= time
+        if other is not request
+        and 0 < other.got <= request.queued + waited
+        and not 0 < other.completed <= request.queued
+    ]
+    moments = (request.queued + waited * n // (_MOMENTS + 1) for n in range(1, _MOMENTS + 1))
+    counted = (
+        Counter(
+            other.tid for other in near if other.got <= time and not 0 < other.completed <= time
+        )
+        for time in moments
     )
+    taken = sorted(counted, key=Counter.total)[_MOMENTS // 2]
     place = seen.place
     # No event tells which hardware queue a request used. So assume that all taken tags belong to
     # this request's queue.

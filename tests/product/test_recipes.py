@@ -98,9 +98,10 @@ BEFORE = {
     "desktop": "tar -C /usr -cf /srv/tree.tar include",
     "virtual-machines": """
         truncate -s 64M /srv/disk.img
-        systemd-run -q qemu-system-x86_64 -name guest=batch -S -display none -accel tcg \
+        # It counts as started once QEMU has all the threads that it begins with.
+        systemd-run -q --service-type=forking qemu-system-x86_64 -daemonize -name guest=batch \
+            -S -display none -accel tcg \
             -drive file=/srv/disk.img,format=raw,cache=none,aio=native
-        until pgrep -f guest=batch > /dev/null; do sleep 0.1; done
         """,
     "sd-card": "",
 }

@@ -80,6 +80,14 @@ def test_a_tag() -> None:
     assert "nr_requests" in found.do
 
 
+def test_a_tag_between_two_owners() -> None:
+    """In the middle of the victim's wait, a tenth of the tags have been given back."""
+    owners = [request(OTHER, 0, 1, 2, 19.9) for _ in range(64)]
+    nexts = [request(OTHER, 5, 20 + (n < 8), 22, 40) for n in range(64)]
+    found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*owners, *nexts, *alone()])
+    assert (found.name, found.others) == ("tag", {OTHER: 64})
+
+
 def test_aging() -> None:
     aged = [request(OTHER, 0, 0, 10 + n, 10.9 + n, "LOW", "aged") for n in range(40)]
     found = cause(request(VICTIM, 9, 9, 51, 51.2, "HIGH"), [*aged, *alone()])

@@ -21,8 +21,15 @@ SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptiv
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
-#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long.
-DEVICE = devices.find("flash", {"model.dies": "2", "model.read_ns": "400000", "device.depth": "16"})
+#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long. Large reads
+#: are as quick as small ones, so that a request waits for its turn and not in the device.
+DEVICE = devices.find(
+    "flash",
+    {
+        **{"model.dies": "2", "model.read_ns": "400000", "device.depth": "16"},
+        **{"model.read_full_ns": "0", "model.full_mbps": "0", "model.read_spread_pct": "0"},
+    },
+)
 SCRIPT = f"""\
 #!/bin/sh -e
 mount -t tracefs t /sys/kernel/tracing

@@ -123,6 +123,7 @@ static void tg_publish_alone(struct tg_controller *controller)
 	WRITE_ONCE(controller->alone, depth->mean);
 	WRITE_ONCE(controller->tail, tg_depth_target(depth, 100));
 	WRITE_ONCE(controller->at_once, depth->at_once);
+	WRITE_ONCE(controller->confirmed, depth->confirmed);
 }
 
 static void tg_probe_begin(struct tg_data *tg)
@@ -173,7 +174,7 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	lockdep_assert_held(&controller->lock);
 
 	if (clean && time_after_eq(jiffies, controller->probe_began) &&
-	    tg_depth_alone(&controller->depth, latency)) {
+	    tg_depth_alone(&controller->depth, latency, controller->probing)) {
 		tg_publish_alone(controller);
 		if (!controller->depth.confirmed)
 			tg_knee_forget(&controller->knee);
@@ -256,7 +257,7 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 			WRITE_ONCE(controller->late, controller->late + 1);
 		if (tg_finds_knee(tg)) {
 			budget = tg_learn_knee(tg, latency, limited, least);
-			rests = controller->knee.at == TG_KNEE_HERE;
+			rests = tg_knee_rests(&controller->knee, controller->at_once);
 		} else {
 			tg_depth_judge(&controller->depth, late, limited, least);
 			budget = controller->depth.budget;

@@ -16,6 +16,7 @@ struct tg_data;
  * @budget: limit on bulk in the device, in ns of cost
  * @alone: mean service time of urgent requests without bulk, in ns
  * @tail: 99th percentile of that service time, in ns
+ * @confirmed: a second result has confirmed these two (TG_DEPTH_CONFIRMED)
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
@@ -38,6 +39,7 @@ struct tg_controller {
 	u64 budget;
 	u64 alone;
 	u64 tail;
+	bool confirmed;
 	bool at_once;
 	bool probing;
 	unsigned long probe_until;

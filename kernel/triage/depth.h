@@ -45,8 +45,14 @@
  * requests, the first probe times these, and its result may be several times too large. So a result
  * counts as confirmed once the next one is no less than this part of it, in quarters. A result that
  * is too small is not noticed: the estimate grows slowly then.
+ *
+ * A probe whose mean is less than half of the estimate's takes the confirmation back: the estimate
+ * is of another load, such as the reads of a boot. Only a probe does so. Without bulk there may be
+ * hundreds of results a second, and on a device with slow reads now and then one is so small. The
+ * mean decides, because a single slow read makes the tail many times as long.
  */
 #define TG_DEPTH_CONFIRMED 3
+#define TG_DEPTH_DOUBTED 2
 /*
  * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
  * with each result that is not confirmed, and doubles with each later probe. For an exchange
@@ -76,10 +82,10 @@
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
- * @confirmed: a second result has confirmed them
+ * @confirmed: a second result has confirmed them, and no probe has contradicted since
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
- * @at_once: a quarter of the last probe's samples were below TG_DEPTH_AT_ONCE
+ * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @sampled: number of samples so far in this probe
  * @samples: latencies of the requests in this probe, in ns
@@ -124,6 +130,7 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * tg_depth_alone() - learn from a request that met no bulk
  * @depth: the estimates; updated
  * @latency: from dispatch to completion, in ns
+ * @probe: a probe keeps bulk out; otherwise there is no bulk
  *
  * Each 16 samples give a result, in a probe or while there is no bulk. Estimates follow shorter
  * latencies soon and longer ones slowly: a device that is still emptying its write buffer must not
@@ -131,7 +138,7 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  *
  * Return: true if this was the last sample of a result
  */
-static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
+static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool probe)
 {
 	u64 mean = 0, spread = 0;
 	u32 i, at_once = 0;
@@ -151,6 +158,8 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency)
 			  min_t(u64, depth->samples[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
 
+	if (probe && TG_DEPTH_DOUBTED * mean < depth->mean)
+		depth->confirmed = false;
 	if (!depth->confirmed)
 		depth->confirmed = depth->known && 4 * (mean + 3 * spread) >=
 				   TG_DEPTH_CONFIRMED * tg_depth_target(depth, 100);

@@ -404,9 +404,10 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   READ_ONCE(controller->probes), READ_ONCE(controller->budget), bulk, urgent);
 	seq_printf(m, "judged %lu\nlate %lu\n", READ_ONCE(controller->judged),
 		   READ_ONCE(controller->late));
-	seq_printf(m, "alone_mean %llu\nalone_tail %llu\nat_once %d\ntarget %llu\n",
+	seq_printf(m, "alone_mean %llu\nalone_tail %llu\nconfirmed %d\nat_once %d\ntarget %llu\n",
 		   READ_ONCE(controller->alone), READ_ONCE(controller->tail),
-		   READ_ONCE(controller->at_once), tg_target(tg));
+		   READ_ONCE(controller->confirmed), READ_ONCE(controller->at_once),
+		   tg_target(tg));
 	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
 	seq_printf(m, "trials %lu\n",
 		   data_race(controller->knee.trials)); /* may change meanwhile */

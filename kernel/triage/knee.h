@@ -44,8 +44,8 @@
 /* At this number of requests, all counts are halved, so that earlier requests weigh less. */
 #define TG_KNEE_KEPT 1024
 /*
- * A trial fails if, of more than PATIENCE * DWELL requests, fewer than 1 in PATIENCE came while
- * the budget limited bulk.
+ * A trial fails if, of more than PATIENCE * DWELL requests since the device has settled, fewer than
+ * 1 in PATIENCE counted: the budget did not limit bulk, or requests came too rarely.
  */
 #define TG_KNEE_PATIENCE 4
 /*
@@ -104,12 +104,13 @@ enum tg_knee_place {
  * @spacing: time from the last trial of the same place to the next, as a multiple of the
  *	trial's length
  * @took: number of requests since a trial last began or ended
- * @counted: number of these requests that came while the budget limited bulk
+ * @settling: number of these requests that came before @settled_at
+ * @counted: number of these requests that came later, and while the budget limited bulk
  * @worth: worth of @budget after the last trial, in 1/1024 of an octave
  * @last_at: when the last request came, in ns; 0: do not count the time since then
  * @last_work: cost of all bulk served until then, in ns
  * @settled_at: requests before this time do not count; ns
- * @trials: number of trials
+ * @trials: number of trials; tg_knee_forget() keeps this and what follows
  * @taken: number of trials that found a better budget
  */
 struct tg_knee {
@@ -119,6 +120,7 @@ struct tg_knee {
 	u32 wait[TG_KNEE_PLACES];
 	u32 spacing[TG_KNEE_PLACES];
 	u32 took;
+	u32 settling;
 	u32 counted;
 	s32 worth;
 	u64 last_at;
@@ -259,13 +261,14 @@ static inline void tg_knee_anew(struct tg_knee *knee)
 /* Forget the search: the latency that its worths divide by was too large. */
 static inline void tg_knee_forget(struct tg_knee *knee)
 {
-	*knee = (struct tg_knee){ .trials = knee->trials, .taken = knee->taken };
+	memset(knee, 0, offsetof(struct tg_knee, trials));
 }
 
 static inline void tg_knee_go(struct tg_knee *knee, enum tg_knee_place at, u64 now, u64 settle)
 {
 	knee->at = at;
 	knee->took = 0;
+	knee->settling = 0;
 	knee->counted = 0;
 	knee->settled_at = now + settle;
 }
@@ -379,6 +382,24 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		tg_knee_try(knee, due, sample);
 }
 
+/* Return whether the trial goes on and on, because its requests do not count. */
+static inline bool tg_knee_is_stuck(const struct tg_knee *knee)
+{
+	const u32 took = knee->took - knee->settling;
+
+	return knee->at != TG_KNEE_HERE && took > TG_KNEE_PATIENCE * TG_KNEE_DWELL &&
+	       knee->counted < took / TG_KNEE_PATIENCE;
+}
+
+/*
+ * Return whether a probe may begin: it would interrupt a trial. While the device answers @at_once,
+ * a trial does not go on, and only a probe can find that the device has a queue again.
+ */
+static inline bool tg_knee_rests(const struct tg_knee *knee, bool at_once)
+{
+	return at_once || knee->at == TG_KNEE_HERE;
+}
+
 /* Do not count the time since the last request: a probe kept bulk out, or no bulk came. */
 static inline void tg_knee_interrupt(struct tg_knee *knee)
 {
@@ -406,7 +427,15 @@ static inline void tg_knee_see(struct tg_knee *knee, const struct tg_knee_sample
 		return;
 	}
 	knee->took++;
-	if (!last || time > TG_KNEE_PAUSE || sample->now < knee->settled_at)
+	if (sample->now < knee->settled_at) {
+		knee->settling++;
+		return;
+	}
+	if (tg_knee_is_stuck(knee)) {
+		tg_knee_back(knee, sample);
+		return;
+	}
+	if (!last || time > TG_KNEE_PAUSE)
 		return;
 	if (sample->limited) {
 		knee->counted++;
@@ -414,9 +443,6 @@ static inline void tg_knee_see(struct tg_knee *knee, const struct tg_knee_sample
 	}
 	if (knee->at == TG_KNEE_HERE)
 		tg_knee_rest(knee, sample);
-	else if (knee->took > TG_KNEE_PATIENCE * TG_KNEE_DWELL &&
-		 knee->counted < knee->took / TG_KNEE_PATIENCE)
-		tg_knee_back(knee, sample);
 	else
 		tg_knee_judge(knee, sample);
 }

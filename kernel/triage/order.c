@@ -92,13 +92,13 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 		struct tg_class *c = &lane->classes[class];
 
 		if (class == served)
-			c->owed -= reserved ? time : clamp(c->owed, 0, time);
+			c->owed -= reserved ? time : clamp_t(s64, c->owed, 0, time);
 		else
 			c->owed += tg_share_due(time, class == PRIO_CLASS_NORMAL ?
 						READ_ONCE(tunables->share_normal) :
 						READ_ONCE(tunables->share_low));
 		if (!c->queued || tg_limit_holds(shard, class))
-			c->owed = min(c->owed, 0);
+			c->owed = min_t(s64, c->owed, 0);
 	}
 }
 

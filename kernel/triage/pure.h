@@ -8,6 +8,8 @@
 #include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #else
 #include "userspace.h" /* tests/kernel-unit */

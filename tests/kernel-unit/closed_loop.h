@@ -44,7 +44,9 @@ struct scene {
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
-	u64 mistaken;		/* latency without bulk that the first result of a probe has, in ns */
+	u64 mistaken;		/* latency without bulk in the first @mistakes results, in ns */
+	u32 mistakes;
+	bool cached;		/* during the first trial, 16 requests without bulk come back at once */
 };
 
 struct run {
@@ -101,6 +103,8 @@ static u64 loop_budget(const struct loop *l)
 {
 	if (l->scene->fixed)
 		return l->scene->fixed;
+	if (l->depth.at_once)
+		return TG_DEPTH_MAX;
 	return l->scene->exchange && l->knee.budget ? tg_knee_budget(&l->knee) : l->depth.budget;
 }
 
@@ -212,7 +216,7 @@ static void loop_learn(struct loop *l, u64 latency)
 
 	if (l->probing || l->now > l->bulk_at + 100 * MS) {
 		const bool whole = l->clean && !l->inside && l->now >= l->probe_began &&
-				   tg_depth_alone(&l->depth, latency);
+				   tg_depth_alone(&l->depth, latency, l->probing);
 
 		l->knee.last_at = 0;
 		if (whole && !l->depth.confirmed)
@@ -233,7 +237,7 @@ static void loop_learn(struct loop *l, u64 latency)
 	}
 	if (!s->exchange) {
 		tg_depth_judge(&l->depth, latency > alone * s->factor / 100, l->limited, least);
-	} else {
+	} else if (!l->depth.at_once) {
 		const struct tg_knee_sample sample = {
 			.latency = latency,
 			.alone = alone,
@@ -251,7 +255,7 @@ static void loop_learn(struct loop *l, u64 latency)
 		tg_knee_see(&l->knee, &sample);
 	}
 	l->limited = l->nr_idle;
-	if (l->now > l->probe_next && l->knee.at == TG_KNEE_HERE)
+	if (l->now > l->probe_next && tg_knee_rests(&l->knee, l->depth.at_once))
 		loop_probe_begin(l);
 }
 
@@ -408,6 +412,15 @@ static struct run loop_sum(struct loop *l, double seconds)
 	return run;
 }
 
+/* Let the controller learn from @n batches of requests that took @latency ns without bulk. */
+static void loop_batches(struct loop *l, u32 n, u64 latency)
+{
+	u32 i;
+
+	for (i = 0; i < n * TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(&l->depth, latency, false);
+}
+
 static struct run loop_run(const struct scene *s)
 {
 	struct loop l = {
@@ -419,15 +432,20 @@ static struct run loop_run(const struct scene *s)
 		.kept = malloc(MOST_KEPT * sizeof(struct kept)),
 		.depth.budget = TG_DEPTH_FIRST,
 	};
+	bool cached = false;
 	struct run run;
 	u32 i;
 
 	for (i = 0; i < s->depth; i++)
 		l.idle[l.nr_idle++] = i;
-	for (i = 0; s->mistaken && i < TG_DEPTH_PROBE_SAMPLES; i++)
-		tg_depth_alone(&l.depth, s->mistaken);
-	while (l.now < s->ms * MS)
+	loop_batches(&l, s->mistakes, s->mistaken);
+	while (l.now < s->ms * MS) {
+		if (s->cached && !cached && l.knee.at != TG_KNEE_HERE) {
+			loop_batches(&l, 1, TG_DEPTH_AT_ONCE / 2);
+			cached = true;
+		}
 		loop_step(&l);
+	}
 	run = loop_sum(&l, (s->ms - s->from_ms) / 1000.);
 	free(l.latencies);
 	free(l.kept);

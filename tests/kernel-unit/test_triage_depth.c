@@ -14,14 +14,20 @@ static struct tg_depth begun(void)
 	return (struct tg_depth){ .budget = TG_DEPTH_FIRST };
 }
 
-/* Make a probe in which half of the requests take @mean - @off, and half @mean + @off. */
-static void probe(struct tg_depth *depth, u64 mean, u64 off)
+/* Learn from a batch in which half of the requests take @mean - @off, and half @mean + @off. */
+static void batch(struct tg_depth *depth, u64 mean, u64 off, bool probing)
 {
 	u32 i;
 
 	for (i = 1; i <= TG_DEPTH_PROBE_SAMPLES; i++)
-		expect("end of the probe", tg_depth_alone(depth, i % 2 ? mean - off : mean + off),
+		expect("end of the batch",
+		       tg_depth_alone(depth, i % 2 ? mean - off : mean + off, probing),
 		       i == TG_DEPTH_PROBE_SAMPLES);
+}
+
+static void probe(struct tg_depth *depth, u64 mean, u64 off)
+{
+	batch(depth, mean, off, true);
 }
 
 static void test_alone(void)
@@ -78,9 +84,16 @@ static void test_confirmed(void)
 	expect("confirmed", depth.confirmed, true);
 	expect("mean, confirmed", depth.mean, 67500);
 	expect("spacing, confirmed", tg_depth_spacing(&depth, 64), 64);
-	probe(&depth, 20000, 0);
-	expect("confirmed for ever", depth.confirmed, true);
-	expect("spacing for ever", tg_depth_spacing(&depth, 64), 128);
+	batch(&depth, 20000, 0, false);
+	expect("still confirmed without a probe", depth.confirmed, true);
+	expect("mean without a probe", depth.mean, 43750);
+	expect("spacing, still confirmed", tg_depth_spacing(&depth, 64), 128);
+	probe(&depth, 21875, 0);
+	expect("still confirmed by half", depth.confirmed, true);
+	probe(&depth, 16000, 0);
+	expect("confirmed by less than half", depth.confirmed, false);
+	expect("mean, not confirmed any more", depth.mean, 16000);
+	expect("spacing, not confirmed any more", tg_depth_spacing(&depth, 64), 8);
 }
 
 static void test_bounds(void)
@@ -261,7 +274,7 @@ static struct outcome run(struct tg_depth *depth, u32 factor_pct, u32 kib, u32 r
 			continue;
 		send(&dev, 4, 0);
 		if (!depth->known) {
-			tg_depth_alone(depth, latency);
+			tg_depth_alone(depth, latency, true);
 			continue;
 		}
 		target = tg_depth_target(depth, factor_pct);
@@ -356,7 +369,7 @@ static void test_at_once(void)
 
 	for (at_once = 0; at_once <= TG_DEPTH_PROBE_SAMPLES; at_once++) {
 		for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
-			tg_depth_alone(&depth, TG_DEPTH_AT_ONCE - (i < at_once));
+			tg_depth_alone(&depth, TG_DEPTH_AT_ONCE - (i < at_once), true);
 		for (i = 0; i < 1000; i++)
 			tg_depth_judge(&depth, i % 2, i % 3, LEAST);
 		expect("budget by how many are there at once", depth.budget,

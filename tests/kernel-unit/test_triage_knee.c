@@ -201,7 +201,57 @@ static void test_begin(void)
 	}
 }
 
-/* The first probe may have timed large requests. The second corrects it, and the search with it. */
+/* Return a search whose trial has begun; @sample is the request that began it. */
+static struct tg_knee trying(struct tg_knee_sample *sample)
+{
+	struct tg_knee knee = { .budget = 140000 };
+
+	*sample = (struct tg_knee_sample){ .latency = 80000, .alone = 70000, .limited = true,
+					   .least = 3300, .exchange = EXCHANGE, .now = 1 };
+	while (knee.at == TG_KNEE_HERE) {
+		sample->now += 80000;
+		sample->work += 60000;
+		tg_knee_see(&knee, sample);
+	}
+	return knee;
+}
+
+/* A trial ends if requests come too rarely to measure bulk's throughput between two of them. */
+static void test_rare(void)
+{
+	struct tg_knee_sample sample;
+	struct tg_knee knee = trying(&sample);
+	u32 i;
+
+	for (i = 0; i <= TG_KNEE_PATIENCE * TG_KNEE_DWELL; i++) {
+		expect("place during the trial", knee.at, TG_KNEE_BELOW);
+		sample.now += 40 * MS;
+		tg_knee_see(&knee, &sample);
+	}
+	expect("place after it", knee.at, TG_KNEE_HERE);
+}
+
+/* However many requests come while the device settles, a trial goes on until it is judged. */
+static void test_many(void)
+{
+	struct tg_knee_sample sample;
+	struct tg_knee knee = trying(&sample);
+	u32 i;
+
+	sample.settle = 32 * MS;
+	for (i = 0; i < 100000; i++) {
+		sample.now += 33000;
+		sample.work += tg_knee_budget(&knee) / 8;
+		tg_knee_see(&knee, &sample);
+	}
+	expect_between("budget that is worth more the larger it is", knee.budget, 10 * 140000,
+		       TG_DEPTH_MAX);
+}
+
+/*
+ * The first probes may have timed large requests, or the reads of a boot. The first probe beside
+ * other requests corrects them, and the search with them.
+ */
 static void test_mistaken(void)
 {
 	struct scene scene = beside(64, 128);
@@ -209,7 +259,20 @@ static void test_mistaken(void)
 	scene.mistaken = 10 * 69000;
 	scene.from_ms = 200;
 	scene.ms = 600;
-	expect_run("after a mistake", &scene, 77 + 2 * 156 + 40, .92 * READS);
+	for (scene.mistakes = 1; scene.mistakes <= 2; scene.mistakes++)
+		expect_run("after a mistake", &scene, 77 + 2 * 156 + 40, .92 * READS);
+}
+
+/* A probe finds out that a device answers at once no more, even if a trial was going on. */
+static void test_cached(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.cached = true;
+	scene.from_ms = 3000;
+	scene.ms = 6000;
+	/* The estimate, halved by the quick answers, grows slowly. Without a probe this takes 20 ms. */
+	expect_run("after answers at once", &scene, 700, .92 * READS);
 }
 
 /* If bulk beyond a small cost makes all reads slow, the controller keeps bulk below it. */
@@ -287,7 +350,10 @@ int main(void)
 	test_slow();
 	test_begin();
 	test_drive();
+	test_rare();
+	test_many();
 	test_mistaken();
+	test_cached();
 	test_tails(4);
 	test_tails(EXCHANGE);
 	test_cliff();

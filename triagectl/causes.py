@@ -23,7 +23,7 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
 _TAGS_TAKEN = 0.9
-#: The number of moments of a wait for a tag at which the owners of the tags are counted. In a single
+#: The owners of the tags are counted at this number of moments of a wait for a tag. In a single
 #: moment a tag may be between two owners.
 _MOMENTS = 9
 _NEVER = 1 << 63

@@ -181,7 +181,7 @@ class Arms:
             if tries:
                 _apply(self._disk, self._options)
             else:
-                wayback.restore(self._disk, state)
+                wayback.restore(self._system, self._disk, state)
             self._tries = tries
 
     def confirm(self) -> None:
@@ -238,11 +238,13 @@ def run(system: System, options: Options) -> int:
         blocks = measured(Arms(system, disk, options), meter, order, options.seconds)
     _tell("")
     if len(blocks) < len(order):
-        chosen = (
-            f"something else chose another scheduler for {disk.name} meanwhile: "
-            f"`triagectl status {disk.name}` says what may have"
-        )
-        raise CtlError("; ".join([chosen, *left]))
+        stopped = "the trial was stopped"
+        if disk.folder.exists():
+            stopped = (
+                f"something else chose another scheduler for {disk.name} meanwhile: "
+                f"`triagectl status {disk.name}` says what may have"
+            )
+        raise CtlError("; ".join([stopped, *left]))
     verdicts = judged(order, blocks)
     answer = compare.summary(verdicts)
     if options.json:

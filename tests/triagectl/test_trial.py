@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,6 +183,50 @@ def test_another_disk_of_the_name_is_left_alone_meanwhile(disk: Disk) -> None:
     with pytest.raises(CtlError, match="another disk now"):
         disk.run()
     assert disk.disk.tunables == {"fifo_batch": "16"}
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), CtlError("the block failed")])
+def test_what_could_not_be_put_back_is_told_however_the_trial_ends(
+    end: BaseException, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        shutil.rmtree(disk.disk.folder / "queue/iosched")
+        raise end
+
+    disk.at_block[3] = fail
+    with pytest.raises(type(end)):
+        disk.run()
+    *_, said = capsys.readouterr().err.splitlines()
+    assert said.startswith("triagectl: there is no ")
+    assert said.endswith("/iosched/fifo_batch")
+
+
+def test_a_disk_that_is_unplugged_is_not_somebody_elses_choice(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk(fifo_batch=16)
+    machine.file("sys/fs/cgroup/a/io.bfq.weight", "8:0 300")
+    blocks = 0
+
+    def block(_: trial.Meter) -> trial.Block:
+        nonlocal blocks
+        blocks += 1
+        if blocks == 3:
+            disk.folder.unlink()
+        return trial.Block()
+
+    def choose(disk: sysfs.Disk, scheduler: str) -> None:
+        names = [f"[{name}]" if name == scheduler else name for name in disk.schedulers]
+        machine.file("sys/block/sda/queue/scheduler", " ".join(names))
+
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    monkeypatch.setattr(wayback, "choose", choose)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(trial.Meter, "block", block)
+    with pytest.raises(CtlError) as raised:
+        trial.run(machine.system, trial.Options("sda", "bfq", {}, 48))
+    assert str(raised.value) == ("the trial was stopped; sda is gone: there is nothing to put back")
+    assert blocks == 3
 
 
 class Watched:

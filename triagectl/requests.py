@@ -126,11 +126,14 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request that is not done. Call this after the last event."""
+        """Call gave_up() with each request that is not done. Call this after the last event.
+
+        Events may be a little later than `now`, because turning them off takes time.
+        """
         if self.gave_up is not None:
             for request in self.pending.values():
                 if not request.twice:
-                    request.until = now
+                    request.until = max(now, request.queued, request.issued)
                     self.gave_up(request)
 
     def expire(self, before: int) -> None:

@@ -199,6 +199,14 @@ def test_a_request_that_is_no_longer_waited_for() -> None:
     assert (queued.issued, queued.end(99)) == (0, 50)
 
 
+def test_a_request_that_came_while_the_recording_was_turned_off_has_no_negative_time() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 49, 0), rq("issue", 51, 0), bio("bio_queue", 52, 8))
+    log.matcher.give_up(50)
+    issued, queued = log.given_up
+    assert (issued.served, queued.end(99) - queued.queued) == (0, 0)
+
+
 def test_a_bio_that_became_no_request_is_not_in_the_way_for_ever() -> None:
     log = Log()
     log.feed(bio("bio_queue", 1, 0), bio("bio_queue", 2, 8), rq("issue", 3, 8))

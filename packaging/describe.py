@@ -15,13 +15,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 #: For each value's name in the help, the shell command that prints possible values, one a line.
-#: $word is the value typed so far, without its quotes.
+#: $word is the value typed so far, without its quotes. `command` and `builtin` keep out the user's
+#: aliases, such as ls='ls -F', and functions.
 VALUES = {
-    "DISK": "ls /sys/block",
-    "PID": "cd /proc && printf '%s\\n' [0-9]*",
+    "DISK": "command ls /sys/block",
+    "PID": "builtin cd /proc && builtin printf '%s\\n' [0-9]*",
     "FILE": 'compgen -f -- "$word"',
-    "UNIT": "systemctl list-units --plain --no-legend | cut -d' ' -f1",
-    "NAME": "cat /sys/block/*/queue/scheduler 2> /dev/null | tr -d '[]' | tr ' ' '\\n'",
+    "UNIT": "command systemctl list-units --plain --no-legend | command cut -d' ' -f1",
+    "NAME": (
+        "command cat /sys/block/*/queue/scheduler 2> /dev/null | command tr -d '[]' | "
+        "command tr ' ' '\\n'"
+    ),
 }
 
 #: The durations that are offered, as far as an option takes them.
@@ -73,9 +77,11 @@ WORDS = r"""	_triagectl_words() {
 			\")
 				line=${line//\\/\\\\} line=${line//\"/\\\"}
 				line=${line//\$/\\\$} line=${line//\`/\\\`}
+				# Within these quotes nothing keeps ! from the history: end them before it.
+				line=${line//!/\"\\!\"}
 				;;
 			\') line=${line//\'/\'\\\'\'} ;;
-			*) [[ $line ]] && printf -v line %q "$line" ;;
+			*) [[ $line ]] && builtin printf -v line %q "$line" ;;
 			esac
 			COMPREPLY+=("$line")
 		done
@@ -190,7 +196,7 @@ def offer_value(value: str) -> str:
 
 def offer_words(words: Iterable[object]) -> str:
     """Return the shell command that completes with some words."""
-    return offer("printf '%s\\n' " + " ".join(shlex.quote(str(word)) for word in words))
+    return offer("builtin printf '%s\\n' " + " ".join(shlex.quote(str(word)) for word in words))
 
 
 def takes(action: argparse.Action, text: str) -> bool:

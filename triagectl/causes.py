@@ -23,7 +23,7 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
 _TAGS_TAKEN = 0.9
-#: The number of moments of a wait for a tag at which the owners of the tags are counted. In a single
+#: The owners of the tags are counted at this number of moments of a wait for a tag. In a single
 #: moment a tag may be between two owners.
 _MOMENTS = 9
 _NEVER = 1 << 63
@@ -67,7 +67,7 @@ class Seen:
             if request.issued:
                 steps.append((request.issued, 1))
                 # A request that is not done has no answer: at `until` only its observation ends.
-                steps.append((request.completed or request.until or _NEVER, -1))
+                steps.append((request.end(_NEVER), -1))
         found, inside, since = [], 0, 0
         for at, step in sorted(steps):
             if at == _NEVER:
@@ -147,9 +147,12 @@ def _stall(seen: Seen, begin: int, end: int) -> int:
     return max((min(right, end) - max(left, begin) for left, right in seen.silences), default=0)
 
 
-def _inside(other: Request, time: int) -> bool:
-    """Return whether the request `other` was in the device at `time`."""
-    return 0 < other.issued <= time and not 0 < other.completed <= time
+def _there(since: int, other: Request, time: int) -> bool:
+    """Return whether the request `other`, there since `since` (0: never), was there at `time`.
+
+    When `other` is no longer followed, nothing is known about it: it is not there.
+    """
+    return 0 < since <= time < other.end(_NEVER)
 
 
 def _in_device(request: Request, seen: Seen, now: int) -> Cause:
@@ -161,7 +164,7 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
     others = Counter(
         other.tid
         for other in seen.requests
-        if other is not request and _inside(other, request.issued)
+        if other is not request and _there(other.issued, other, request.issued)
     )
     depth = others.total()
     if depth and took >= _SLOW * _alone(request, seen):
@@ -211,14 +214,11 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         for other in seen.requests
         if other is not request
         and 0 < other.got <= request.queued + waited
-        and not 0 < other.completed <= request.queued
+        and request.queued < other.end(_NEVER)
     ]
     moments = (request.queued + waited * n // (_MOMENTS + 1) for n in range(1, _MOMENTS + 1))
     counted = (
-        Counter(
-            other.tid for other in near if other.got <= time and not 0 < other.completed <= time
-        )
-        for time in moments
+        Counter(other.tid for other in near if _there(other.got, other, time)) for time in moments
     )
     taken = sorted(counted, key=Counter.total)[_MOMENTS // 2]
     place = seen.place

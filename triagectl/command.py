@@ -7,16 +7,19 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from triagectl import doctor, durations, explain, screen, status, top, trial, wayback
-from triagectl.errors import CtlError
+from triagectl.errors import CtlError, RequestError
 from triagectl.system import System, number
 from triagectl.version import version
 
 _INTERRUPTED = 130
+#: The time under the tried settings, in s, if none is given.
+_TRY_S = 120.0
 _DISK = "a disk: sda, /dev/sda or a partition of it"
 
 
@@ -140,7 +143,9 @@ def _add_try(commands: _Commands) -> None:
         "there. A process apart puts the disk back should this one be killed. Needs root.",
     )
     command.add_argument("disk", metavar="DISK", help=_DISK)
-    command.add_argument("--scheduler", metavar="NAME", help="the scheduler to try")
+    command.add_argument(
+        "--scheduler", type=_scheduler, metavar="NAME", help="the scheduler to try"
+    )
     command.add_argument(
         "--set",
         action="append",
@@ -153,7 +158,6 @@ def _add_try(commands: _Commands) -> None:
     command.add_argument(
         "--for",
         type=durations.between(f"{trial.SHORTEST_S:.0f}s", "24h"),
-        default=120.0,
         dest="seconds",
         metavar="TIME",
         help="how long, as 90 (seconds), 90s, 10m or 1h (default: 2m). The old settings have as "
@@ -165,11 +169,16 @@ def _add_try(commands: _Commands) -> None:
 
 
 def _try(system: System, given: argparse.Namespace) -> int:
+    if given.undo and (given.scheduler or given.tunables or given.seconds or given.json):
+        raise RequestError("--undo takes no other option: it puts back what a try has left behind")
+    for name, count in Counter(name for name, _ in given.tunables).items():
+        if count > 1:
+            raise RequestError(f"'{name}' has two values: give --set {name}=VALUE once")
     options = trial.Options(
         given.disk,
         given.scheduler,
         dict(given.tunables),
-        given.seconds,
+        given.seconds or _TRY_S,
         given.json,
         given.undo,
     )
@@ -203,6 +212,12 @@ def _add_put_back(commands: _Commands) -> None:
     command = commands.add_parser("put-back")
     command.add_argument("disk")
     command.set_defaults(run=lambda system, given: wayback.keep(system, given.disk))
+
+
+def _scheduler(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("'': give the name of a scheduler")
+    return text
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -2,9 +2,11 @@
 """Put requests together from the trace events of the block layer.
 
 An event names its request only by device and sector. Two requests at the same sector at the same
-time cannot be told apart: both are left out, and counted as `ambiguous`.
+time cannot be told apart: both are left out, and counted as `ambiguous`. A bio that had no tag and
+comes again is one request: io_uring asks first without waiting for a tag, and then with it.
 """
 
+import errno
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,13 +25,15 @@ def text(field: bytes) -> bytes:
 class Request:
     """One request, with the times of its events in ns. 0 means that the event was not seen.
 
-    queued     its first bio came to the block layer
+    queued     its first bio came to the block layer, for the first time
     got        it got a tag
     inserted   it was given to the scheduler
     issued     the driver got it
     completed  the device finished it
     until      the matcher stopped following it, because no more events were read
     beside     how many requests the device had when it got this one
+    discard    it frees sectors. If it joins another discard, no event tells: it seems to wait
+    refused    its bio was sent back because there was no tag: the submitter will send it again
     twice      another request had the same sector at the same time
     """
 
@@ -49,6 +53,8 @@ class Request:
     ioprio: int | None = None
     requeues: int = 0
     beside: int = 0
+    discard: bool = False
+    refused: bool = False
     twice: bool = False
     of: str = ""
     reason: str = ""
@@ -102,6 +108,7 @@ class Matcher:
         """Follow the requests through these events, which are in the order of their times."""
         steps = {
             "block_bio_queue": self._queue,
+            "block_bio_complete": self._ended_without_request,
             "block_getrq": self._getrq,
             "block_bio_backmerge": self._merged_behind,
             "block_bio_frontmerge": self._merged_before,
@@ -119,17 +126,20 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request that is not done. Call this after the last event."""
+        """Call gave_up() with each request that is not done. Call this after the last event.
+
+        Events may be a little later than `now`, because turning them off takes time.
+        """
         if self.gave_up is not None:
             for request in self.pending.values():
                 if not request.twice:
-                    request.until = now
+                    request.until = max(now, request.queued, request.issued)
                     self.gave_up(request)
 
     def expire(self, before: int) -> None:
         """Forget requests that came before `before` and have not been sent to the device.
 
-        If a bio was refused, or its driver took it without a request, no later event comes.
+        If its driver took a bio without a request, no later event comes.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:
@@ -152,13 +162,30 @@ class Matcher:
         dev = self._disk(dev)
         key = (dev, sector)
         other = self.pending.get(key)
-        if other is not None:
-            other.twice = True
-            return
         write = not rwbs.startswith(b"R")
-        self.pending[key] = Request(
-            dev, sector, sectors, write, not write or b"S" in text(rwbs), tid, comm, time
-        )
+        if other is not None:
+            if not other.refused or other.issued:
+                other.twice = True
+                return
+            if (other.sectors, other.write) == (sectors, write):
+                other.refused = False
+                return
+        sync = not write or b"S" in text(rwbs)
+        request = Request(dev, sector, sectors, write, sync, tid, comm, time)
+        request.discard = rwbs.startswith(b"D")
+        self.pending[key] = request
+
+    def _ended_without_request(self, event: Event) -> None:
+        """Take note of a bio that failed, or that had no tag. Other bios end with their request."""
+        _, _, dev, sector, error = event
+        key = (self._disk(dev), sector)
+        request = self.pending.get(key)
+        if request is None or request.twice or request.got or request.issued:
+            return
+        if error == -errno.EAGAIN:
+            request.refused = True
+        else:
+            del self.pending[key]
 
     def _getrq(self, event: Event) -> None:
         dev = self._disk(event[3])

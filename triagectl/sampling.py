@@ -64,27 +64,33 @@ class Sampler:
         """Sample until the clock shows `until`. The matcher keeps requests that are not done."""
         self.matcher.expire(self._now_ns() - _EXPIRE_NS)
         while self.clock() < until:
-            self._window(until)
-            if self.clock() >= until:
-                break
-            used = (self.cpu() - self._cpu_began) / self.limit
-            self._began = max(self._began, self.clock() - used - _SAVED)
-            pause = used - _AHEAD / self.limit - (self.clock() - self._began)
+            # Also before the first window: an earlier call may have ended before its pause.
+            pause = self._debt()
             if pause > 0:
                 self._close()
                 # Vary the pause at random, so that regular events are not always missed.
                 pause *= random.uniform(0.8, 1.2)
                 self.sleep(max(0.0, min(pause, until - self.clock())))
+            if self.clock() < until:
+                self._window(until)
 
     def end(self) -> None:
         """Turn the events off at once, and give up the requests that are not done.
 
         Without this call the next run() continues them, also if the settings change before it.
         """
+        # To decode the last events takes time, in which nothing is recorded.
+        end = self._now_ns()
         self.instance.record(False)
         self._look()
-        self.matcher.give_up(self._now_ns())
+        self.matcher.give_up(end)
         self.matcher.forget()
+
+    def _debt(self) -> float:
+        """Return for how long, in s, this process must rest to have kept to its limit."""
+        used = (self.cpu() - self._cpu_began) / self.limit
+        self._began = max(self._began, self.clock() - used - _SAVED)
+        return used - _AHEAD / self.limit - (self.clock() - self._began)
 
     def _window(self, until: float) -> None:
         begin = self.clock()

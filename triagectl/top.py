@@ -222,7 +222,10 @@ def _triage(system: System, disk: Disk) -> dict[str, Any] | None:
 def rendered(views: Sequence[dict[str, Any]], about: dict[str, Any], interval: float) -> str:
     """Return the screen."""
     share = about["sampled"]
-    seen = "all requests timed" if share > 0.95 else f"timed 1 moment in {1 / max(share, 1e-3):.0f}"
+    if share:
+        seen = "all requests timed" if share > 0.95 else f"timed 1 moment in {1 / share:.0f}"
+    else:
+        seen = "none timed: this was a pause"
     lines = [f"triagectl top  {time.strftime('%H:%M:%S')}  every {interval:g} s, {seen}"]
     for one in views:
         lines += ["", *_disk(one)]

@@ -28,6 +28,7 @@ _BIO = ("common_pid", "dev", "sector", "nr_sector", "rwbs", "comm")
 _RQ = ("common_pid", "dev", "sector", "nr_sector", "ioprio", "rwbs", "comm")
 FIELDS: Mapping[str, Sequence[str]] = {
     "block/block_bio_queue": _BIO,
+    "block/block_bio_complete": ("dev", "sector", "error"),
     "block/block_getrq": _BIO,
     "block/block_bio_backmerge": _BIO,
     "block/block_bio_frontmerge": _BIO,
@@ -43,7 +44,13 @@ FIELDS: Mapping[str, Sequence[str]] = {
 #: The longest filter that the kernel takes, in bytes: a page without the final zero byte.
 _FILTER_MOST = 4095
 #: Events that are so rare that they stay on. Turning one on or off takes 0.1 ms of CPU time.
-SELDOM = ("block/block_bio_frontmerge", "block/block_rq_merge", "block/block_rq_requeue")
+#: block_bio_complete comes only for a bio that ends without a request.
+SELDOM = (
+    "block/block_bio_complete",
+    "block/block_bio_frontmerge",
+    "block/block_rq_merge",
+    "block/block_rq_requeue",
+)
 
 
 class Instance:

@@ -37,6 +37,9 @@ SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
 #: sampler waits for the last requests of its window. A change has all the time that it takes.
 _LATE_S = 3.0
 
+#: From this share on, requests in no P99 are told: the slowest hundredth may be among them.
+_LEFT_OUT_TOLD = 0.01
+
 #: Figures for which more is better; all others are times.
 _MORE = ("requests/s", "bytes read/s", "bytes written/s")
 
@@ -66,11 +69,30 @@ class _Latencies:
 
     read: Sample = field(default_factory=Sample)
     write: Sample = field(default_factory=Sample)
+    count: int = 0
 
     def finished(self, request: Request) -> None:
         """Count a request that is done. If the block ended before, count its age then."""
+        if request.discard:
+            # The kernel's counts keep discards apart too. One that joined another has no end.
+            return
+        self.count += 1
         took = max(0, (request.completed or request.until) - request.queued)
         (self.write if request.write else self.read).add(took)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How many requests a trial has seen.
+
+    timed       those that count in a P99
+    ambiguous   those in no P99, because another one had the same sector at the same time
+    lost_pages  how often a trace buffer was full: the requests that were waiting then are in no P99
+    """
+
+    timed: int = 0
+    ambiguous: int = 0
+    lost_pages: int = 0
 
 
 class Meter:
@@ -82,7 +104,14 @@ class Meter:
     def __init__(self, disk: Disk, sampler: Sampler | None, block_s: float) -> None:
         self._disk = disk
         self._sampler = sampler
+        self._timed = 0
         self.block_s = block_s
+
+    def seen(self) -> Seen:
+        """Return how many requests were seen in all blocks so far."""
+        if self._sampler is None:
+            return Seen()
+        return Seen(self._timed, self._sampler.matcher.ambiguous, self._sampler.instance.lost)
 
     def block(self) -> Block:
         """Measure for the length of a block."""
@@ -94,6 +123,7 @@ class Meter:
             self._sampler.run(begin + self.block_s)
             # The next block may have other settings: it must not count this block's requests.
             self._sampler.end()
+            self._timed += found.count
         else:
             time.sleep(self.block_s)
         counts = counters.of(self._disk).since(before)
@@ -151,7 +181,7 @@ class Arms:
             if tries:
                 _apply(self._disk, self._options)
             else:
-                wayback.restore(self._disk, state)
+                wayback.restore(self._system, self._disk, state)
             self._tries = tries
 
     def confirm(self) -> None:
@@ -208,17 +238,19 @@ def run(system: System, options: Options) -> int:
         blocks = measured(Arms(system, disk, options), meter, order, options.seconds)
     _tell("")
     if len(blocks) < len(order):
-        chosen = (
-            f"something else chose another scheduler for {disk.name} meanwhile: "
-            f"`triagectl status {disk.name}` says what may have"
-        )
-        raise CtlError("; ".join([chosen, *left]))
+        stopped = "the trial was stopped"
+        if disk.folder.exists():
+            stopped = (
+                f"something else chose another scheduler for {disk.name} meanwhile: "
+                f"`triagectl status {disk.name}` says what may have"
+            )
+        raise CtlError("; ".join([stopped, *left]))
     verdicts = judged(order, blocks)
     answer = compare.summary(verdicts)
     if options.json:
-        print(json.dumps(_json(disk, options, answer, verdicts, left)))
+        print(json.dumps(_json(disk, options, answer, verdicts, left) | asdict(meter.seen())))
     else:
-        print(_text(disk, options, answer, verdicts))
+        print(_text(disk, options, answer, verdicts, meter.seen()))
     if left:
         raise CtlError("not all is as before: " + "; ".join(left))
     return 0
@@ -306,7 +338,9 @@ def _value(name: str, value: float) -> str:
     return screen.amount(value) if name in _MORE else screen.duration(round(value))
 
 
-def _text(disk: Disk, options: Options, answer: str, verdicts: Sequence[compare.Verdict]) -> str:
+def _text(
+    disk: Disk, options: Options, answer: str, verdicts: Sequence[compare.Verdict], seen: Seen
+) -> str:
     rows = [
         (
             verdict.name,
@@ -322,9 +356,27 @@ def _text(disk: Disk, options: Options, answer: str, verdicts: Sequence[compare.
     lines = [f"{disk.name}: {_named(options)} for {options.seconds:.0f} s"]
     if rows:
         lines += ["", screen.table(head, rows)]
+    lines += _left_out(seen)
     sentence = "open" if verdicts and answer == "unknown" else answer
     lines += ["", _SENTENCES[sentence], f"{disk.name} has {disk.scheduler} again."]
     return "\n".join(lines)
+
+
+def _left_out(seen: Seen) -> list[str]:
+    """Return the lines that tell of requests in no P99, if these may change it."""
+    told = []
+    share = seen.ambiguous / max(1, seen.timed + seen.ambiguous)
+    if share >= _LEFT_OUT_TOLD:
+        told.append(
+            f"{100 * share:.0f} % of the requests are in no P99: another request had the same "
+            "sector at the same time."
+        )
+    if seen.lost_pages:
+        told.append(
+            f"Events were lost {seen.lost_pages} times. The requests that were waiting then are in "
+            "no P99, so it may be too small."
+        )
+    return ["", *(screen.wrapped(sentence, 0) for sentence in told)] if told else []
 
 
 def _json(

@@ -10,18 +10,19 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from triagectl import weights
+from triagectl import screen, weights
 from triagectl.errors import CtlError, RequestError
 from triagectl.sysfs import Disk
 from triagectl.system import System, read, rewrite
@@ -34,6 +35,8 @@ _START_S = 30.0
 #: The keeper waits for this time after a trial's planned end, in s: until then the trial's own
 #: process may restore the disk.
 GRACE_S = 15.0
+#: A process that finds the lock taken tries again after this time, in s.
+_TRY_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,6 @@ def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
     A scheduler that is neither the former one nor the one on trial is another user's choice, and
     stays.
     """
-    if not disk.folder.exists():
-        return [f"{disk.name} is gone: there is nothing to put back"]
     if disk.scheduler not in (before.scheduler, tried):
         return [
             f"{disk.name} has {disk.scheduler} now, which another user chose: it was left so "
@@ -101,6 +102,9 @@ def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
         wrong = []
         for folder, values in (("queue/iosched", before.tunables), ("queue", before.queue)):
             for name, value in values.items():
+                if "/" in name:
+                    wrong.append(f"'{name}' is not the name of a setting")
+                    continue
                 if disk.attribute(f"{folder}/{name}") == value:
                     continue
                 try:
@@ -136,25 +140,37 @@ def alive(pid: int, started: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    stat = read(Path(f"/proc/{pid}/stat")) or ""
-    words = stat.rpartition(")")[2].split()
+    words = _stat(pid)
     return words[19] if len(words) > 19 and words[0] != "Z" else ""
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process's `stat` from its state on; none if there is no process."""
+    return (read(Path(f"/proc/{pid}/stat")) or "").rpartition(")")[2].split()
 
 
 @contextlib.contextmanager
 def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
     """Put a disk's scheduler and its settings back at the end of the block.
 
-    The list then has a sentence for each setting that could not be put back. Raises RequestError
-    if there is a trial on this disk already.
+    The list then has a sentence for each setting that could not be put back. If an exception ends
+    the block, these are shown: nobody would read the list. Raises RequestError if there is a trial
+    on this disk already.
     """
     _claim(system, disk, tried, seconds)
     left: list[str] = []
     try:
         start_keeper(system, disk.name)
         yield left
-    finally:
-        left += settle(system, disk, os.getpid())
+    except BaseException:
+        _show(settle(system, disk, os.getpid()))
+        raise
+    left += settle(system, disk, os.getpid())
+
+
+def _show(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        print(f"triagectl: {screen.plain(sentence)}", file=sys.stderr)
 
 
 def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
@@ -167,6 +183,10 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
             _refuse_another(system, disk)
             state = _state(system, disk, tried, seconds)
             ready_file(system, disk.name).unlink(missing_ok=True)
+            for scratch in path.parent.iterdir():
+                # A process that was killed meanwhile leaves it.
+                if re.fullmatch(rf"{re.escape(path.stem)}\.\d+", scratch.name):
+                    scratch.unlink()
             _store(path, state)
     except OSError as error:
         raise RequestError(
@@ -178,7 +198,11 @@ def _store(path: Path, state: dict[str, Any]) -> None:
     """Write a state file. At each moment the file is whole, the former one or the new one."""
     scratch = path.with_suffix(f".{os.getpid()}")
     try:
-        scratch.write_text(json.dumps(state))
+        # O_EXCL follows no link. Any user may read the file, because `status` does.
+        fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            os.fchmod(fd, 0o644)
+            file.write(json.dumps(state))
         scratch.rename(path)
     finally:
         with contextlib.suppress(OSError):
@@ -190,15 +214,37 @@ def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
     The lock has a file of its own, because the state file comes and goes. Other users may not open
-    the lock's file: they could hold the lock for good.
+    the lock's file: they could hold the lock for good. So could a process that is stopped, as by
+    Ctrl-Z, which therefore works after the block.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
-    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with _blocked({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}):
+        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not _lock(fd):
+                _continue(pending(system, disk.name))
+                time.sleep(_TRY_AGAIN_S)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    """Take the lock of an open file if it is free. Return whether it was."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _continue(state: dict[str, Any] | None) -> None:
+    """Continue a trial's process if it is stopped. SIGSTOP cannot be blocked."""
+    if state is None or not alive(state["pid"], state["started"]):
+        return
+    if _stat(state["pid"])[:1] == ["T"]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state["pid"], signal.SIGCONT)
 
 
 def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, Any]:
@@ -213,8 +259,13 @@ def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, 
         "pid": os.getpid(),
         "started": _started(os.getpid()),
         "until": _now() + seconds,
-        "ends": time.strftime("%H:%M:%S", time.localtime(time.time() + seconds)),
+        "ends": _clock(seconds),
     }
+
+
+def _clock(seconds: float) -> str:
+    """Return what the clock will show after these seconds."""
+    return time.strftime("%H:%M:%S", time.localtime(time.time() + seconds))
 
 
 def _now() -> float:
@@ -234,7 +285,7 @@ def _refuse_another(system: System, disk: Disk) -> None:
         )
     # The process may have been killed before it changed anything.
     unchanged = current(disk) == Settings(**other["before"]) and not weights.lost(
-        disk, other.get("weights", {})
+        system, disk, other.get("weights", {})
     )
     if disk.is_still(other.get("diskseq")) and not unchanged:
         raise RequestError(
@@ -256,7 +307,9 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
         state = _own(system, disk)
         begin = _now()
         yield state
-        state["until"] += _now() - begin
+        now = _now()
+        state["until"] += now - begin
+        state["ends"] = _clock(state["until"] - now)
         _store(state_file(system, disk.name), state)
 
 
@@ -280,9 +333,9 @@ def _own(system: System, disk: Disk) -> dict[str, Any]:
     return state
 
 
-def restore(disk: Disk, state: dict[str, Any]) -> None:
+def restore(system: System, disk: Disk, state: dict[str, Any]) -> None:
     """Put the old settings back while the trial goes on. Raises CtlError if that fails."""
-    wrong = _undone(disk, state)
+    wrong = _undone(system, disk, state)
     if wrong:
         raise CtlError("not all is as before: " + "; ".join(wrong))
 
@@ -296,26 +349,28 @@ def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     if not state_file(system, disk.name).exists():
         return []
     # A trial may hold the lock for long, while it changes the disk: that wait can be interrupted.
-    with _locked(system, disk), uninterrupted():
+    with _locked(system, disk), _blocked({signal.SIGINT, signal.SIGTERM, signal.SIGHUP}):
         state = pending(system, disk.name)
         if state is None or pid not in (None, state["pid"]):
             return []
-        wrong = _undone(disk, state)
+        wrong = _undone(system, disk, state)
         # A second attempt would fail too, and the file would only block other trials.
         state_file(system, disk.name).unlink()
         ready_file(system, disk.name).unlink(missing_ok=True)
         return wrong
 
 
-def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
+def _undone(system: System, disk: Disk, state: dict[str, Any]) -> list[str]:
+    if not disk.folder.exists():
+        return [f"{disk.name} is gone: there is nothing to put back"]
     if not disk.is_still(state.get("diskseq")):
         return [f"{disk.name} is another disk now: nothing was put back"]
     before = Settings(**state["before"])
     wrong = put_back(disk, before, state["tried"])
     had = state.get("weights", {})
     if disk.scheduler == before.scheduler:
-        wrong += weights.put_back(disk, had)
-    elif lost := weights.lost(disk, had):
+        wrong += weights.put_back(system, disk, had)
+    elif lost := weights.lost(system, disk, had):
         wrong.append(
             f"{len(lost)} control groups have lost their weights on {disk.name}, which only "
             f"{before.scheduler} has"
@@ -324,10 +379,9 @@ def _undone(disk: Disk, state: dict[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Block the signals that end a process during the block. They are delivered after it."""
-    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
+    """Block signals during the block. They are delivered after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
@@ -405,9 +459,7 @@ def keep(system: System, name: str) -> int:
         waiting = select.poll()
         waiting.register(fd, select.POLLIN)
         _wait(system, disk, state, waiting)
-    wrong = settle(system, disk, state["pid"])
-    for sentence in wrong:
-        print(f"triagectl: {sentence}", file=sys.stderr)
+    _show(settle(system, disk, state["pid"]))
     # Report success to the service's manager: it should not retry, because the retry would fail
     # too.
     return 0

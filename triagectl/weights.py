@@ -28,13 +28,15 @@ def of(system: System, disk: Disk) -> dict[str, str]:
     return found
 
 
-def put_back(disk: Disk, before: dict[str, str]) -> list[str]:
+def put_back(system: System, disk: Disk, before: dict[str, str]) -> list[str]:
     """Restore the weights that are gone. Return a sentence for each that could not be restored.
 
     A weight that is there was set after the scheduler was chosen again, and stays.
     """
-    wrong = []
-    for path, weight in lost(disk, before).items():
+    wrong = [
+        f"{path} is no control group's weight" for path in before if not _is_weight(system, path)
+    ]
+    for path, weight in lost(system, disk, before).items():
         try:
             rewrite(Path(path), f"{disk.attribute('dev')} {weight}")
         except OSError as error:
@@ -46,13 +48,25 @@ def put_back(disk: Disk, before: dict[str, str]) -> list[str]:
     return wrong
 
 
-def lost(disk: Disk, before: dict[str, str]) -> dict[str, str]:
+def lost(system: System, disk: Disk, before: dict[str, str]) -> dict[str, str]:
     """Return the weights that are gone, but for those of groups that have ended."""
     return {
         path: weight
         for path, weight in before.items()
-        if Path(path).parent.is_dir() and _weight(Path(path), disk) is None
+        if _is_weight(system, path)
+        and Path(path).parent.is_dir()
+        and _weight(Path(path), disk) is None
     }
+
+
+def _is_weight(system: System, name: str) -> bool:
+    """Return whether a path is that of a control group's weight."""
+    path = Path(name)
+    return (
+        path.name in _FILES
+        and ".." not in path.parts
+        and any(path.is_relative_to(top) for top in _tops(system))
+    )
 
 
 def _weight(path: Path, disk: Disk) -> str | None:

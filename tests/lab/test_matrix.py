@@ -62,6 +62,61 @@ def test_a_misspelt_kernel_is_refused_before_anything_is_fetched(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["6.12-debugg", "6.12-kasan-typo", "6.12-nokcsan"])
+def test_a_misspelt_debug_kernel_is_refused_before_anything_is_fetched(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tools, "require", lambda _: None)
+    monkeypatch.setattr(kernels, "_distribution", lambda series: pytest.fail(f"fetched {series}"))
+    words = ["matrix", "--kernel", "6.1", "--kernel", name, "--out", str(tmp_path / "out")]
+    assert cli.main(words) == 2
+
+
+def test_kernels_are_found_in_the_order_in_which_they_were_named(found: list[str]) -> None:
+    names = [f"7.{minor}" for minor in range(9)]
+    matrix._found([*names, *names])
+    assert found == names
+
+
+def test_without_a_network_the_kernels_that_are_here_can_be_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def backported() -> list[str]:
+        raise LabError("apt-get update failed")
+
+    monkeypatch.setattr(kernels, "backported", backported)
+    monkeypatch.setattr(tools, "require", lambda _: None)
+    assert cli.main(["matrix", "--out", str(tmp_path / "out")]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "apt-get update failed" in said
+    assert "./triage matrix --kernel 6.1 --kernel 6.12" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_kernel_has_its_own_folder(
+    found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = []
+
+    def row(name: str, _: object, __: str, ___: object, folder: Path, ____: object) -> Any:
+        assert folder.parent == tmp_path / "out"
+        folders.append(folder.name)
+        return {
+            "series": name,
+            "kernel": name,
+            "builds": {},
+            "checks": None,
+            "result": "pass",
+        }
+
+    monkeypatch.setattr(matrix, "_row", row)
+    names = ["6.1", "a/b", "a_b"]
+    words = [word for name in names for word in ("--kernel", name)]
+    assert cli.main(["matrix", *words, "--out", str(tmp_path / "out")]) == 0
+    assert len(set(folders)) == 3
+    assert folders[0] == "6.1"
+
+
 def test_a_kernel_that_cannot_be_fetched_fails_alone_and_is_told_first(
     found: list[str],
     tmp_path: Path,

@@ -116,7 +116,13 @@ def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
     assert [unquoted(word) for word in offered] == ["a\\b", "a b", "$HOME"]
 
 
-UNITS = ("a\\x2db.slice", "getty@tty1.service", "pci0:1.device", "it's\"$x`.mount")
+UNITS = (
+    "a\\x2db.slice",
+    "getty@tty1.service",
+    "pci0:1.device",
+    "it's\"$x`.mount",
+    "wow!now!.mount",
+)
 #: The keys that are pressed at a prompt, with Enter -> the words that the command gets.
 PRESSED = {
     "show --unit get\t": ["show", "--unit", "getty@tty1.service"],
@@ -133,6 +139,12 @@ PRESSED = {
     'show --unit "it\t': ["show", "--unit", UNITS[3]],
     "show --unit 'it\t": ["show", "--unit", UNITS[3]],
     "show --unit it\t": ["show", "--unit", UNITS[3]],
+    'show --unit "wo\t': ["show", "--unit", UNITS[4]],
+    'show --unit "wow!n\t': ["show", "--unit", UNITS[4]],
+    "show --unit 'wo\t": ["show", "--unit", UNITS[4]],
+    "show --unit wo\t": ["show", "--unit", UNITS[4]],
+    'show --unit="wo\t': ["show", f"--unit={UNITS[4]}"],
+    'show --into "yes\t': ["show", "--into", "yes!no"],
     "show  --into  x\\\\\t": ["show", "--into", "x\\y"],
     "show --into x\\ \t": ["show", "--into", "x y"],
     'show --into "x \t': ["show", "--into", "x y"],
@@ -156,7 +168,7 @@ def test_at_a_prompt_the_command_gets_what_was_completed(folder: Path) -> None:
     )
     systemctl.chmod(0o755)
     (folder / "folder").mkdir()
-    for name in ("x\\y", "x y", "x$(z)", "folder/file"):
+    for name in ("x\\y", "x y", "x$(z)", "folder/file", "yes!no"):
         (folder / name).touch()
     (folder / "completion").write_text(describe("bash", folder))
     (folder / "rc").write_text(
@@ -182,6 +194,37 @@ def test_at_a_prompt_the_command_gets_what_was_completed(folder: Path) -> None:
     assert dict(zip(PRESSED, lines, strict=True)) == {
         keys: "".join(f"{word}\0" for word in words) for keys, words in PRESSED.items()
     }
+
+
+def test_an_alias_or_function_of_the_user_changes_nothing(folder: Path) -> None:
+    """An alias such as ls='ls -F' is expanded when the shell reads the completion."""
+    (folder / "completion").write_text(describe("bash", folder))
+    used = ("ls", "cat", "cd", "cut", "tr", "printf", "systemctl")
+    (folder / "rc").write_text(
+        "".join(f"alias {name}='echo aliased'; " for name in used)
+        + f"\n. {folder}/completion\n"
+        + "unalias -a\n"
+        + "".join(f"{name}() {{ echo function; }}\n" for name in used)
+        + "for words in 'show ' 'show --unit '; do\n"
+        + 'COMP_LINE="triagectl $words" COMP_POINT=${#COMP_LINE}\n'
+        + "COMP_WORDS=(triagectl $words '')\n"
+        + "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _triagectl triagectl '' x\n"
+        + 'builtin printf "%s\\n" "${COMPREPLY[@]}"; done; exit\n'
+    )
+    (folder / "bin").mkdir()
+    systemctl = folder / "bin/systemctl"
+    systemctl.write_text("#!/bin/sh\necho db.service loaded\n")
+    systemctl.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--rcfile", folder / "rc", "-i"],
+        env=os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+    )
+    disks = [path.name for path in Path("/sys/block").iterdir()]
+    assert sorted(done.stdout.splitlines()) == sorted([*disks, "db.service"]), done.stderr
 
 
 def test_the_manual_page_has_every_argument_and_no_hidden_one(folder: Path) -> None:

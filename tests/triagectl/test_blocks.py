@@ -27,12 +27,13 @@ class Disk:
     scheduler keeps it for nearly all of this time.
     """
 
-    def __init__(self, iops: int, took: Callable[[int, float], float]) -> None:
+    def __init__(self, iops: int, took: Callable[[int, float], float], rwbs: bytes = b"R") -> None:
         self.now = 0.0
         self.used = 0.0
         self.lost = 0
         self._gap_ns = 10**9 // iops
         self._took = took
+        self._rwbs = rwbs
         self._count = 0
         self._on = False
         self._to_come: list[Event] = []
@@ -58,8 +59,8 @@ class Disk:
             end = at + int(self._took(self._count, at / 1e9) * 1e9)
             sector = self._count * 8
             self._to_come += [
-                (at, "block_bio_queue", 1, 1, sector, 8, b"R", b"x"),
-                (end - 1, "block_rq_issue", 1, 1, sector, 8, 0, b"R", b"x"),
+                (at, "block_bio_queue", 1, 1, sector, 8, self._rwbs, b"x"),
+                (end - 1, "block_rq_issue", 1, 1, sector, 8, 0, self._rwbs, b"x"),
                 (end, "block_rq_complete", 0, 1, sector, 8),
             ]
             self._count += 1
@@ -130,6 +131,40 @@ def test_a_fast_disk_gives_up_what_waits_for_longer_than_a_window(
     disk = Disk(20_000, lambda number, _: 60 if number % 10 == 0 else QUICK_S)
     figures = meter(disk, 4.0, machine, monkeypatch).block().figures
     assert figures["read P99"] > 0.9e9
+
+
+def add_discards(disk: Disk, merged: bool) -> None:
+    """Add a discard each 50 ms. It takes 40 ms, or joins another one, which no event tells."""
+    read = disk.read
+    ends: list[Event] = []
+    count = 0
+
+    def with_discards() -> list[Event]:
+        nonlocal count, ends
+        found = read()
+        until = int(disk.now * 1e9)
+        while (count + 1) * 50_000_000 < until:
+            count += 1
+            at, sector = count * 50_000_000, 10**9 + count * 128
+            found.append((at, "block_bio_queue", 1, 1, sector, 128, b"DS", b"x"))
+            if not merged:
+                found.append((at + 1, "block_rq_issue", 1, 1, sector, 128, 0, b"DS", b"x"))
+                ends.append((at + 40_000_000, "block_rq_complete", 0, 1, sector, 128))
+        found += [end for end in ends if end[0] < until]
+        ends = [end for end in ends if end[0] >= until]
+        return sorted(found, key=lambda event: event[0])
+
+    disk.read = with_discards  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_discards_are_no_writes(
+    merged: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(300, lambda *_: QUICK_S, rwbs=b"W")
+    add_discards(disk, merged)
+    figures = meter(disk, 7.0, machine, monkeypatch).block().figures
+    assert figures["write P99"] == pytest.approx(QUICK_S * 1e9)
 
 
 class Fed:

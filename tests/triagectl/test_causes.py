@@ -62,6 +62,31 @@ def test_depth() -> None:
     assert "triagectl try" in found.do
 
 
+def given_up(requests: Sequence[Request], at: float) -> Sequence[Request]:
+    """Return the requests as a pause of the recording leaves them: their ends were not seen."""
+    for one in requests:
+        one.completed, one.until = 0, int(at * MS)
+    return requests
+
+
+def test_requests_that_are_no_longer_followed_are_not_in_the_device_for_ever() -> None:
+    earlier = given_up([request(OTHER, 1, 1, 2, 0) for _ in range(64)], 3)
+    inside = [request(OTHER, 4, 4, 4, 9)]
+    found = cause(request(VICTIM, 5, 5, 5, 12), [*earlier, *inside, *alone()], scheduler="none")
+    assert found.others == {OTHER: 1}
+
+
+def test_requests_that_are_no_longer_followed_do_not_keep_their_tags() -> None:
+    earlier = given_up([request(OTHER, 1, 1, 2, 0) for _ in range(64)], 3)
+    victim = request(VICTIM, 5, 30, 30.1, 30.2)
+    assert cause(victim, [*earlier, *alone()]).name == "unknown"
+
+
+def test_requests_that_are_followed_for_a_while_keep_their_tags_until_then() -> None:
+    holding = given_up([request(OTHER, 1, 1, 2, 0) for _ in range(64)], 29)
+    assert cause(request(VICTIM, 5, 30, 30.1, 30.2), [*holding, *alone()]).name == "tag"
+
+
 def test_depth_where_nothing_was_ever_alone() -> None:
     """If no request was alone in the device, the victim is compared with a usual disk's time."""
     inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.triagectl.machine import Machine
-from triagectl import command
+from triagectl import command, trial
 
 LAUNCHER = Path(command.__file__).parent / "triagectl"
 
@@ -72,6 +72,43 @@ def test_a_request_without_sense_ends_with_2(
         status = int(str(ended.code))
     assert status == 2
     assert capsys.readouterr().err.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--set", "a=1", "--set", "b=2", "--set", "a=2"], "'a' has two values"),
+        (["--scheduler", ""], "'': give the name of a scheduler"),
+        (["--undo", "--scheduler", "bfq"], "--undo takes no other option"),
+        (["--undo", "--set", "a=1"], "--undo takes no other option"),
+        (["--undo", "--for", "2m"], "--undo takes no other option"),
+        (["--undo", "--json"], "--undo takes no other option"),
+    ],
+)
+def test_an_option_of_try_that_would_have_no_effect_is_refused(
+    words: list[str], told: str, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.disk(a=1, b=1)
+    try:
+        status = command.main(["try", "sda", *words], machine.system)
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert (status, told in capsys.readouterr().err) == (2, True)
+
+
+def test_a_try_takes_two_minutes_if_no_time_is_given(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[trial.Options] = []
+
+    def run(_: object, options: trial.Options) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(trial, "run", run)
+    assert command.main(["try", "sda", "--scheduler", "bfq"], machine.system) == 0
+    assert command.main(["try", "sda", "--undo"], machine.system) == 0
+    assert [(one.seconds, one.undo) for one in given] == [(120.0, False), (120.0, True)]
 
 
 def test_explain_takes_no_number_of_a_container(

@@ -21,8 +21,8 @@ SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptiv
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
-#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long. Large reads
-#: are as quick as small ones, so that a request waits for its turn and not in the device.
+#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long. Large
+#: reads are as quick as small ones, so that a request waits for its turn and not in the device.
 DEVICE = devices.find(
     "flash",
     {

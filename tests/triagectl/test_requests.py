@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test that the matcher puts requests together from events."""
 
+import errno
+
+import pytest
+
 from tests.triagectl.test_ringbuffer import recorded
 from triagectl.requests import Matcher, Request, text
 from triagectl.ringbuffer import Event
@@ -21,8 +25,21 @@ class Log:
         return self.done
 
 
-def bio(kind: str, at: int, sector: int, sectors: int = 8, dev: int = DEV, tid: int = 7) -> Event:
-    return (at, f"block_{kind}", tid, dev, sector, sectors, b"R", b"fio")
+def bio(
+    kind: str,
+    at: int,
+    sector: int,
+    sectors: int = 8,
+    dev: int = DEV,
+    tid: int = 7,
+    rwbs: bytes = b"R",
+) -> Event:
+    return (at, f"block_{kind}", tid, dev, sector, sectors, rwbs, b"fio")
+
+
+def ended(at: int, sector: int, error: int = -errno.EAGAIN, dev: int = DEV) -> Event:
+    """Return the event of a bio that ended without a request."""
+    return (at, "block_bio_complete", dev, sector, error)
 
 
 def rq(kind: str, at: int, sector: int, sectors: int = 8) -> Event:
@@ -103,6 +120,52 @@ def test_two_at_one_sector_are_left_out_and_counted() -> None:
     assert log.matcher.ambiguous == 2
 
 
+def test_a_bio_that_is_asked_for_again_after_it_had_no_tag_is_one_request() -> None:
+    """io_uring asks first without waiting for a tag. A worker thread, which waits, asks again."""
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0, dev=PART), ended(2, 0, dev=PART))
+    log.feed(bio("bio_queue", 30, 0, dev=PART, tid=8), ended(31, 0, dev=PART))
+    log.feed(bio("bio_queue", 50, 0, dev=PART, tid=8), rq("issue", 60, 0), done(70, 0))
+    assert [(one.queued, one.issued, one.tid) for one in log.done] == [(1, 60, 7)]
+    assert log.matcher.ambiguous == 0
+    # After the second attempt has got its tag, another request there is another one again.
+    log.feed(bio("bio_queue", 80, 0), ended(81, 0), bio("bio_queue", 82, 0), rq("issue", 83, 0))
+    log.feed(bio("bio_queue", 84, 0), done(90, 0))
+    assert log.matcher.ambiguous == 2
+
+
+def test_an_attempt_that_is_still_to_be_repeated_has_its_age() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), ended(2, 0))
+    log.matcher.give_up(50)
+    assert [one.end(99) - one.queued for one in log.given_up] == [49]
+
+
+@pytest.mark.parametrize(("sectors", "rwbs"), [(16, b"R"), (8, b"W")])
+def test_another_request_at_a_refused_bios_sector_is_not_its_repetition(
+    sectors: int, rwbs: bytes
+) -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), ended(2, 0))
+    log.feed(bio("bio_queue", 30, 0, sectors, rwbs=rwbs), rq("issue", 31, 0, sectors))
+    (one,) = log.feed(done(40, 0, sectors))
+    assert (one.queued, one.write) == (30, rwbs == b"W")
+
+
+def test_a_bio_that_failed_without_a_request_is_followed_no_longer() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), ended(2, 0, error=-errno.EIO))
+    assert not log.matcher.pending
+
+
+def test_a_refused_bio_says_nothing_of_a_request_that_is_there() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0))
+    log.matcher.open = False
+    log.feed(bio("bio_queue", 3, 0), ended(4, 0, error=-errno.EIO), done(5, 0))
+    assert [one.completed for one in log.done] == [5]
+
+
 def test_flushes_are_not_taken_for_requests_at_sector_0() -> None:
     log = Log()
     log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0, 0), done(3, 0, 0))
@@ -134,6 +197,14 @@ def test_a_request_that_is_no_longer_waited_for() -> None:
     one, queued = log.given_up
     assert (one.served, one.end(99)) == (48, 50)
     assert (queued.issued, queued.end(99)) == (0, 50)
+
+
+def test_a_request_that_came_while_the_recording_was_turned_off_has_no_negative_time() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 49, 0), rq("issue", 51, 0), bio("bio_queue", 52, 8))
+    log.matcher.give_up(50)
+    issued, queued = log.given_up
+    assert (issued.served, queued.end(99) - queued.queued) == (0, 0)
 
 
 def test_a_bio_that_became_no_request_is_not_in_the_way_for_ever() -> None:

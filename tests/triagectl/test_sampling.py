@@ -67,7 +67,7 @@ class Disk:
         return sorted(found, key=lambda event: event[0])
 
 
-def sampled(disk: Disk, seconds: float) -> tuple[Sampler, list[Request]]:
+def sampled(disk: Disk, seconds: float, interval: float = 2) -> tuple[Sampler, list[Request]]:
     random.seed(1)
     done: list[Request] = []
     matcher = Matcher({}, done.append)
@@ -79,14 +79,15 @@ def sampled(disk: Disk, seconds: float) -> tuple[Sampler, list[Request]]:
         sleep=disk.sleep,
     )
     while disk.now < seconds:
-        sampler.run(disk.now + 2)
+        sampler.run(disk.now + interval)
     return sampler, done
 
 
+@pytest.mark.parametrize("interval", [0.5, 2])
 @pytest.mark.parametrize("iops", [100, 5_000, 50_000, 500_000])
-def test_the_limit_holds_at_any_load(iops: float) -> None:
+def test_the_limit_holds_at_any_load(iops: float, interval: float) -> None:
     disk = Disk(iops)
-    _, done = sampled(disk, 10)
+    _, done = sampled(disk, 10, interval)
     # 0.03 s: the CPU time that it may use ahead, and a window whose pause is still to come.
     assert disk.used < 0.015 * disk.now + 0.03
     assert len(done) > 900
@@ -103,6 +104,26 @@ def test_quiet_time_is_not_saved_up_for_a_burst(quiet_s: float) -> None:
     # As above, with 1 s of quiet time, and the first 0.1 s of the burst in the last long window.
     first = 0.1 * 50_000 * 3 * EVENT_S
     assert disk.used - used < 0.015 * (disk.now - began + 1) + 0.03 + first
+
+
+def test_a_request_has_its_age_at_the_end_of_the_recording() -> None:
+    """To read the last events takes time, which is none that the request waited."""
+    disk = Disk(100, slow_ns=10**12)
+    sampler, _ = sampled(disk, 1)
+    given_up: list[Request] = []
+    sampler.matcher.gave_up = given_up.append
+    stopped = disk.now
+    read = disk.read
+
+    def slowly() -> list[Event]:
+        found = read()
+        disk.now += 3
+        return found
+
+    disk.read = slowly  # type: ignore[method-assign]
+    sampler.end()
+    assert given_up
+    assert {one.until for one in given_up} == {int(stopped * 1e9)}
 
 
 def test_on_a_slow_disk_every_request_is_seen() -> None:

@@ -73,6 +73,10 @@ def test_classes_are_the_schedulers(scheduler: str, classes: list[str], machine:
 DEPTH = "pressed 1\nbudget 131039\nbulk 130000\nurgent 0\ntarget 0\njudged 9\nlate 1\n"
 
 
+def test_an_interval_within_a_pause_is_told() -> None:
+    assert "every 0.5 s, none timed: this was a pause" in top.rendered([], {"sampled": 0.0}, 0.5)
+
+
 def test_the_screen_has_80_columns(machine: Machine) -> None:
     folder = "sys/kernel/debug/block/sda/sched"
     for name, text in {"depth": DEPTH, "queued": "0 31 2", "in_flight": "1 1 0"}.items():

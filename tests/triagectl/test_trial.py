@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test how `triagectl try` measures: in pairs of blocks of one length, with bounded memory."""
 
+import contextlib
+import dataclasses
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.triagectl.machine import Machine
 from triagectl import sysfs, times, trial, wayback
 from triagectl.errors import CtlError
+from triagectl.requests import Matcher, Request
+from triagectl.sampling import Sampler
+from triagectl.system import System
 from triagectl.times import Sample, Times
 
 
@@ -175,6 +183,101 @@ def test_another_disk_of_the_name_is_left_alone_meanwhile(disk: Disk) -> None:
     with pytest.raises(CtlError, match="another disk now"):
         disk.run()
     assert disk.disk.tunables == {"fifo_batch": "16"}
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), CtlError("the block failed")])
+def test_what_could_not_be_put_back_is_told_however_the_trial_ends(
+    end: BaseException, disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        shutil.rmtree(disk.disk.folder / "queue/iosched")
+        raise end
+
+    disk.at_block[3] = fail
+    with pytest.raises(type(end)):
+        disk.run()
+    *_, said = capsys.readouterr().err.splitlines()
+    assert said.startswith("triagectl: there is no ")
+    assert said.endswith("/iosched/fifo_batch")
+
+
+def test_a_disk_that_is_unplugged_is_not_somebody_elses_choice(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = machine.disk(fifo_batch=16)
+    machine.file("sys/fs/cgroup/a/io.bfq.weight", "8:0 300")
+    blocks = 0
+
+    def block(_: trial.Meter) -> trial.Block:
+        nonlocal blocks
+        blocks += 1
+        if blocks == 3:
+            disk.folder.unlink()
+        return trial.Block()
+
+    def choose(disk: sysfs.Disk, scheduler: str) -> None:
+        names = [f"[{name}]" if name == scheduler else name for name in disk.schedulers]
+        machine.file("sys/block/sda/queue/scheduler", " ".join(names))
+
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    monkeypatch.setattr(wayback, "choose", choose)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(trial.Meter, "block", block)
+    with pytest.raises(CtlError) as raised:
+        trial.run(machine.system, trial.Options("sda", "bfq", {}, 48))
+    assert str(raised.value) == ("the trial was stopped; sda is gone: there is nothing to put back")
+    assert blocks == 3
+
+
+class Watched:
+    """Stands in for a sampler: in each run it sees some reads, and leaves out some others."""
+
+    def __init__(self, seen: int, ambiguous: int, losses: int) -> None:
+        self.matcher = Matcher({}, lambda _: None)
+        self.instance = SimpleNamespace(lost=0)
+        self._each = seen, ambiguous, losses
+
+    def run(self, _: float) -> None:
+        seen, ambiguous, losses = self._each
+        for _ in range(seen):
+            self.matcher.finished(Request(1, 0, 8, False, True, 1, b"x", 1, completed=1000))
+        self.matcher.ambiguous += ambiguous
+        self.instance.lost += losses
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ambiguous", "losses", "told"),
+    [(0, 0, []), (2, 0, []), (100, 0, ["17 % of the requests"]), (0, 1, ["lost 24 times"])],
+)
+def test_requests_that_no_percentile_has_are_told(
+    ambiguous: int,
+    losses: int,
+    told: list[str],
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextlib.contextmanager
+    def meter(_: System, disk: sysfs.Disk, block_s: float) -> Iterator[trial.Meter]:
+        yield trial.Meter(disk, cast(Sampler, Watched(500, ambiguous, losses)), block_s)
+
+    monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(trial, "_meter", meter)
+    machine.disk(fifo_batch=16)
+    options = trial.Options("sda", None, {"fifo_batch": "9"}, 48)
+    assert trial.run(machine.system, options) == 0
+    said = capsys.readouterr().out
+    for sentence in ("of the requests", "lost"):
+        assert (sentence in said) == any(sentence in one for one in told), said
+    assert all(one in said for one in told)
+    assert trial.run(machine.system, dataclasses.replace(options, json=True)) == 0
+    said = json.loads(capsys.readouterr().out)
+    found = said["timed"], said["ambiguous"], said["lost_pages"]
+    assert found == (24 * 500, 24 * ambiguous, 24 * losses)
 
 
 def test_memory_does_not_grow_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

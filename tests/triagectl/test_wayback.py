@@ -62,11 +62,11 @@ def test_what_cannot_be_put_back_is_told(machine: Machine) -> None:
     assert "fifo_batch" in said
 
 
-def test_a_disk_that_is_gone(machine: Machine) -> None:
-    disk = Disk("sdz", machine.root / "sys/block/sdz")
-    assert wayback.put_back(disk, wayback.Settings("none", {}, {}), "bfq") == [
-        "sdz is gone: there is nothing to put back"
-    ]
+def test_a_disk_that_is_gone(machine: Machine, no_keeper: None) -> None:
+    disk = machine.disk()
+    with wayback.kept(machine.system, disk, "bfq", 60) as left:
+        disk.folder.unlink()
+    assert left == ["sda is gone: there is nothing to put back"]
 
 
 def test_how_it_was_is_written_before_anything_changes(machine: Machine, no_keeper: None) -> None:
@@ -424,9 +424,9 @@ def test_the_wait_for_the_lock_can_be_interrupted_but_the_way_back_cannot(
         blocked["lock"] = held()
         locked(fd, how)
 
-    def undo(disk: Disk, state: dict[str, Any]) -> list[str]:
+    def undo(system: System, disk: Disk, state: dict[str, Any]) -> list[str]:
         blocked["way back"] = held()
-        return undone(disk, state)
+        return undone(system, disk, state)
 
     disk = machine.disk(fifo_batch=16)
     with wayback.kept(machine.system, disk, "bfq", 60):
@@ -435,6 +435,117 @@ def test_the_wait_for_the_lock_can_be_interrupted_but_the_way_back_cannot(
         wayback.settle(machine.system, disk)
     assert blocked == {"lock": False, "way back": True}
     assert not held()
+
+
+def test_a_process_that_has_the_lock_cannot_be_stopped_by_ctrl_z(
+    machine: Machine, no_keeper: None
+) -> None:
+    """A stopped process would keep the lock, and the keeper and `--undo` would wait for ever."""
+    stopping = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+
+    def held() -> set[signal.Signals]:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        return stopping & {signal.Signals(one) for one in blocked}
+
+    disk = machine.disk()
+    with wayback.kept(machine.system, disk, "mq-deadline", 60):
+        assert held() == set()
+        with wayback.changing(machine.system, disk):
+            assert held() == stopping
+        assert held() == set()
+
+
+def test_a_process_that_was_stopped_with_the_lock_is_continued(machine: Machine) -> None:
+    disk = machine.disk(fifo_batch=16)
+    child = os.fork()
+    if not child:
+        wayback._claim(machine.system, disk, "mq-deadline", 60)
+        with wayback.changing(machine.system, disk):
+            machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        os.waitpid(child, os.WUNTRACED)
+        signal.alarm(20)
+        assert wayback.settle(machine.system, disk) == []
+        signal.alarm(0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert disk.tunables == {"fifo_batch": "16"}
+    assert wayback.pending(machine.system, "sda") is None
+
+
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_only_root_may_write_the_state_and_anybody_may_read_it(
+    mask: int, machine: Machine, no_keeper: None
+) -> None:
+    disk = machine.disk()
+    before = os.umask(mask)
+    try:
+        with wayback.kept(machine.system, disk, "bfq", 60):
+            for _ in range(2):
+                assert wayback.state_file(machine.system, "sda").stat().st_mode & 0o777 == 0o644
+                with wayback.changing(machine.system, disk):
+                    pass
+    finally:
+        os.umask(before)
+
+
+def test_the_state_is_not_written_through_a_link(machine: Machine, no_keeper: None) -> None:
+    disk = machine.disk()
+    other = machine.file("other", "as before")
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        wayback.state_file(machine.system, "sda").with_suffix(f".{os.getpid()}").symlink_to(other)
+        with pytest.raises(FileExistsError), wayback.changing(machine.system, disk):
+            pass
+    assert other.read_text() == "as before"
+
+
+def test_a_trial_removes_what_a_killed_one_had_half_written(
+    machine: Machine, no_keeper: None
+) -> None:
+    folder = wayback.state_file(machine.system, "sda").parent
+    for name in ("try-sda.77", "try-sda.json.77", "try-sdb.77"):
+        machine.file(f"run/triagectl/{name}", "{")
+    with wayback.kept(machine.system, machine.disk(), "bfq", 60):
+        pass
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == ["sda.lock", "try-sda.json.77", "try-sdb.77"]
+
+
+def test_a_setting_of_another_folder_is_not_written(machine: Machine) -> None:
+    disk = machine.disk(fifo_batch=16)
+    other = machine.file("sys/block/sda/queue/other", "1")
+    before = wayback.Settings("mq-deadline", {"../other": "2"}, {"../queue/other": "3"})
+    said = wayback.put_back(disk, before, "mq-deadline")
+    assert said == [
+        f"'{name}' is not the name of a setting" for name in ("../other", "../queue/other")
+    ]
+    assert other.read_text() == "1"
+
+
+def test_the_time_when_a_trial_ends_moves_with_a_slow_change(
+    machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(wayback, "_now", lambda: now)
+    monkeypatch.setattr("time.time", lambda: now)
+    disk = machine.disk()
+    with wayback.kept(machine.system, disk, "bfq", 60):
+        with wayback.changing(machine.system, disk):
+            now += 3600
+        state = wayback.pending(machine.system, "sda")
+        assert state is not None
+        assert state["until"] == 1_003_660.0
+        assert state["ends"] == time.strftime("%H:%M:%S", time.localtime(state["until"]))
 
 
 def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:

@@ -118,6 +118,20 @@ def test_weights_that_another_ones_choice_has_removed_are_told(
     assert "4 control groups have lost their weights on sda, which only bfq has" in left[1]
 
 
+@pytest.mark.parametrize(
+    "path", ["etc/io.bfq.weight", "sys/fs/cgroup/../../../etc/io.bfq.weight", "sys/fs/cgroup/x"]
+)
+def test_only_weights_of_control_groups_are_restored(
+    path: str, machine: Machine, disk: Disk
+) -> None:
+    other = machine.file(path, "")
+    named = {f"{machine.root}/{path}": "300"}
+    (said,) = weights.put_back(machine.system, disk, named)
+    assert "is no control group's weight" in said
+    assert other.read_text() == ""
+    assert weights.lost(machine.system, disk, named) == {}
+
+
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(CtlError, match="there is no"):
         wayback.write(tmp_path / "missing", "1")

@@ -2,9 +2,9 @@
 """Define the command `matrix`: build for several kernels, and verify a scheduler on each."""
 
 import argparse
-import re
 import resource
 import sys
+import urllib.parse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,14 +50,14 @@ def _matrix(given: argparse.Namespace) -> int:
         raise unknown("scheduler", given.scheduler, known)
     chosen = checks_named(given.check)
     tools.require(tools.RUN)
-    names = given.kernel or [*kernels.SERIES, *kernels.backported()]
-    found = _found(names)
+    found = _found(given.kernel or _default())
     out = rundir.new_folder(given.out, "matrix")
     rows = []
     with rundir.owned(out):
         try:
             for name, kernel in found.items():
-                folder = out / name.replace("/", "_")
+                # A kernel's name may be a path, and two names must not have the same folder.
+                folder = out / urllib.parse.quote(name, safe="")
                 if isinstance(kernel, LabError):
                     rows.append(_missing(name, kernel))
                 else:
@@ -83,8 +83,17 @@ def _matrix(given: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-#: The names of kernels that find() may have to fetch or build.
-_FETCHED = re.compile(r"\d+\.\d+(-[a-z]+)?")
+def _default() -> list[str]:
+    """Return the oldest and the newest kernels. Raises LabError if there is no network."""
+    try:
+        return [*kernels.SERIES, *kernels.backported()]
+    except LabError as error:
+        words = " ".join(f"--kernel {name}" for name in kernels.SERIES)
+        raise LabError(
+            f"cannot ask Debian which kernels are the newest: {error}\n"
+            f"Name the kernels instead, as in `./triage matrix {words}`: `./triage list` says "
+            "which of them are in the cache"
+        ) from error
 
 
 def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
@@ -94,7 +103,7 @@ def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
     misspelt name, before anything is fetched.
     """
     found: dict[str, kernels.Kernel | LabError] = {}
-    for name in sorted(set(names), key=lambda name: _FETCHED.fullmatch(name) is not None):
+    for name in sorted(dict.fromkeys(names), key=kernels.fetched):
         try:
             found[name] = kernels.find(name)
         except RequestError:

@@ -30,6 +30,7 @@ BACKPORTED = 2
 #: Suffix that `--debug` adds to a series: the result is the name of the series' debug kernel.
 DEBUG = "-debug"
 _VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
+_SERIES = re.compile(r"\d+\.\d+")
 _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
 #: Every current image has the header of the boot protocol at least up to this offset.
 _HEADER_END = 0x250
@@ -104,7 +105,7 @@ def find(name: str) -> Kernel:
     """Find the kernel `name`: a series (6.12), an installed release, `running`, or a vmlinuz."""
     if "/" in name:
         return _given(Path(name).absolute())
-    if re.fullmatch(r"\d+\.\d+", name):
+    if _SERIES.fullmatch(name):
         return _distribution(name)
     if match := _VARIANT.fullmatch(name):
         return _debug(*match.groups())
@@ -120,6 +121,11 @@ def find(name: str) -> Kernel:
         debug = [f"{DEFAULT_SERIES}-{variant}" for variant in debugkernel.VARIANTS]
         raise unknown("kernel", name, [*SERIES, *debug, "running", *installed])
     return _given(installed[name])
+
+
+def fetched(name: str) -> bool:
+    """Return whether find() may have to fetch or build this kernel."""
+    return bool(_SERIES.fullmatch(name) or _VARIANT.fullmatch(name))
 
 
 def looks_for_bugs(name: str) -> bool:

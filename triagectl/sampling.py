@@ -95,7 +95,11 @@ class Sampler:
     def _window(self, until: float) -> None:
         begin = self.clock()
         self.instance.record(True)
-        self.sleep(max(0.0, min(self._slice, until - begin)))
+        # On a slow computer, or a busy one, to open a window takes longer than a short slice. Then
+        # a pause follows, so the window must show something.
+        opened = self.clock()
+        length = max(self._slice, opened - begin)
+        self.sleep(max(0.0, min(length, until - opened)))
         count = self._look()
         self.seen_s += self.clock() - begin
         wanted = self._slice * _EVENTS / max(1, count)

@@ -126,6 +126,22 @@ def test_a_request_has_its_age_at_the_end_of_the_recording() -> None:
     assert {one.until for one in given_up} == {int(stopped * 1e9)}
 
 
+def test_where_opening_a_window_takes_long_requests_are_seen_all_the_same() -> None:
+    """On a computer so slow, one opening uses up the CPU time of the whole run."""
+    disk = Disk(200)
+    record = disk.record
+
+    def slowly(on: bool) -> None:
+        if on:
+            disk.used += 0.3
+            disk.now += 0.3
+        record(on)
+
+    disk.record = slowly  # type: ignore[method-assign]
+    _, done = sampled(disk, 1, interval=1)
+    assert len(done) >= 200 * 0.29
+
+
 def test_on_a_slow_disk_every_request_is_seen() -> None:
     disk = Disk(200)
     _, done = sampled(disk, 20)

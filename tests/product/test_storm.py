@@ -44,12 +44,12 @@ def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) 
     in kyber.
     """
     prints = []
-    for n in range(3):
+    for n in range(2):
         out = tmp_path / str(n)
         triage("storm", scheduler, "--replay", "10", "--out", out)
         prints += [storm["fingerprint"] for storm in record(out)["storms"]]
     assert re.fullmatch(r"[0-9a-f]{16}", prints[0])
-    assert prints[1:] == [prints[0]] * 2
+    assert prints[1] == prints[0]
     triage("storm", scheduler, "--replay", "11", "--out", tmp_path / "other")
     assert record(tmp_path / "other")["storms"][0]["fingerprint"] != prints[0]
 

@@ -95,15 +95,21 @@ class Sampler:
     def _window(self, until: float) -> None:
         begin = self.clock()
         self.instance.record(True)
+        opened = self.clock()
         # On a slow computer, or a busy one, to open a window takes longer than a short slice. Then
         # a pause follows, so the window must show something.
-        opened = self.clock()
-        length = max(self._slice, opened - begin)
-        self.sleep(max(0.0, min(length, until - opened)))
-        count = self._look()
+        end = min(until, opened + max(self._slice, opened - begin))
+        watched, count, step = 0.0, 0, self._slice
+        while True:
+            since = self.clock()
+            self.sleep(max(0.0, min(step, end - since)))
+            watched += self.clock() - since
+            count += self._look()
+            if count >= _EVENTS or self.clock() >= end:
+                break
+            step *= 2  # so few events came that twice as many fit in the buffer
         self.seen_s += self.clock() - begin
-        wanted = self._slice * _EVENTS / max(1, count)
-        self._slice = min(_SLICE_MOST, max(_SLICE, wanted))
+        self._slice = min(_SLICE_MOST, max(_SLICE, watched * _EVENTS / max(1, count)))
 
     def _look(self) -> int:
         """Feed the matcher with the events since the last call. Return their number."""

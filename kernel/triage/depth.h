@@ -47,9 +47,10 @@
  * is too small is not noticed: the estimate grows slowly then.
  *
  * A probe whose mean is less than half of the estimate's takes the confirmation back: the estimate
- * is of another load, such as the reads of a boot. Only a probe does so. Without bulk there may be
- * hundreds of results a second, and on a device with slow reads now and then one is so small. The
- * mean decides, because a single slow read makes the tail many times as long.
+ * may be of another load, such as the reads of a boot. Or a cache has answered this probe, so the
+ * estimate only follows it, and the next result decides. Only a probe does so. Without bulk there
+ * may be hundreds of results a second, and on a device with slow reads now and then one is so
+ * small. The mean decides, because a single slow read makes the tail many times as long.
  */
 #define TG_DEPTH_CONFIRMED 3
 #define TG_DEPTH_DOUBTED 2
@@ -87,8 +88,9 @@
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
- * @sampled: number of samples so far in this probe
- * @samples: latencies of the requests in this probe, in ns
+ * @probing: the last sample is of a probe
+ * @sampled: number of samples so far in this probe, or since the last result without bulk
+ * @samples: latencies of these requests, in ns
  */
 struct tg_depth {
 	u64 budget;
@@ -100,6 +102,7 @@ struct tg_depth {
 	u64 spread;
 	bool at_once;
 	u32 spacing;
+	bool probing;
 	u32 sampled;
 	u64 samples[TG_DEPTH_PROBE_SAMPLES];
 };
@@ -134,15 +137,20 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  *
  * Each 16 samples give a result, in a probe or while there is no bulk. Estimates follow shorter
  * latencies soon and longer ones slowly: a device that is still emptying its write buffer must not
- * be taken for a slow one. A result that corrects an unconfirmed estimate takes its place.
+ * be taken for a slow one. A result that corrects an unconfirmed estimate takes its place. A probe
+ * needs samples of its own: what came before it must not take a confirmation back.
  *
  * Return: true if this was the last sample of a result
  */
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool probe)
 {
+	const bool follows = depth->confirmed;
 	u64 mean = 0, spread = 0;
 	u32 i, at_once = 0;
 
+	if (probe && !depth->probing)
+		depth->sampled = 0;
+	depth->probing = probe;
 	depth->samples[depth->sampled++] = latency;
 	if (depth->sampled < TG_DEPTH_PROBE_SAMPLES)
 		return false;
@@ -165,8 +173,9 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 				   TG_DEPTH_CONFIRMED * tg_depth_target(depth, 100);
 	if (!depth->confirmed)
 		depth->spacing = 0;
-	depth->mean = depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
-	depth->spread = depth->confirmed ? tg_depth_follow(depth->spread, spread) : spread;
+	depth->mean = follows || depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
+	depth->spread = follows || depth->confirmed ? tg_depth_follow(depth->spread, spread) :
+						      spread;
 	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 	depth->known = true;
 	return true;

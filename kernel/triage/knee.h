@@ -41,11 +41,17 @@
 #define TG_KNEE_DWELL 160
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
-/* At this number of requests, all counts are halved, so that earlier requests weigh less. */
+/*
+ * From this number of requests on, all counts are halved, so that earlier requests weigh less. But
+ * bulk's throughput must remain known: where many requests come for each one of bulk, the counts
+ * are halved only once there is work enough, or at MOST times the number.
+ */
 #define TG_KNEE_KEPT 1024
+#define TG_KNEE_MOST 64
 /*
  * A trial fails if, of more than PATIENCE * DWELL requests since the device has settled, fewer than
- * 1 in PATIENCE counted: the budget did not limit bulk, or requests came too rarely.
+ * 1 in PATIENCE counted: the budget did not limit bulk, or requests came too rarely. It also fails
+ * if it was not judged by MOST * KEPT requests: bulk hardly moves.
  */
 #define TG_KNEE_PATIENCE 4
 /*
@@ -190,7 +196,8 @@ static inline void tg_knee_count(struct tg_knee_seen *seen, const struct tg_knee
 	seen->n++;
 	seen->time += time;
 	seen->work += work;
-	if (seen->n >= TG_KNEE_KEPT)
+	if (seen->n >= TG_KNEE_KEPT && (seen->work >= 2 * sample->enough ||
+					seen->n >= TG_KNEE_MOST * TG_KNEE_KEPT))
 		tg_knee_halve(seen);
 }
 
@@ -382,13 +389,15 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		tg_knee_try(knee, due, sample);
 }
 
-/* Return whether the trial goes on and on, because its requests do not count. */
+/* Return whether a trial cannot be judged. */
 static inline bool tg_knee_is_stuck(const struct tg_knee *knee)
 {
 	const u32 took = knee->took - knee->settling;
 
-	return knee->at != TG_KNEE_HERE && took > TG_KNEE_PATIENCE * TG_KNEE_DWELL &&
-	       knee->counted < took / TG_KNEE_PATIENCE;
+	if (knee->at == TG_KNEE_HERE || took <= TG_KNEE_PATIENCE * TG_KNEE_DWELL)
+		return false;
+	return knee->counted < took / TG_KNEE_PATIENCE ||
+	       knee->counted >= TG_KNEE_MOST * TG_KNEE_KEPT;
 }
 
 /*

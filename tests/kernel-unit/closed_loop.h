@@ -46,7 +46,8 @@ struct scene {
 	u32 factor;		/* the target, in % of the latency without bulk */
 	u64 mistaken;		/* latency without bulk in the first @mistakes results, in ns */
 	u32 mistakes;
-	bool cached;		/* during the first trial, 16 requests without bulk come back at once */
+	bool cached;		/* in a trial, once confirmed, 16 requests without bulk come at once */
+	u64 odd;		/* latency of a whole probe at half of @from_ms, in ns */
 };
 
 struct run {
@@ -412,13 +413,15 @@ static struct run loop_sum(struct loop *l, double seconds)
 	return run;
 }
 
-/* Let the controller learn from @n batches of requests that took @latency ns without bulk. */
-static void loop_batches(struct loop *l, u32 n, u64 latency)
+/* Let the controller learn from @n batches of requests that took @latency ns. */
+static void loop_batches(struct loop *l, u32 n, u64 latency, bool probe)
 {
 	u32 i;
 
 	for (i = 0; i < n * TG_DEPTH_PROBE_SAMPLES; i++)
-		tg_depth_alone(&l->depth, latency, false);
+		tg_depth_alone(&l->depth, latency, probe);
+	if (n && !l->depth.confirmed)
+		tg_knee_forget(&l->knee);
 }
 
 static struct run loop_run(const struct scene *s)
@@ -432,17 +435,21 @@ static struct run loop_run(const struct scene *s)
 		.kept = malloc(MOST_KEPT * sizeof(struct kept)),
 		.depth.budget = TG_DEPTH_FIRST,
 	};
-	bool cached = false;
+	bool cached = false, odd = false;
 	struct run run;
 	u32 i;
 
 	for (i = 0; i < s->depth; i++)
 		l.idle[l.nr_idle++] = i;
-	loop_batches(&l, s->mistakes, s->mistaken);
+	loop_batches(&l, s->mistakes, s->mistaken, false);
 	while (l.now < s->ms * MS) {
-		if (s->cached && !cached && l.knee.at != TG_KNEE_HERE) {
-			loop_batches(&l, 1, TG_DEPTH_AT_ONCE / 2);
+		if (s->cached && !cached && l.depth.confirmed && l.knee.at != TG_KNEE_HERE) {
+			loop_batches(&l, 1, TG_DEPTH_AT_ONCE / 2, false);
 			cached = true;
+		}
+		if (s->odd && !odd && l.now >= MS * s->from_ms / 2) {
+			loop_batches(&l, 1, s->odd, true);
+			odd = true;
 		}
 		loop_step(&l);
 	}

@@ -92,8 +92,26 @@ static void test_confirmed(void)
 	expect("still confirmed by half", depth.confirmed, true);
 	probe(&depth, 16000, 0);
 	expect("confirmed by less than half", depth.confirmed, false);
-	expect("mean, not confirmed any more", depth.mean, 16000);
+	expect("mean, followed once more", depth.mean, 24407);
 	expect("spacing, not confirmed any more", tg_depth_spacing(&depth, 64), 8);
+	probe(&depth, 16000, 0);
+	expect("still not confirmed", depth.confirmed, false);
+	expect("mean, not confirmed any more", depth.mean, 16000);
+}
+
+/* A probe's result is of its own samples, even if most of one without bulk came before. */
+static void test_own_samples(void)
+{
+	struct tg_depth depth = begun();
+	u32 i;
+
+	probe(&depth, 70000, 0);
+	probe(&depth, 70000, 0);
+	for (i = 1; i < TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(&depth, 12000, false);
+	probe(&depth, 70000, 0);
+	expect("mean after quick requests before a probe", depth.mean, 70000);
+	expect("confirmed after them", depth.confirmed, true);
 }
 
 static void test_bounds(void)
@@ -438,6 +456,7 @@ int main(void)
 	test_alone();
 	test_spacing();
 	test_confirmed();
+	test_own_samples();
 	test_bounds();
 	test_rest();
 	test_rest_by_factor();

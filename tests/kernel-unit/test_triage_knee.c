@@ -248,6 +248,41 @@ static void test_many(void)
 		       TG_DEPTH_MAX);
 }
 
+/* A search goes on if @each requests come for each one of bulk. */
+static void test_many_for_each(u32 each)
+{
+	struct tg_knee_sample sample;
+	struct tg_knee knee = trying(&sample);
+	unsigned long trials = knee.trials;
+	u32 i;
+
+	sample.enough = 8 * 66000;
+	for (i = 0; i < 2000000; i++) {
+		sample.now += 2000;
+		if (i % each == 0)
+			sample.work += 66000;
+		tg_knee_see(&knee, &sample);
+	}
+	expect_between("trials where bulk is rare", knee.trials, trials + 10, 10000);
+	expect_between("requests of the last one", knee.at == TG_KNEE_HERE ? 0 : knee.took, 0,
+		       TG_KNEE_MOST * TG_KNEE_KEPT);
+}
+
+/* A trial ends also if bulk does not move at all. */
+static void test_stands_still(void)
+{
+	struct tg_knee_sample sample;
+	struct tg_knee knee = trying(&sample);
+	u32 i;
+
+	sample.enough = 8 * 66000;
+	for (i = 0; i <= TG_KNEE_MOST * TG_KNEE_KEPT; i++) {
+		sample.now += 2000;
+		tg_knee_see(&knee, &sample);
+	}
+	expect("place where bulk stands still", knee.at, TG_KNEE_HERE);
+}
+
 /*
  * The first probes may have timed large requests, or the reads of a boot. The first probe beside
  * other requests corrects them, and the search with them.
@@ -273,6 +308,17 @@ static void test_cached(void)
 	scene.ms = 6000;
 	/* The estimate, halved by the quick answers, grows slowly. Without a probe this takes 20 ms. */
 	expect_run("after answers at once", &scene, 700, .92 * READS);
+}
+
+/* A cache that answers a whole probe quickly does not cost bulk more than a tenth. */
+static void test_odd(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.odd = 12000;
+	scene.from_ms = 3000;
+	scene.ms = 6000;
+	expect_run("after an odd probe", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
 /* If bulk beyond a small cost makes all reads slow, the controller keeps bulk below it. */
@@ -352,8 +398,14 @@ int main(void)
 	test_drive();
 	test_rare();
 	test_many();
+	test_many_for_each(20);
+	test_many_for_each(140);
+	test_many_for_each(380);
+	test_many_for_each(1600);
+	test_stands_still();
 	test_mistaken();
 	test_cached();
+	test_odd();
 	test_tails(4);
 	test_tails(EXCHANGE);
 	test_cliff();

@@ -142,6 +142,33 @@ def test_where_opening_a_window_takes_long_requests_are_seen_all_the_same() -> N
     assert len(done) >= 200 * 0.29
 
 
+def test_a_window_that_took_long_to_open_stays_short() -> None:
+    """A long window on a fast disk has more events than the buffer holds, and than the limit pays.
+
+    Two windows: the first, and one after it whose length follows from the events of the first.
+    """
+    disk = Disk(500_000)
+    lengths = []
+    sleep, record = disk.sleep, disk.record
+
+    def slowly(on: bool) -> None:
+        if on:
+            disk.now += 1
+        record(on)
+
+    def noted(seconds: float) -> None:
+        lengths.append(seconds)
+        sleep(seconds)
+
+    disk.record = slowly  # type: ignore[method-assign]
+    disk.sleep = noted  # type: ignore[method-assign]
+    sampler, _ = sampled(disk, 0)
+    for _ in range(2):
+        sampler._window(disk.now + 10)
+    assert max(lengths) <= 0.1
+    assert sampler._slice == 0.002
+
+
 def test_on_a_slow_disk_every_request_is_seen() -> None:
     disk = Disk(200)
     _, done = sampled(disk, 20)

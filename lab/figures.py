@@ -13,7 +13,6 @@ A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
 none, from the table in NAME.json. A last line names each command and its date. A result file may
 name `pictures`, which show the top of the command's report. `measure` takes these pictures again.
-It may say `former_profiles`: measured on the devices `flash` and `hdd` as they once were.
 """
 
 import argparse
@@ -96,16 +95,36 @@ class Result:
         row = self._row(scheduler, job, metric, at)
         return figures.quantity(row["mean"], row["unit"], row["ci95"])
 
+    def tail(
+        self, scheduler: str, job: str | None, percentile: str, maximum: str, **at: Any
+    ) -> str:
+        """Return the metric `percentile`, or `maximum` if too few requests support a percentile."""
+        try:
+            return self.show(scheduler, job, percentile, **at)
+        except FigureError:
+            return f"{self.show(scheduler, job, maximum, **at)} at most"
+
     def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
         """Return the mean under `scheduler`, divided by the mean under the scheduler `to`.
 
-        If `to` is "alone", divide by the mean of the job alone, under `none`.
+        If `to` is "alone", divide by the mean of the job alone, under `none`. That run has none of
+        the scheduler's settings, SCHEDULER.TUNABLE.
         """
-        of = {**at, "alone": True} if to == "alone" else at
+        of = at
+        if to == "alone":
+            own = f"{scheduler}."
+            of = {key: value for key, value in at.items() if not key.startswith(own)}
+            of["alone"] = True
         by = "none" if to == "alone" else to
         below = self._row(by, job, metric, of)["mean"]
         mean = self._row(scheduler, job, metric, at)["mean"]
         return float(mean / below)
+
+    def more(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> str:
+        """Return how much more the mean is under `scheduler` than under `to`, with its unit."""
+        row = self._row(scheduler, job, metric, at)
+        below = self._row(to, job, metric, at)
+        return figures.quantity(row["mean"] - below["mean"], row["unit"])
 
     def out_of_date(self, rows: Iterable[Row]) -> Iterator[str]:
         """Yield a message for each figure that the `rows` of a later run contradict.
@@ -166,8 +185,6 @@ class Figures:
                     f"transcribed from {when['document']} of commit {when['commit']}; "
                     "not measured again"
                 )
-            if given.get("former_profiles"):
-                text += ", on the [former profiles](modeldisk.md#the-former-profiles)"
             commands = given["command"]
             return Result(
                 [commands] if isinstance(commands, str) else commands,
@@ -284,7 +301,6 @@ class Figures:
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
-        given.pop("former_profiles", None)
         given["measured"] = {"date": _today(), "commit": commit}
         table = ",\n".join(
             json.dumps(row, ensure_ascii=False) for row in [given.pop("table")[0], *rows]

@@ -97,11 +97,41 @@ def test_a_block_has_the_figures_and_names_the_command_and_when_it_ran(
     assert "`make a`, `make b` (transcribed from old.md of commit abc; not measured again)" in text
 
 
-def test_a_figure_of_the_former_profiles_says_so(made: figures.Figures) -> None:
-    path = made.folder / "copied.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"former_profiles": True}))
-    text, _ = made.text("copied")
-    assert "on the [former profiles](modeldisk.md#the-former-profiles)" in text
+def result(*rows: tuple[str, dict[str, Any], str, float]) -> figures.Result:
+    """Return a result with rows of (scheduler, point, metric, mean), all of the job db."""
+    return figures.Result(
+        ["./triage run demo"],
+        "today",
+        [
+            {"scheduler": scheduler, "point": point, "job": "db", "metric": metric, "unit": "ms",
+             "mean": mean, "ci95": None}
+            for scheduler, point, metric, mean in rows
+        ],
+    )  # fmt: skip
+
+
+def test_a_percentile_that_too_few_requests_support_is_the_maximum_and_says_so() -> None:
+    made = result(("none", {}, "max_ms", 9), ("bfq", {}, "p99_ms", 5), ("bfq", {}, "max_ms", 7))
+    assert made.tail("bfq", "db", "p99_ms", "max_ms").replace("\u00a0", " ") == "5.00 ms"
+    assert made.tail("none", "db", "p99_ms", "max_ms").replace("\u00a0", " ") == "9.00 ms at most"
+    with pytest.raises(figures.FigureError, match="0 rows"):
+        made.tail("kyber", "db", "p99_ms", "max_ms")
+
+
+def test_a_job_alone_has_no_setting_of_a_scheduler() -> None:
+    made = result(
+        ("none", {"alone": True, "depth": 1}, "p99_ms", 2),
+        ("triage", {"depth": 1, "triage.exchange": 8}, "p99_ms", 5),
+    )
+    at: dict[str, Any] = {"depth": 1, "triage.exchange": 8}
+    assert made.ratio("triage", "alone", "db", "p99_ms", **at) == 2.5
+    with pytest.raises(figures.FigureError, match="0 rows"):
+        made.ratio("triage", "alone", "db", "p99_ms", **(at | {"depth": 2}))
+
+
+def test_more_is_a_difference() -> None:
+    made = result(("none", {}, "p99_ms", 2), ("bfq", {}, "p99_ms", 5))
+    assert made.more("bfq", "none", "db", "p99_ms").replace("\u00a0", " ") == "3.00 ms"
 
 
 def test_writing_again_changes_nothing(made: figures.Figures) -> None:

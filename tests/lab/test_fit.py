@@ -6,6 +6,7 @@ A fit to the figures of a model finds the model's parameters again.
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def job(
 def test_a_result_is_a_point(tmp_path: Path) -> None:
     result(tmp_path, "one", job())
     (tmp_path / "other.json").write_text("{}")
-    points, host_ns = fioresults.read(tmp_path)
+    found = fioresults.read(tmp_path)
+    points, host_ns = found.points, found.host_ns
     assert host_ns == 4000
     assert [dict(point.load) for point in points] == [
         {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
@@ -54,7 +56,7 @@ def test_notes_of_fio_before_the_result_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     told = json.dumps(json.loads(path.read_text()), indent=1)
     path.write_text("note: both iodepth >= 1 and synchronous I/O engine are selected\n" + told)
-    assert len(fioresults.read(tmp_path)[0]) == 1
+    assert len(fioresults.read(tmp_path).points) == 1
 
 
 def test_measure_runs_the_plan_of_points(
@@ -100,8 +102,8 @@ def test_measured_and_modelled_are_drawn(tmp_path: Path) -> None:
 
 def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:
     slower = READ | {"iops": 500.0, "lat_ns": {"mean": 2000000.0}}
-    result(tmp_path, "two", job(), job(slower), job(bs="64K", rw="read"))
-    points, _ = fioresults.read(tmp_path)
+    result(tmp_path, "two", job(), job(slower), job(bs="64K", rw="read", stonewall="1"))
+    points = fioresults.read(tmp_path).points
     found = [(each.load["jobs"], each.load["bytes"], each.measured["iops"]) for each in points]
     assert found == [(2, 4096, 1500.0), (1, 65536, 1000.0)]
     assert points[0].measured["mean_us"] == 1500.0
@@ -109,7 +111,7 @@ def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:
 
 def test_numbers_are_read_as_fio_reads_them(tmp_path: Path) -> None:
     result(tmp_path, "one", job(iodepth="0x10", numjobs="0x2", bs="8kb"))
-    (found,), _ = fioresults.read(tmp_path)
+    (found,) = fioresults.read(tmp_path).points
     assert (found.load["depth"], found.load["jobs"], found.load["bytes"]) == (16, 2, 8192)
 
 
@@ -119,8 +121,97 @@ def test_a_number_that_cannot_be_read_is_told_with_its_file(
 ) -> None:
     result(tmp_path, "one", job(READ, IDLE, **options))
     (text,) = options.values()
-    with pytest.raises(RequestError, match=rf"one\.json: job 1 of 1: '{re.escape(text)}' is no"):
+    with pytest.raises(RequestError, match=rf"one\.json: job 1: '{re.escape(text)}' is no"):
         fioresults.read(tmp_path)
+
+
+def test_jobs_after_a_stonewall_ran_alone(tmp_path: Path) -> None:
+    result(tmp_path, "two", job(), job(stonewall="1"))
+    (found,) = fioresults.read(tmp_path).points
+    assert (found.load["jobs"], found.measured["iops"]) == (1, 1000.0)
+
+
+def test_an_engine_that_waits_for_each_request_has_depth_1(tmp_path: Path) -> None:
+    result(tmp_path, "one", job(ioengine="psync", iodepth="32"))
+    (found,) = fioresults.read(tmp_path).points
+    assert found.load["depth"] == 1
+
+
+def test_repeats_are_one_point(tmp_path: Path) -> None:
+    for name, iops in (("a", 1000.0), ("b", 1200.0)):
+        result(tmp_path, name, job(READ | {"iops": iops}))
+    (found,) = fioresults.read(tmp_path).points
+    assert found.measured["iops"] == 1100.0
+
+
+def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
+    for name, iops in (("a", 1000.0), ("b", 1600.0)):
+        result(tmp_path, name, job(READ | {"iops": iops}))
+    with pytest.raises(
+        RequestError, match=r"a\.json and .*b\.json differ .* 1000 and 1600 requests"
+    ):
+        fioresults.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "why"),
+    [
+        ([job(READ, IDLE), job(IDLE, READ, rw="randwrite")], "job 2 to 3 .* at the same time"),
+        ([job(READ, IDLE), job(bs="64k")], "job 2 to 3 .* at the same time"),
+        ([job(direct="0")], "job 2 .* direct=0"),
+        ([job(buffered="1")], "buffered=1"),
+        ([job(rate_iops="100")], "rate_iops=100"),
+        ([job(random_distribution="zipf:1.2")], "random_distribution=zipf"),
+        ([job(bssplit="4k/50:64k/50")], "bssplit"),
+        ([job(rw="randrw")], "rw=randrw"),
+        ([job() | {"error": 5}], "error 5"),
+        ([job() | {"job options": {}}], "does not say what it did"),
+        ([job(IDLE)], "nothing was done"),
+    ],
+)
+def test_what_is_no_plain_load_is_left_out_and_told(
+    tmp_path: Path, jobs: list[dict[str, Any]], why: str
+) -> None:
+    result(tmp_path, "it", job(), jobs[0] | {"job options": {}}, *jobs[1:])
+    path = tmp_path / "it.json"
+    given = json.loads(path.read_text())
+    options = jobs[0]["job options"]
+    given["jobs"][1]["job options"] = options and {**options, "stonewall": "1"}
+    if not options:  # nothing says that it waited for the first job, so both are left out
+        given["jobs"][0] = job(rw="read")
+        result(tmp_path, "other", job())
+    path.write_text(json.dumps(given))
+    found = fioresults.read(tmp_path)
+    assert [point.load["bytes"] for point in found.points] == [4096]
+    assert re.search(why, " ".join(found.left_out))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (json.dumps({"fio version": "fio-3", "jobs": {"a": 1}}), "no whole result"),
+        (json.dumps({"fio version": "fio-3", "jobs": [{"job options": ["rw"]}]}), "no whole"),
+        (json.dumps({"fio version": "fio-3", "jobs": [{"job options": {"rw": "read"}}]}), "read"),
+        (json.dumps({"fio version": "fio-3", "jobs": [job({"iops": "abc"})]}), "no whole result"),
+        (json.dumps({"fio version": "fio-3", "jobs": [job({"iops": 1.0})]}), "mean_us is 0"),
+        (json.dumps({"fio version": "fio-3", "jobs": [job(READ | {"iops": -1})]}), "iops is -1"),
+        (json.dumps({"fio version": "fio-3", "jobs": [job(READ | {"iops": math.nan})]}), "is nan"),
+        (json.dumps({"fio version": "fio-3", "jobs": [job(iodepth="0")]}), "depth is 0"),
+        ("[" * 100_000, "recursion"),
+        ("{ broken", "Expecting"),
+        ("", "Expecting"),
+    ],
+)  # fmt: skip
+def test_a_damaged_result_is_told_with_its_file(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(RequestError, match=rf"odd\.json.*{why}"):
+        fioresults.read(tmp_path)
+
+
+def test_a_folder_with_the_name_of_a_result_is_no_result(tmp_path: Path) -> None:
+    result(tmp_path, "one", job())
+    (tmp_path / "x.json").mkdir()
+    assert len(fioresults.read(tmp_path).points) == 1
 
 
 def test_fio_2_counts_in_us(tmp_path: Path) -> None:
@@ -131,7 +222,8 @@ def test_fio_2_counts_in_us(tmp_path: Path) -> None:
         "lat": {"mean": 1000.0},
     }
     result(tmp_path, "old", job(old), version="fio-2.14")
-    points, host_ns = fioresults.read(tmp_path)
+    found = fioresults.read(tmp_path)
+    points, host_ns = found.points, found.host_ns
     assert host_ns == 4000
     assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
 
@@ -202,6 +294,8 @@ def test_a_file_is_written_as_it_was_read() -> None:
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="has no result of fio"):
         fioresults.read(tmp_path)
+    with pytest.raises(RequestError, match="is no folder"):
+        fioresults.read(tmp_path / "missing")
     result(tmp_path, "one", job())
     assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "it.toml")]) == 2
     assert not (tmp_path / "it.toml").exists()

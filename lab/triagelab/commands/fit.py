@@ -79,8 +79,10 @@ def _fit(given: argparse.Namespace) -> int:
     out = given.out or drives.FOLDER / f"{name}.toml"
     if out.exists():
         raise RequestError(f"{out} exists: choose another --name or --out")
-    points, host_ns = fioresults.read(given.directory)
-    roles = fitting.with_roles(points)
+    found = fioresults.read(given.directory)
+    for sentence in found.left_out:
+        telling.output.print(sentence)
+    roles = fitting.with_roles(found.points)
     if sum(point.role == "fit" for point in roles) < 3:
         raise RequestError(
             f"{given.directory} has too few random reads of one process: the fit needs them at "
@@ -88,7 +90,7 @@ def _fit(given: argparse.Namespace) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         simulate = Simulator.build(Path(folder), sanitize=False)
-        drive = fitting.fitted(simulate, _unfitted(name, given.directory, roles, host_ns))
+        drive = fitting.fitted(simulate, _unfitted(name, given.directory, roles, found.host_ns))
         drive = fitting.judged(simulate, drive)
         compared = fitting.compare(simulate, drive)
     out.write_text(drives.text(drive))

@@ -137,6 +137,11 @@ def test_an_engine_that_waits_for_each_request_has_depth_1(tmp_path: Path) -> No
     assert found.load["depth"] == 1
 
 
+def test_an_option_that_changes_nothing_is_no_reason(tmp_path: Path) -> None:
+    result(tmp_path, "one", job(direct="1", fsync="0", random_distribution="random"))
+    assert fioresults.read(tmp_path).left_out == []
+
+
 def test_repeats_are_one_point(tmp_path: Path) -> None:
     for name, iops in (("a", 1000.0), ("b", 1200.0)):
         result(tmp_path, name, job(READ | {"iops": iops}))

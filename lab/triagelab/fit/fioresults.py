@@ -25,13 +25,17 @@ from triagelab.base.errors import RequestError
 _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat": 1.0, "slat": 1.0}
 #: Engines that wait for each request, whatever `iodepth` says.
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
-#: Options that change a load in a way that no model repeats, and the value that does not.
+#: Options that change a load in a way that no model repeats, and the values that do not.
 _PLAIN = {
-    "direct": "1",
-    "buffered": "0",
-    "random_distribution": "random",
-    **dict.fromkeys(("bssplit", "bsrange", "blocksize_range", "percentage_random", "zonemode")),
-    **dict.fromkeys(("rate", "rate_iops", "thinktime", "flow", "rate_process", "sync", "fsync")),
+    "direct": ("1",),
+    "buffered": ("0",),
+    "random_distribution": ("random",),
+    "percentage_random": ("100",),
+    "zonemode": ("none",),
+    **dict.fromkeys(("bssplit", "bsrange", "blocksize_range"), ()),
+    **dict.fromkeys(
+        ("rate", "rate_iops", "thinktime", "flow", "sync", "fsync", "fdatasync"), ("0",)
+    ),
 }
 #: Rates of one drive at one load differ by less: a 980 PRO's state alone moved them by 25 %.
 _ONE_DRIVE = 1.5
@@ -181,7 +185,7 @@ def _load(place: str, job: _Job) -> tuple[dict[str, int | str], _Side]:
     if operation not in ("read", "write"):
         raise _LeftOutError(f"rw={kind} is neither only reads nor only writes")
     for name, plain in _PLAIN.items():
-        if options.get(name, plain) != plain:
+        if name in options and options[name] not in plain:
             raise _LeftOutError(f"a model does not know {name}={options[name]}")
     try:
         load: dict[str, int | str] = {

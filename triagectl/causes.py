@@ -11,7 +11,7 @@ from triagectl.requests import SECTOR, Request
 #: A device that has requests and answers none for this time has stalled. A disk with an arm takes
 #: 10 to 20 ms for one request.
 STALL_NS = 50_000_000
-#: A request is slow in the device if it takes this many times as long as one that is alone there.
+#: Others in the device are a cause only if a request takes this many times as long as a lone one.
 _SLOW = 2.0
 #: The estimate of a lone request's time is the median of the lone requests, if there are at least
 #: this many. With fewer it is _FLASH_NS or _ARM_NS.

@@ -32,6 +32,8 @@ _SYSCALLS = {
 }
 #: sched_getscheduler() adds this flag to the policy.
 _RESET_ON_FORK = 0x40000000
+#: A policy of real time too; the module os does not name it.
+_SCHED_DEADLINE = 6
 _PROCESS = 1
 
 #: The effect of a priority under each scheduler.
@@ -94,11 +96,11 @@ def effective(tid: int) -> Priority | None:
         return own
     try:
         policy = os.sched_getscheduler(tid) & ~_RESET_ON_FORK
-        if policy in (os.SCHED_FIFO, os.SCHED_RR):
-            return Priority(RT, 4)
         if policy == os.SCHED_IDLE:
             return Priority(IDLE, 0)
-        return of_nice(os.getpriority(os.PRIO_PROCESS, tid))
+        by_nice = of_nice(os.getpriority(os.PRIO_PROCESS, tid))
+        real_time = policy in (os.SCHED_FIFO, os.SCHED_RR, _SCHED_DEADLINE)
+        return Priority(RT, by_nice.level) if real_time else by_nice
     except OSError:
         return None
 

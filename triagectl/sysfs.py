@@ -142,7 +142,11 @@ def all_disks(system: System) -> list[Disk]:
 
 
 def shown(system: System) -> list[Disk]:
-    """Return the disks for which users choose a scheduler: not empty, no loop, RAM, floppy, CD."""
+    """Return the disks for which users choose a scheduler.
+
+    Leave out devices that take no scheduler or have no size, and loop, RAM, zram, floppy and CD
+    devices.
+    """
     return [
         disk
         for disk in all_disks(system)

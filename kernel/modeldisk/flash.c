@@ -599,7 +599,10 @@ static void io_start(struct flash *f, u64 t)
 	}
 }
 
-/* Complete the first command on the bus. A write with FUA must first wait for its programs. */
+/*
+ * Complete the first command on the bus. Without power_safe, a write with FUA completes later: when
+ * all data that is now in the buffer is on the dies.
+ */
 static void io_leave(struct flash *f, u64 t, struct io_fifo *done)
 {
 	struct model_io *io = io_fifo_pop(&f->leaving);
@@ -720,7 +723,11 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 
 static const char *flash_check(const struct model_params *p)
 {
-	/* A write must not wait for room that only further writes would free. */
+	/*
+	 * Data leaves the buffer only in whole programs. So the buffer must have room for the
+	 * largest request beside an unfinished program. Otherwise the request would wait for later
+	 * writes to complete that program.
+	 */
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)
 		return "buffer_kib must hold program_kib, 2 * map_kib and a request of 512 KiB";

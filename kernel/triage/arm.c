@@ -119,8 +119,9 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
 }
 
 /*
- * Charge a dispatched request of bulk. If bulk has no turn now, one begins, even before it is
- * due: a request that has aged, or whose class lacks its share, moves the arm there anyway.
+ * Charge a dispatched request of bulk. If bulk has no turn now, begin one, even before it is due.
+ * For example, an aged request goes without a turn. It moves the arm to bulk's place anyway, so
+ * more bulk may follow.
  */
 void tg_arm_charge(struct tg_data *tg, u32 cost)
 {

@@ -170,9 +170,9 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return the cost of the requests that count against the room, in ns. Bulk counts. While cgroups
- * take from each other, urgent requests count too. Otherwise a cgroup beyond its share would find
- * room while the device is full of the others' urgent requests.
+ * Return the cost of the requests that use up the room (tg_controller.room), in ns. Bulk always
+ * does. Urgent requests do too if a cgroup took from others in the last second. If they did not, a
+ * cgroup beyond its share would find room while the device is full of the others' urgent requests.
  */
 static u64 tg_room_taken(const struct tg_data *tg)
 {

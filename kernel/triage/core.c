@@ -457,8 +457,8 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	return NULL;
 found:
 	/*
-	 * The block layer asks again after this request. That call decides about the other
-	 * requests.
+	 * End the hold. The hardware queue need not be run: the block layer asks again after this
+	 * request, and that call may begin a new hold.
 	 */
 	if (unlikely(test_bit(TG_HELD, &shard->state)))
 		tg_release(shard);

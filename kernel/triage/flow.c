@@ -493,8 +493,9 @@ static struct tg_flow *tg_flow_first(struct tg_shard *shard, struct tg_class *cl
 }
 
 /*
- * Return the next request of a class. Return NULL if none may go. With @bulk, requests within
- * bulk's budget may go too.
+ * Return the next request of a class in a lane. Return NULL if none may go. Without @bulk, leave
+ * out the backlog, and sparse flows that go within bulk's budget. The caller has decided whether
+ * bulk may go; for HIGH, @bulk is always true.
  */
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 			     enum prio_class of, bool bulk, enum tg_reason *reason)
@@ -504,8 +505,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
 							    TG_SPARSE_TURNS_FLASH);
 	/*
-	 * If @apart is true, the class's sparse flows go outside bulk's budget. So they do not
-	 * delay the backlog while bulk may not go.
+	 * If @apart is true, the class's sparse flows go outside bulk's budget. They do not delay
+	 * the backlog while bulk may not go, because it waits for the budget then.
 	 */
 	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;

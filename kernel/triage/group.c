@@ -268,11 +268,11 @@ static unsigned int tg_shard_tags(const struct tg_shard *shard)
 }
 
 /*
- * Return whether a lane crowds the others, for a request of a class. Count the lane's requests of
- * this class and of more urgent classes. The lane crowds the others if these are more than an equal
- * part of all requests that are queued on the shard. One part is left to a cgroup that shares the
- * device but has none queued. If few requests are queued (TG_CROWD), no lane crowds the others. The
- * caller holds the shard's lock, or has preemption off, because RCU frees the lane.
+ * Return whether a lane crowds the others with requests of a class and of more urgent classes. It
+ * does if it has more than an equal part of all requests that are queued on the shard. There is one
+ * part for each lane, and one more for a cgroup that shares the device but has none queued. If few
+ * requests are queued (TG_CROWD), no lane crowds the others. The caller holds the shard's lock, or
+ * has preemption off, because RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)

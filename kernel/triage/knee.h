@@ -91,8 +91,8 @@ struct tg_knee_seen {
 };
 
 /*
- * The three budgets that are compared: the best known one, with which a search begins, and half
- * an octave below and above it.
+ * The places of three budgets: the best known budget (HERE), and those half an octave below and
+ * above it. A trial compares one of these two with the best. A search begins at HERE.
  */
 enum tg_knee_place {
 	TG_KNEE_HERE,
@@ -280,7 +280,7 @@ static inline void tg_knee_go(struct tg_knee *knee, enum tg_knee_place at, u64 n
 	knee->settled_at = now + settle;
 }
 
-/* Begin a trial. Requests of earlier trials of this budget count half. */
+/* Begin a trial of the budget at @at. Halve its earlier counts, so that new requests weigh more. */
 static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 			       const struct tg_knee_sample *sample)
 {

@@ -105,7 +105,10 @@ void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 	struct tg_limit *limit = &tg->limits.of[class];
 	const u64 now = ktime_get_ns();
 
-	/* The request has left its class's lists, so look at its hardware queue too. */
+	/*
+	 * tg_is_waited_out() looks only at queued requests, and this one is no longer queued. So
+	 * check its own hardware queue here.
+	 */
 	if (tg_limit_is_reached(tg, class) &&
 	    (tg_hctx_is_inactive(rq->mq_hctx) || tg_is_waited_out(shard, class)))
 		return;

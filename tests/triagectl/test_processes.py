@@ -102,7 +102,13 @@ def test_this_machines_system_call() -> None:
     assert ioprio.of_thread(os.getpid()) is not None
 
 
-def test_real_time_that_children_do_not_inherit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("policy", "nice", "level"),
+    [(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 0, 4), (6, 0, 4), (os.SCHED_FIFO, -20, 0)],
+    ids=["not inherited", "SCHED_DEADLINE", "by nice"],
+)
+def test_real_time(monkeypatch: pytest.MonkeyPatch, policy: int, nice: int, level: int) -> None:
     monkeypatch.setattr(ioprio, "of_thread", lambda _: Priority(0, 0))
-    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_RR | os.SCHED_RESET_ON_FORK)
-    assert ioprio.effective(1) == Priority(RT, 4)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: policy)
+    monkeypatch.setattr(os, "getpriority", lambda _, __: nice)
+    assert ioprio.effective(1) == Priority(RT, level)

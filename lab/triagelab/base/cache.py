@@ -91,7 +91,10 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove entries in the folder `kind` unused for 30 days, and leftovers of killed makers."""
+    """Remove entries that were unused for 30 days from the folder `kind`.
+
+    Also remove the leftovers of processes that were killed while they made an entry.
+    """
     folders = [path for path in kind.iterdir() if path.is_dir()]
     for path in {path.with_name(path.name.partition(_PART)[0]) for path in folders}:
         # An entry of another user cannot be removed and stays.

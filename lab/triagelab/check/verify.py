@@ -344,8 +344,9 @@ def results_of_a_dead_guest(
     found: list[Result] = []
     for check in wanted:
         status, _, reason = ended.get(check.script.name, "").partition(": ")
-        # If all checks have ended, count the guest's death as a failure of the last check. No check
-        # began after a failed one.
+        # The guest runs no check after a failed one. So the first check that did not pass or skip
+        # is the last one that began: it gets the guest's death as its failure. If all checks passed
+        # or skipped, the last check gets it.
         if status not in ("0", str(_SKIPPED)) or check is wanted[-1]:
             found.append(Result(check, place, None, str(error), seconds))
             break

@@ -80,6 +80,12 @@ def test_measure_runs_the_plan_of_points(
     assert "seconds=2" in asked[2] and "--allow-write" not in asked[2]
     assert f"./triage fit {out}" in capsys.readouterr().out.replace("\n", "")
     assert cli.main(["fit", "measure", "--device", "flash"]) == 2
+    assert cli.main(["fit", "measure", "--device", "flash", "--out", out, "--seconds", "0"]) == 2
+    assert len(asked) == 3
+    capsys.readouterr()
+    monkeypatch.setattr(run, "called", lambda _: 130)
+    assert cli.main(["fit", "measure", "--device", "/dev/sdx", "--out", out]) == 130
+    assert "measured" not in capsys.readouterr().out
     assert cli.main(["fit", out, "--machine", "sim"]) == 2
 
 

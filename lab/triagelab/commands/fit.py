@@ -59,6 +59,8 @@ def _measure(given: argparse.Namespace) -> int:
         raise RequestError("fit measure needs --device, and --out with a folder for the results")
     if given.name:
         raise RequestError("--name is for ./triage fit DIR, after fit measure")
+    if given.seconds is not None and given.seconds < 1:
+        raise RequestError("--seconds: give 1 or more")
     machine = given.machine or "host"
     status = 0
     for name in ("drive-reads", *(["drive-writes"] if given.allow_write else [])):
@@ -68,9 +70,10 @@ def _measure(given: argparse.Namespace) -> int:
         words += ["--resume"] if given.resume else []
         words += ["--allow-write"] if given.allow_write and machines.kind(machine).is_here else []
         status = max(status, run.called(words))
-    telling.output.print(
-        f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME"
-    )
+    if status == 0:
+        telling.output.print(
+            f"measured; a drive is made of it by: ./triage fit {given.out} --name NAME"
+        )
     return status
 
 

@@ -19,12 +19,15 @@ from triagelab.commands import run
 from triagelab.fit import fioresults, fitchart, fitting
 from triagelab.fit.simulator import Simulator
 
+#: Four requests at once: 4000 a second, and 1 ms for each.
 READ = {
-    "iops": 1000.0,
+    "iops": 4000.0,
     "slat_ns": {"mean": 4000.0},
     "clat_ns": {"mean": 996000.0, "percentile": {"99.000000": 2000000}},
     "lat_ns": {"mean": 1000000.0},
 }
+#: Stands for an option that a job does not have.
+ABSENT = "absent"
 IDLE = {"iops": 0.0, "slat_ns": {"mean": 0.0}, "clat_ns": {"mean": 0.0}, "lat_ns": {"mean": 0.0}}
 
 
@@ -33,10 +36,16 @@ def result(folder: Path, name: str, *jobs: dict[str, Any], version: str = "fio-3
 
 
 def job(
-    read: dict[str, Any] = READ, write: dict[str, Any] = IDLE, **options: str
+    read: dict[str, Any] = READ, write: dict[str, Any] = IDLE, group: int = 0, **options: Any
 ) -> dict[str, Any]:
-    given = {"rw": "randread", "bs": "4k", "iodepth": "4"} | options
-    return {"job options": given, "read": read, "write": write}
+    given = {"rw": "randread", "bs": "4k", "iodepth": "4", "ioengine": "libaio", "direct": "1"}
+    given = {key: value for key, value in (given | options).items() if value != ABSENT}
+    return {"job options": given, "read": read, "write": write, "groupid": group}
+
+
+def busy(at_once: float) -> dict[str, Any]:
+    """Return figures of so many requests at once."""
+    return READ | {"iops": 1000.0 * at_once}
 
 
 def test_a_result_is_a_point(tmp_path: Path) -> None:
@@ -48,7 +57,7 @@ def test_a_result_is_a_point(tmp_path: Path) -> None:
     assert [dict(point.load) for point in points] == [
         {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
     ]
-    assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
+    assert points[0].measured == {"iops": 4000.0, "mean_us": 1000.0, "p99_us": 2000.0}
 
 
 def test_notes_of_fio_before_the_result_are_skipped(tmp_path: Path) -> None:
@@ -107,59 +116,105 @@ def test_measured_and_modelled_are_drawn(tmp_path: Path) -> None:
 
 
 def test_jobs_that_do_the_same_are_one_point(tmp_path: Path) -> None:
-    slower = READ | {"iops": 500.0, "lat_ns": {"mean": 2000000.0}}
-    result(tmp_path, "two", job(), job(slower), job(bs="64K", rw="read", stonewall="1"))
+    slower = READ | {"iops": 2000.0, "lat_ns": {"mean": 2000000.0}}
+    result(tmp_path, "two", job(), job(slower), job(bs="64K", rw="read", group=1))
     points = fioresults.read(tmp_path).points
     found = [(each.load["jobs"], each.load["bytes"], each.measured["iops"]) for each in points]
-    assert found == [(2, 4096, 1500.0), (1, 65536, 1000.0)]
+    assert found == [(2, 4096, 6000.0), (1, 65536, 4000.0)]
     assert points[0].measured["mean_us"] == 1500.0
 
 
 def test_numbers_are_read_as_fio_reads_them(tmp_path: Path) -> None:
-    result(tmp_path, "one", job(iodepth="0x10", numjobs="0x2", bs="8kb"))
+    result(tmp_path, "one", job(busy(32), iodepth="0x10", numjobs="0x2", bs="8kb"))
     (found,) = fioresults.read(tmp_path).points
     assert (found.load["depth"], found.load["jobs"], found.load["bytes"]) == (16, 2, 8192)
 
 
-@pytest.mark.parametrize("options", [{"iodepth": "2k"}, {"numjobs": "$ncpus"}, {"bs": "4k,8k"}])
-def test_a_number_that_cannot_be_read_is_told_with_its_file(
-    tmp_path: Path, options: dict[str, str]
+@pytest.mark.parametrize(
+    ("bs", "reads", "writes"),
+    [
+        ("8k", 8192, 8192),
+        ("4k,64k", 4096, 65536),
+        (",64k", 4096, 65536),
+        ("8k,", 8192, 4096),
+        (ABSENT, 4096, 4096),
+    ],
+)
+def test_reads_and_writes_may_have_sizes_of_their_own(
+    tmp_path: Path, bs: str, reads: int, writes: int
 ) -> None:
-    result(tmp_path, "one", job(READ, IDLE, **options))
-    (text,) = options.values()
-    with pytest.raises(RequestError, match=rf"one\.json: job 1: '{re.escape(text)}' is no"):
-        fioresults.read(tmp_path)
+    result(tmp_path, "it", job(bs=bs), job(IDLE, READ, rw="randwrite", bs=bs, group=1))
+    assert [each.load["bytes"] for each in fioresults.read(tmp_path).points] == [reads, writes]
 
 
-def test_jobs_after_a_stonewall_ran_alone(tmp_path: Path) -> None:
-    result(tmp_path, "two", job(), job(stonewall="1"))
+def test_a_job_that_waited_for_others_ran_alone(tmp_path: Path) -> None:
+    """A plain `stonewall`, as most job files have it, is not in fio's result: groupid tells it."""
+    result(tmp_path, "it", job(), job(group=1), job(busy(8), iodepth="8", group=2))
+    found = fioresults.read(tmp_path)
+    assert [(each.load["depth"], each.load["jobs"]) for each in found.points] == [(4, 1), (8, 1)]
+    assert found.points[0].measured["iops"] == 4000.0 and found.left_out == []
+
+
+def test_processes_of_a_job_that_waited_ran_together(tmp_path: Path) -> None:
+    """Each process has the job's options, but only the first of them waited for the job before."""
+    late = job(numjobs="2", stonewall="1", group=1)
+    result(tmp_path, "it", job(numjobs="2"), job(numjobs="2"), late, late)
     (found,) = fioresults.read(tmp_path).points
-    assert (found.load["jobs"], found.measured["iops"]) == (1, 1000.0)
+    assert (found.load["jobs"], found.measured["iops"]) == (2, 8000.0)
 
 
-def test_an_engine_that_waits_for_each_request_has_depth_1(tmp_path: Path) -> None:
-    result(tmp_path, "one", job(ioengine="psync", iodepth="32"))
+@pytest.mark.parametrize("engine", ["psync", "mmap", ABSENT])
+def test_an_engine_that_waits_for_each_request_has_depth_1(tmp_path: Path, engine: str) -> None:
+    result(tmp_path, "one", job(busy(1), ioengine=engine, iodepth="32"))
     (found,) = fioresults.read(tmp_path).points
     assert found.load["depth"] == 1
 
 
-def test_an_option_that_changes_nothing_is_no_reason(tmp_path: Path) -> None:
-    result(tmp_path, "one", job(direct="1", fsync="0", random_distribution="random"))
-    assert fioresults.read(tmp_path).left_out == []
+def test_an_engine_without_a_page_cache_needs_no_direct(tmp_path: Path) -> None:
+    result(tmp_path, "one", job(ioengine="io_uring_cmd", direct=ABSENT))
+    assert len(fioresults.read(tmp_path).points) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"random_distribution": "random", "rate": "0", "iodepth_batch": "1"},
+        {"direct": ABSENT, "buffered": "0"},
+        {"fsync": "10000", "sync": "1"},  # only for writes
+    ],
+)
+def test_an_option_that_changes_nothing_is_no_reason(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    result(tmp_path, "one", job(**options))
+    found = fioresults.read(tmp_path)
+    assert len(found.points) == 1 and found.left_out == []
+
+
+@pytest.mark.parametrize("name", ["drive-reads", "drive-writes"])
+def test_what_fit_measure_runs_is_a_plain_load(tmp_path: Path, name: str) -> None:
+    values = {"bs": "4k", "depth": "4", "seconds": "25"}
+    file = dataclasses.replace(experiments.find(name).workload, values=values)
+    text = file.prepared(("vda",), 1, tuple(each.name for each in file.jobs))
+    (prepared,) = fiofile.FioFile(tmp_path / "it.fio", text, {}).jobs
+    figures = {"read": READ, "write": IDLE} if name == "drive-reads" else {"write": READ}
+    result(tmp_path, "it", job() | {"read": IDLE} | figures | {"job options": prepared.options})
+    found = fioresults.read(tmp_path)
+    assert found.left_out == [] and found.points[0].load["depth"] == 4
 
 
 def test_repeats_are_one_point(tmp_path: Path) -> None:
-    for name, iops in (("a", 1000.0), ("b", 1200.0)):
+    for name, iops in (("a", 4000.0), ("b", 3600.0)):
         result(tmp_path, name, job(READ | {"iops": iops}))
     (found,) = fioresults.read(tmp_path).points
-    assert found.measured["iops"] == 1100.0
+    assert found.measured["iops"] == 3800.0
 
 
 def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
-    for name, iops in (("a", 1000.0), ("b", 1600.0)):
-        result(tmp_path, name, job(READ | {"iops": iops}))
+    result(tmp_path, "a", job())
+    result(tmp_path, "b", job(READ | {"iops": 2000.0, "lat_ns": {"mean": 2000000.0}}))
     with pytest.raises(
-        RequestError, match=r"a\.json and .*b\.json differ .* 1000 and 1600 requests"
+        RequestError, match=r"b\.json: job 1 and .*a\.json: job 1 differ .* 2000 and 4000 requests"
     ):
         fioresults.read(tmp_path)
 
@@ -167,56 +222,102 @@ def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("jobs", "why"),
     [
-        ([job(READ, IDLE), job(IDLE, READ, rw="randwrite")], "job 2 to 3 .* at the same time"),
-        ([job(READ, IDLE), job(bs="64k")], "job 2 to 3 .* at the same time"),
-        ([job(direct="0")], "job 2 .* direct=0"),
-        ([job(buffered="1")], "buffered=1"),
+        ([job(), job(IDLE, READ, rw="randwrite")], "job 2 to 3 .* at the same time"),
+        ([job(), job(bs="64k")], "job 2 to 3 .* at the same time"),
+        ([job(), job(wait_for="a")], "job 2 to 3 .* wait_for=a"),
+        ([job(direct="0")], "job 2 .* page cache"),
+        ([job(direct=ABSENT)], "page cache"),
+        ([job(buffered="1")], "page cache"),
         ([job(rate_iops="100")], "rate_iops=100"),
+        ([job(rate=",1m")], "rate=,1m"),
         ([job(random_distribution="zipf:1.2")], "random_distribution=zipf"),
         ([job(bssplit="4k/50:64k/50")], "bssplit"),
+        ([job(bsrange="4k-64k")], "bsrange"),
+        ([job(verify="crc32c")], "verify=crc32c"),
+        ([job(option_of_a_later_fio="1")], "option_of_a_later_fio=1"),
+        ([job(IDLE, READ, rw="randwrite", fsync="1")], "fsync=1"),
+        ([job(ioengine="null")], "ioengine=null"),
+        ([job(filename="/dev/a:/dev/b")], "several files, /dev/a:/dev/b"),
         ([job(rw="randrw")], "rw=randrw"),
+        ([job(rw="randread:8")], "rw=randread:8"),
         ([job() | {"error": 5}], "error 5"),
         ([job() | {"job options": {}}], "does not say what it did"),
         ([job(IDLE)], "nothing was done"),
+        ([job(iodepth="2k")], "'2k' is no plain number"),
+        ([job(numjobs="$ncpus")], "'\\$ncpus' is no plain number"),
+        ([job(bs="4ki")], "'4ki' is no plain size"),
+        ([job(bs=None)], "'None' is no plain size"),
+        ([job(iodepth="0")], "depth is 0"),
+        ([job(bs="0")], "bytes is 0"),
+        ([job(bs="1000")], "1000 bytes"),
+        ([job(bs="1m")], "1048576 bytes"),
+        ([job(READ | {"lat_ns": {"mean": 0}})], "mean_us is 0"),
+        ([job({"iops": 4000.0})], "mean_us is 0"),
+        ([job(READ | {"clat_ns": {"mean": 1, "percentile": {"99.000000": 0}}})], "p99_us is 0"),
+        # What these did is not in their options, but in Little's law.
+        ([job(busy(1), iodepth="32")], "were 1 requests at once, .* ask for 32$"),
+        ([job(numjobs="4")], "were 4 requests at once, .* ask for 16$"),
+        ([job(busy(20), numjobs="3")], "were 20 requests at once, .* ask for 12$"),
     ],
 )
 def test_what_is_no_plain_load_is_left_out_and_told(
     tmp_path: Path, jobs: list[dict[str, Any]], why: str
 ) -> None:
-    result(tmp_path, "it", job(), jobs[0] | {"job options": {}}, *jobs[1:])
-    path = tmp_path / "it.json"
-    given = json.loads(path.read_text())
-    options = jobs[0]["job options"]
-    given["jobs"][1]["job options"] = options and {**options, "stonewall": "1"}
-    if not options:  # nothing says that it waited for the first job, so both are left out
-        given["jobs"][0] = job(rw="read")
-        result(tmp_path, "other", job())
-    path.write_text(json.dumps(given))
+    result(tmp_path, "it", job(), *({**each, "groupid": 1} for each in jobs))
     found = fioresults.read(tmp_path)
     assert [point.load["bytes"] for point in found.points] == [4096]
-    assert re.search(why, " ".join(found.left_out))
+    (told,) = found.left_out
+    assert re.search(r"it\.json: job 2 (to 3 )?is left out: ", told) and re.search(why, told)
+
+
+def test_a_result_without_jobs_is_told(tmp_path: Path) -> None:
+    result(tmp_path, "one", job())
+    (tmp_path / "server.json").write_text(json.dumps({"fio version": "fio-3", "client_stats": []}))
+    (told,) = fioresults.read(tmp_path).left_out
+    assert "server.json is left out: it has no job" in told
+
+
+def test_a_folder_of_nothing_but_other_loads_says_why(tmp_path: Path) -> None:
+    result(tmp_path, "one", job(rw="randrw"))
+    with pytest.raises(RequestError, match=r"no result that a model can repeat\n.*rw=randrw"):
+        fioresults.read(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("given", "why"),
     [
-        (json.dumps({"fio version": "fio-3", "jobs": {"a": 1}}), "no whole result"),
-        (json.dumps({"fio version": "fio-3", "jobs": [{"job options": ["rw"]}]}), "no whole"),
-        (json.dumps({"fio version": "fio-3", "jobs": [{"job options": {"rw": "read"}}]}), "read"),
-        (json.dumps({"fio version": "fio-3", "jobs": [job({"iops": "abc"})]}), "no whole result"),
-        (json.dumps({"fio version": "fio-3", "jobs": [job({"iops": 1.0})]}), "mean_us is 0"),
-        (json.dumps({"fio version": "fio-3", "jobs": [job(READ | {"iops": -1})]}), "iops is -1"),
-        (json.dumps({"fio version": "fio-3", "jobs": [job(READ | {"iops": math.nan})]}), "is nan"),
-        (json.dumps({"fio version": "fio-3", "jobs": [job(iodepth="0")]}), "depth is 0"),
+        ({"jobs": {"a": 1}}, "no whole result"),
+        ({"jobs": 1}, "no whole result"),
+        ({"jobs": [None]}, "no whole result"),
+        ({"jobs": [{"job options": ["rw"]}]}, "no whole result"),
+        ({"jobs": [job()], "global options": None}, "no whole result"),
+        ({"jobs": [{"job options": {"rw": "read"}}]}, r"missing @ \$\.jobs\[0\]\.read"),
+        ({"jobs": [job({"iops": "abc"})]}, r"a number is expected @ \$\.jobs\[0\]\.read\.iops"),
+        ({"jobs": [job(READ | {"iops": "100"})]}, "a number is expected"),
+        ({"jobs": [job(READ | {"iops": True})]}, "a number is expected"),
+        ({"jobs": [job(READ | {"iops": -1})]}, "-1 is no possible number"),
+        ({"jobs": [job(READ | {"iops": math.nan})]}, "nan is no possible number"),
+        ({"jobs": [job(READ | {"iops": 10**400})]}, "no whole result"),
+        ({"jobs": [job(READ | {"lat_ns": "abc"})]}, "no whole result"),
+        ({"jobs": [job(READ | {"lat_ns": 5})]}, "no whole result"),
+        ({"jobs": [job(READ | {"slat_ns": {"mean": math.nan}})]}, "nan is no possible number"),
+        ({"jobs": [job(READ | {"slat_ns": {"mean": math.inf}})]}, "inf is no possible number"),
+        ({"jobs": [job() | {"error": "x"}]}, "a whole number is expected"),
+        ({"jobs": [job() | {"error": 0.5}]}, "a whole number is expected"),
+        ({"jobs": [{"job options": {"rw": "read"}, "read": READ, "write": IDLE}]}, "groupid"),
         ("[" * 100_000, "recursion"),
         ("{ broken", "Expecting"),
         ("", "Expecting"),
     ],
-)  # fmt: skip
-def test_a_damaged_result_is_told_with_its_file(tmp_path: Path, text: str, why: str) -> None:
+)
+def test_a_damaged_result_is_told_with_its_file(
+    tmp_path: Path, given: dict[str, Any] | str, why: str
+) -> None:
+    text = given if isinstance(given, str) else json.dumps({"fio version": "fio-3"} | given)
     (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(RequestError, match=rf"odd\.json.*{why}"):
+    with pytest.raises(RequestError, match=rf"odd\.json.*{why}") as told:
         fioresults.read(tmp_path)
+    assert "_Side" not in str(told.value) and "_Job" not in str(told.value)
 
 
 def test_a_folder_with_the_name_of_a_result_is_no_result(tmp_path: Path) -> None:
@@ -227,7 +328,7 @@ def test_a_folder_with_the_name_of_a_result_is_no_result(tmp_path: Path) -> None
 
 def test_fio_2_counts_in_us(tmp_path: Path) -> None:
     old = {
-        "iops": 1000.0,
+        "iops": 4000.0,
         "slat": {"mean": 4.0},
         "clat": {"mean": 996.0, "percentile": {"99.000000": 2000}},
         "lat": {"mean": 1000.0},
@@ -236,7 +337,7 @@ def test_fio_2_counts_in_us(tmp_path: Path) -> None:
     found = fioresults.read(tmp_path)
     points, host_ns = found.points, found.host_ns
     assert host_ns == 4000
-    assert points[0].measured == {"iops": 1000.0, "mean_us": 1000.0, "p99_us": 2000.0}
+    assert points[0].measured == {"iops": 4000.0, "mean_us": 1000.0, "p99_us": 2000.0}
 
 
 def point(depth: int, **load: int | str) -> drives.Point:

@@ -164,8 +164,8 @@ static void tg_probe_end(struct tg_data *tg)
 
 /*
  * Learn the latency of an urgent request that met no bulk (@clean). End a probe that has all
- * its samples, or whose time is over. While the estimate is not confirmed, each result takes its
- * place, and the search for the knee begins anew: its price is for each multiple of this latency.
+ * its samples, or whose time is over. While the estimate is not confirmed, the search for the knee
+ * begins anew with each result: its price is for each multiple of this latency.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {

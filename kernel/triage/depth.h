@@ -46,19 +46,22 @@
  * counts as confirmed once the next one is no less than this part of it, in quarters. A result that
  * is too small is not noticed: the estimate grows slowly then.
  *
- * A probe whose mean is less than half of the estimate's takes the confirmation back: the estimate
- * may be of another load, such as the reads of a boot. Or a cache has answered this probe, so the
- * estimate only follows it, and the next result decides. Only a probe does so. Without bulk there
- * may be hundreds of results a second, and on a device with slow reads now and then one is so
- * small. The mean decides, because a single slow read makes the tail many times as long.
+ * A probe whose mean is less than half of a confirmed estimate's raises a doubt: the estimate may
+ * be of another load, such as the reads of a boot, or a cache has answered this probe. So it
+ * changes nothing, and the next probe comes soon. The third in turn that contradicts takes the
+ * estimate's place: a third probe costs milliseconds, and an estimate that is too small holds
+ * bulk for seconds, because it grows slowly. Only a probe raises a doubt. Without bulk there may
+ * be hundreds of results a second, and on a device with slow reads now and then one is so small.
+ * The mean decides, because a single slow read makes the tail many times as long.
  */
 #define TG_DEPTH_CONFIRMED 3
 #define TG_DEPTH_DOUBTED 2
+#define TG_DEPTH_DOUBTS 3
 /*
- * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
- * with each result that is not confirmed, and doubles with each later probe. For an exchange
- * rate it is at least PRICE once the estimate is confirmed, because less precision suffices. A
- * probe beside writers takes 36 ms.
+ * The time between probes, as a multiple of the last probe's length. The multiple begins at
+ * UNSURE with each result that is not confirmed, and with each doubt, and doubles with each later
+ * probe. For an exchange rate it is at least PRICE once the estimate is confirmed, because less
+ * precision suffices. A probe beside writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -77,20 +80,31 @@
 #define TG_DEPTH_MAX 4000000000ull
 
 /**
+ * struct tg_depth_samples - requests that will give a result
+ * @nr: number of them so far
+ * @latency: their latencies, in ns
+ */
+struct tg_depth_samples {
+	u32 nr;
+	u64 latency[TG_DEPTH_PROBE_SAMPLES];
+};
+
+/**
  * struct tg_depth - the results of probes, and the budget for a target; zero at first but @budget
  * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first
  * @rest: the part of 1 ns that requests in time have given back to @budget, and that is not added
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
- * @confirmed: a second result has confirmed them, and no probe has contradicted since
+ * @confirmed: a second result has confirmed them, and TG_DEPTH_DOUBTS probes in turn have not
+ *	contradicted since
+ * @doubts: number of probes in turn that contradicted them last
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
- * @probing: the last sample is of a probe
- * @sampled: number of samples so far in this probe, or since the last result without bulk
- * @samples: latencies of these requests, in ns
+ * @in_probes: samples of probes since the last result of a probe
+ * @between: samples while there was no bulk, since the last result of these
  */
 struct tg_depth {
 	u64 budget;
@@ -98,13 +112,13 @@ struct tg_depth {
 	bool missed;
 	bool known;
 	bool confirmed;
+	u32 doubts;
 	u64 mean;
 	u64 spread;
 	bool at_once;
 	u32 spacing;
-	bool probing;
-	u32 sampled;
-	u64 samples[TG_DEPTH_PROBE_SAMPLES];
+	struct tg_depth_samples in_probes;
+	struct tg_depth_samples between;
 };
 
 /**
@@ -135,60 +149,68 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * @latency: from dispatch to completion, in ns
  * @probe: a probe keeps bulk out; otherwise there is no bulk
  *
- * Each 16 samples give a result, in a probe or while there is no bulk. Estimates follow shorter
- * latencies soon and longer ones slowly: a device that is still emptying its write buffer must not
- * be taken for a slow one. A result that corrects an unconfirmed estimate takes its place. A probe
- * needs samples of its own: what came before it must not take a confirmation back.
+ * Each 16 samples of probes give a result, and each 16 while there is no bulk. The two are apart:
+ * what came before a probe must not raise a doubt, and few requests between probes must not take
+ * the probes' samples away. Where urgent requests are rare, a result takes several probes.
+ *
+ * Estimates follow shorter latencies soon and longer ones slowly: a device that is still emptying
+ * its write buffer must not be taken for a slow one. A result that corrects an unconfirmed estimate
+ * takes its place.
  *
  * Return: true if this was the last sample of a result
  */
 static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool probe)
 {
-	const bool follows = depth->confirmed;
+	struct tg_depth_samples *samples = probe ? &depth->in_probes : &depth->between;
 	u64 mean = 0, spread = 0;
 	u32 i, at_once = 0;
+	bool contradicts;
 
-	if (probe && !depth->probing)
-		depth->sampled = 0;
-	depth->probing = probe;
-	depth->samples[depth->sampled++] = latency;
-	if (depth->sampled < TG_DEPTH_PROBE_SAMPLES)
+	samples->latency[samples->nr++] = latency;
+	if (samples->nr < TG_DEPTH_PROBE_SAMPLES)
 		return false;
-	depth->sampled = 0;
+	samples->nr = 0;
 
 	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++) {
-		mean += depth->samples[i];
-		at_once += depth->samples[i] < TG_DEPTH_AT_ONCE;
+		mean += samples->latency[i];
+		at_once += samples->latency[i] < TG_DEPTH_AT_ONCE;
 	}
 	mean /= TG_DEPTH_PROBE_SAMPLES;
 	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
-		spread += max_t(u64, depth->samples[i], mean) -
-			  min_t(u64, depth->samples[i], mean);
+		spread += max_t(u64, samples->latency[i], mean) -
+			  min_t(u64, samples->latency[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
+	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 
-	if (probe && TG_DEPTH_DOUBTED * mean < depth->mean)
+	contradicts = probe && depth->confirmed && TG_DEPTH_DOUBTED * mean < depth->mean;
+	if (contradicts && ++depth->doubts < TG_DEPTH_DOUBTS) {
+		depth->spacing = 0;
+		return true;
+	}
+	if (probe)
+		depth->doubts = 0;
+	if (contradicts)
 		depth->confirmed = false;
-	if (!depth->confirmed)
+	else if (!depth->confirmed)
 		depth->confirmed = depth->known && 4 * (mean + 3 * spread) >=
 				   TG_DEPTH_CONFIRMED * tg_depth_target(depth, 100);
 	if (!depth->confirmed)
 		depth->spacing = 0;
-	depth->mean = follows || depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
-	depth->spread = follows || depth->confirmed ? tg_depth_follow(depth->spread, spread) :
-						      spread;
-	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
+	depth->mean = depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
+	depth->spread = depth->confirmed ? tg_depth_follow(depth->spread, spread) : spread;
 	depth->known = true;
 	return true;
 }
 
 /*
  * Return the time until the next probe, as a multiple of the length of the probe that just ended.
- * It is at least @least if that probe's estimate is confirmed.
+ * It is at least @least if that probe's estimate is confirmed and not doubted.
  */
 static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
 {
 	depth->spacing = clamp_t(u32, 2 * depth->spacing,
-				 depth->confirmed ? least : TG_DEPTH_SPACING_UNSURE,
+				 depth->confirmed && !depth->doubts ? least :
+								       TG_DEPTH_SPACING_UNSURE,
 				 TG_DEPTH_SPACING_LAST);
 	return depth->spacing;
 }

@@ -90,13 +90,76 @@ static void test_confirmed(void)
 	expect("spacing, still confirmed", tg_depth_spacing(&depth, 64), 128);
 	probe(&depth, 21875, 0);
 	expect("still confirmed by half", depth.confirmed, true);
+	expect("mean after half", depth.mean, 32813);
+	expect("spacing after half", tg_depth_spacing(&depth, 64), 256);
 	probe(&depth, 16000, 0);
-	expect("confirmed by less than half", depth.confirmed, false);
-	expect("mean, followed once more", depth.mean, 24407);
+	expect("confirmed, though doubted", depth.confirmed, true);
+	expect("mean, doubted", depth.mean, 32813);
+	expect("spacing, doubted", tg_depth_spacing(&depth, 64), 8);
+	batch(&depth, 16000, 0, false);
+	expect("without a probe nothing is decided", depth.doubts, 1);
+	probe(&depth, 9000, 0);
+	expect("spacing, doubted twice", tg_depth_spacing(&depth, 64), 8);
+	probe(&depth, 9000, 3000);
+	expect("confirmed after three that contradict", depth.confirmed, false);
+	expect("mean, not confirmed any more", depth.mean, 9000);
+	expect("spread, not confirmed any more", depth.spread, 3000);
 	expect("spacing, not confirmed any more", tg_depth_spacing(&depth, 64), 8);
-	probe(&depth, 16000, 0);
-	expect("still not confirmed", depth.confirmed, false);
-	expect("mean, not confirmed any more", depth.mean, 16000);
+	probe(&depth, 9000, 3000);
+	expect("confirmed again", depth.confirmed, true);
+}
+
+/* Two probes in turn that a cache answers change nothing. */
+static void test_doubted(void)
+{
+	struct tg_depth depth = begun();
+	u32 i;
+
+	for (i = 0; i < 2; i++)
+		probe(&depth, 70000, 5000);
+	for (i = 0; i < 100; i++) {
+		probe(&depth, 12000, 0);
+		probe(&depth, 12000, 0);
+		expect("mean after two odd probes", depth.mean, 70000);
+		expect("spread after two odd probes", depth.spread, 5000);
+		probe(&depth, 70000, 5000);
+		expect("confirmed after two odd probes", depth.confirmed, true);
+		expect("doubts after a good probe", depth.doubts, 0);
+	}
+}
+
+/* A slow read in each probe does not hide that an estimate is ten times too large. */
+static void test_doubted_with_a_slow_read(void)
+{
+	struct tg_depth depth = begun();
+	u32 i, probes;
+
+	for (i = 0; i < 2; i++)
+		probe(&depth, 700000, 0);
+	for (probes = 0; probes < 3; probes++)
+		for (i = 1; i <= TG_DEPTH_PROBE_SAMPLES; i++)
+			tg_depth_alone(&depth, i < TG_DEPTH_PROBE_SAMPLES ? 60000 : 3000000, true);
+	expect("mean after three probes", depth.mean, (15 * 60000 + 3000000) / 16);
+	expect("confirmed after them", depth.confirmed, false);
+}
+
+/* Few requests in each probe, and a few between probes, give results all the same. */
+static void test_rare_samples(void)
+{
+	const u32 in_probe[] = { 1, 3, 10, 15 };
+	u32 i, j, probes, results;
+
+	for (i = 0; i < ARRAY_SIZE(in_probe); i++) {
+		struct tg_depth depth = begun();
+
+		results = 0;
+		for (probes = 0; probes < 1000; probes++) {
+			for (j = 0; j < in_probe[i]; j++)
+				results += tg_depth_alone(&depth, 70000, true);
+			tg_depth_alone(&depth, 70000, false);
+		}
+		expect("results of probes", results, 1000 * in_probe[i] / 16);
+	}
 }
 
 /* A probe's result is of its own samples, even if most of one without bulk came before. */
@@ -456,6 +519,9 @@ int main(void)
 	test_alone();
 	test_spacing();
 	test_confirmed();
+	test_doubted();
+	test_doubted_with_a_slow_read();
+	test_rare_samples();
 	test_own_samples();
 	test_bounds();
 	test_rest();

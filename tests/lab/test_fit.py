@@ -403,6 +403,22 @@ def test_a_file_is_written_as_it_was_read() -> None:
         assert drives.text(drives.find(name)) == (drives.FOLDER / f"{name}.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("depths", "sizes", "enough"),
+    [
+        ([1, 4, 16, 32], ["4k"], False),
+        ([1, 2, 4, 8, 16], ["4k"], True),
+        ([1, 4, 32], ["4k", "64k"], True),
+    ],
+)
+def test_as_many_depths_as_the_message_names_suffice(
+    depths: list[int], sizes: list[str], enough: bool
+) -> None:
+    points = [point(depth, bytes=fiofile.size(size)) for size in sizes for depth in depths]
+    roles = [each.role for each in fitting.with_roles(points)]
+    assert (roles.count("fit") >= 3) == enough and "held" in roles
+
+
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="has no result of fio"):
         fioresults.read(tmp_path)

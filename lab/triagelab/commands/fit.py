@@ -89,7 +89,7 @@ def _fit(given: argparse.Namespace) -> int:
     if sum(point.role == "fit" for point in roles) < 3:
         raise RequestError(
             f"{given.directory} has too few random reads of one process: the fit needs them at "
-            "three depths or more, for instance at 1, 4 and 32"
+            "five depths, for instance 1, 2, 4, 8 and 16, or at three depths with two block sizes"
         )
     with tempfile.TemporaryDirectory() as folder:
         simulate = Simulator.build(Path(folder), sanitize=False)

@@ -383,8 +383,8 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
 
-/* Charge the budget for a request of bulk. @write says that it is not a read. */
-static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
+/* Charge the budget and the pace for a request of bulk. */
+static void tg_budget_charge(struct tg_shard *shard, const struct request *rq, u32 cost)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_budget *budget = &tg->budget;
@@ -405,24 +405,27 @@ static void tg_budget_charge(struct tg_shard *shard, u32 cost, bool write)
 	}
 	if (!READ_ONCE(budget->bulk_seen))
 		WRITE_ONCE(budget->bulk_seen, true);
-	if (write && READ_ONCE(budget->written_at) != now)
+	if (tg_op(rq) == TG_WRITE)
+		tg_flushes_charge(shard, rq);
+	if (tg_op(rq) != TG_READ && READ_ONCE(budget->written_at) != now)
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Charge bulk that is dispatched while tg_charges_bulk(). @write says that it is not a read. */
-void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write)
+/* Charge bulk that is dispatched while tg_charges_bulk(). */
+void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_budget *budget = &shard->tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
-	const u32 next = average - average / 16 + tag->cost / 16;
+	const u32 cost = tg_tag(rq)->cost;
+	const u32 next = average - average / 16 + cost / 16;
 	const unsigned long now = jiffies;
 
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1)
-		tg_turn_charge(shard, tag->cost);
+		tg_turn_charge(shard, cost);
 	if (READ_ONCE(budget->pressed))
-		tg_budget_charge(shard, tag->cost, write);
+		tg_budget_charge(shard, rq, cost);
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
 	if (next != average)
 		WRITE_ONCE(budget->bulk_cost, next);

@@ -6,9 +6,9 @@
 #include <linux/atomic.h>
 #include <linux/types.h>
 
+struct request;
 struct tg_data;
 struct tg_shard;
-struct tg_tag;
 
 /**
  * struct tg_budget - the state of the limit on bulk, besides the controller's
@@ -94,7 +94,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);
-void tg_bulk_charge(struct tg_shard *shard, const struct tg_tag *tag, bool write);
+void tg_bulk_charge(struct tg_shard *shard, struct request *rq);
 u64 tg_bulk_opens_at(const struct tg_data *tg);
 
 #endif

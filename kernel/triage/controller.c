@@ -12,6 +12,7 @@
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 
+#include "core.h"
 #include "device.h"
 #include "triage.h"
 
@@ -204,6 +205,19 @@ static u64 tg_felt_for(const struct tg_data *tg)
 	return TG_GONE_TIMES * READ_ONCE(tg->controller.tail);
 }
 
+/* Return whether a shard waits until bulk may go. Rate limits and the pace do not count. */
+static bool tg_any_waits_for_bulk(const struct tg_data *tg)
+{
+	unsigned int i;
+
+	if (!atomic_read(&tg->nr_held))
+		return false;
+	for (i = 0; i < tg->nr_shards; i++)
+		if (tg_waits_for_bulk(tg->shards[i]))
+			return true;
+	return false;
+}
+
 /*
  * Learn from an urgent request what the present budget is worth (knee.h). Return the new budget,
  * in ns of cost.
@@ -215,7 +229,7 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 	const struct tg_knee_sample sample = {
 		.latency = latency,
 		.alone = controller->tail,
-		.limited = limited || atomic_read(&tg->nr_held),
+		.limited = limited || tg_any_waits_for_bulk(tg),
 		.now = ktime_get_ns(),
 		.work = tg_bulk_served(tg),
 		.enough = TG_ENOUGH_REQUESTS * (u64)READ_ONCE(tg->budget.bulk_cost),

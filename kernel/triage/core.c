@@ -50,13 +50,14 @@
 
 /* Bits of a shard's state: */
 #define TG_HELD 0	/* no queued request may go yet; the watchdog is armed */
-#define TG_LIMITED 1	/* with TG_HELD: only rate limits hold it, so no completion ends it */
+#define TG_LIMITED 1	/* with TG_HELD: rate limits or the pace hold it; no completion ends it */
 
 /* The longest hold: after this the watchdog has the hardware queue run. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * The length of a hold if the policy contradicts itself: it says twice that a request may go,
- * but then finds none. So such a mistake costs a pause instead of a CPU that loops.
+ * The shortest hold for the pace. Also the length of a hold if the policy contradicts itself: it
+ * says twice that a request may go, but then finds none. So such a mistake costs a pause instead of
+ * a CPU that loops.
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
@@ -73,7 +74,7 @@ static struct llist_node *tg_node(struct request *rq)
 }
 
 /*
- * Return whether a shard waits until bulk may go: it is held, and not by rate limits alone, or
+ * Return whether a shard waits until bulk may go: it is held, and not with TG_LIMITED, or
  * it was woken and has not dispatched since. The caller needs no lock: the result may be out of
  * date at once anyway.
  */
@@ -117,7 +118,8 @@ static bool tg_release(struct tg_shard *shard)
  * not. A request may if the driver sent it back, or if it is urgent or hinted. On a disk any
  * request may, because it can be near the head. A request may if its cgroup is due before the
  * cgroups of the queued requests. A request of a cgroup beyond its share is not urgent. If rate
- * limits hold the queued requests, a request of a class below its limit may.
+ * limits hold the queued requests, a request of a class below its limit may. If the pace holds
+ * them, a request that is not a write may.
  */
 static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
@@ -135,6 +137,13 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_urgent(tg, class, rq)))
 		return true;
 	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
+		return true;
+	/*
+	 * If a hold for the pace begins right now, TG_LIMITED may not be set yet. Then the request
+	 * waits until this hold ends, which is soon.
+	 */
+	if (READ_ONCE(tg->flushes.pace) && tg_op(rq) != TG_WRITE &&
+	    test_bit(TG_LIMITED, &shard->state))
 		return true;
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
 }
@@ -289,7 +298,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		urgent = urgent && !tg_lane_exceeds_share(shard, lane);
 		tg_lane_is_due(shard, lane);
 	}
-	may_go = !tag->returned && (urgent || tg_bulk_may_go(shard));
+	may_go = !tag->returned &&
+		 (urgent || (tg_bulk_may_go(shard) && !tg_pace_holds(shard, class, rq)));
 	if (unlikely(lane))
 		tg_lane_is_due(shard, NULL);
 	if (!may_go)
@@ -337,7 +347,8 @@ static struct request *tg_take_next(struct tg_shard *shard)
 
 /*
  * Return how long the queued requests must wait if nothing else happens, in ns. Return 0 if they
- * need not wait. Set @limited if only rate limits hold them.
+ * need not wait. Set @limited if only rate limits or the pace hold them. A hold for the pace lasts
+ * for TG_REST_NS at least: then the pace lets several writes go (TG_PACE_BURST_NS).
  */
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {
@@ -350,8 +361,11 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	awaited = tg_media_wait(shard);
 	/* Read the clock first, so that tg_bulk_may_go() sees all times up to @now as past. */
 	now = ktime_get_ns();
-	if (!awaited && tg_bulk_may_go(shard))
-		return 0;
+	if (!awaited && tg_bulk_may_go(shard)) {
+		*limited = shard->paced;
+		return shard->paced ? max_t(s64, tg_pace_opens_at(shard->tg) - now, TG_REST_NS) :
+				      0;
+	}
 	opens_at = tg_bulk_opens_at(shard->tg);
 	return min(opens_at > now ? opens_at - now : TG_WATCHDOG_NS,
 		   awaited ?: TG_WATCHDOG_NS);
@@ -402,7 +416,7 @@ static void tg_set_held(struct tg_shard *shard)
 	yield_point();
 }
 
-/* Have the watchdog end the hold after @ns. @limited says that only rate limits cause the hold. */
+/* Have the watchdog end the hold after @ns. @limited is what tg_wait() has set. */
 static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)

@@ -48,11 +48,13 @@
  *
  * A probe whose mean is less than half of a confirmed estimate's raises a doubt: the estimate may
  * be of another load, such as the reads of a boot, or a cache has answered this probe. So it
- * changes nothing, and the next probe comes soon. The third in turn that contradicts takes the
- * estimate's place: a third probe costs milliseconds, and an estimate that is too small holds
- * bulk for seconds, because it grows slowly. Only a probe raises a doubt. Without bulk there may
- * be hundreds of results a second, and on a device with slow reads now and then one is so small.
- * The mean decides, because a single slow read makes the tail many times as long.
+ * changes nothing, and the next probe comes soon. A third doubt takes the estimate's place: a third
+ * probe costs milliseconds, and an estimate that is too small holds bulk for long, because it grows
+ * slowly. A probe that does not contradict takes one doubt back, and cannot raise an estimate that
+ * was doubted: otherwise an estimate that two probes in three contradict would only grow. Only a
+ * probe raises a doubt. Without bulk there may be hundreds of results a second, and on a device
+ * with slow reads now and then one is so small. The mean decides, because a single slow read makes
+ * the tail many times as long.
  */
 #define TG_DEPTH_CONFIRMED 3
 #define TG_DEPTH_DOUBTED 2
@@ -96,9 +98,8 @@ struct tg_depth_samples {
  *	yet; in ns / (TG_DEPTH_RARE - 1)
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
- * @confirmed: a second result has confirmed them, and TG_DEPTH_DOUBTS probes in turn have not
- *	contradicted since
- * @doubts: number of probes in turn that contradicted them last
+ * @confirmed: a second result has confirmed them, and @doubts has not become TG_DEPTH_DOUBTS since
+ * @doubts: number of probes that contradicted them, less those that did not
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
@@ -180,15 +181,20 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 		spread += max_t(u64, samples->latency[i], mean) -
 			  min_t(u64, samples->latency[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
-	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 
 	contradicts = probe && depth->confirmed && TG_DEPTH_DOUBTED * mean < depth->mean;
 	if (contradicts && ++depth->doubts < TG_DEPTH_DOUBTS) {
 		depth->spacing = 0;
 		return true;
 	}
-	if (probe)
+	if (contradicts) {
 		depth->doubts = 0;
+	} else if (probe && depth->doubts) {
+		depth->doubts--;
+		if (mean > depth->mean)
+			return true;
+	}
+	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
 	if (contradicts)
 		depth->confirmed = false;
 	else if (!depth->confirmed)

@@ -22,6 +22,8 @@ static void tg_tick(struct tg_shard *shard)
 		WRITE_ONCE(tg->budget.bulk_seen, false);
 	if (time_after(jiffies, READ_ONCE(tg->costs.window_until)))
 		tg_costs_learn(tg);
+	if (READ_ONCE(tg->budget.pressed) && time_after(jiffies, READ_ONCE(tg->flushes.look_at)))
+		tg_flushes_learn(tg);
 }
 
 /* Begin to time an urgent request, so that the controller can learn from it. */
@@ -90,7 +92,7 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	if (!tag->urgent) {
 		if (tg_charges_bulk(tg) && !tag->charged) {
 			tag->charged = true;
-			tg_bulk_charge(shard, tag, tg_op(rq) != TG_READ);
+			tg_bulk_charge(shard, rq);
 		}
 	} else if (tag->hinted) {
 		return;

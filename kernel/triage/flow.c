@@ -415,9 +415,44 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	return flow;
 }
 
+/* Return whether a flow's next request is a write. There is no pace on disks. */
+static bool tg_flow_writes(struct tg_flow *flow)
+{
+	return tg_op(tg_first(&flow->fifo)) == TG_WRITE;
+}
+
 /*
- * Return the next request of a class's backlog. Return NULL if the backlog is empty, or if the disk
- * waits for a flow of this class, of a more urgent class or of another cgroup.
+ * Return the first flow of the backlog whose turn is not over and whose next request is not a
+ * write. If the turns of all such flows are over, give each the same number of new turns: flows
+ * take turns as if those that wait for the pace were not there. Return NULL if there is no such
+ * flow.
+ */
+static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_class *class)
+{
+	const s64 quantum = tg_quantum(shard);
+	struct tg_flow *flow, *found = NULL;
+	s64 least = S64_MAX;
+
+	list_for_each_entry(flow, &class->backlog, turn) {
+		const s64 rounds = tg_share_rounds(flow->deficit, quantum);
+
+		if (tg_flow_writes(flow) || rounds >= least)
+			continue;
+		least = rounds;
+		found = flow;
+	}
+	if (!found || !least)
+		return found;
+	list_for_each_entry(flow, &class->backlog, turn)
+		if (!tg_flow_writes(flow))
+			flow->deficit += least * quantum;
+	return found;
+}
+
+/*
+ * Return the next request of a class's backlog. Return NULL if the backlog is empty, if the pace
+ * holds all of it, or if the disk waits for a flow of this class, of a more urgent class or of
+ * another cgroup.
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class of, enum tg_reason *reason)
@@ -435,6 +470,13 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
+	if (tg_pace_is_closed(shard, of) && tg_flow_writes(flow)) {
+		flow = tg_flow_turn_of_others(shard, class);
+		if (!flow) {
+			shard->paced = true;
+			return NULL;
+		}
+	}
 	if (tg_media_stays(shard, flow))
 		return NULL;
 	*reason = list_is_singular(&class->backlog) ? TG_STRICT : TG_DEFICIT;

@@ -388,7 +388,7 @@ static void tg_show_bios_merged(struct tg_data *tg, struct seq_file *m)
 	seq_printf(m, "%llu\n", merged);
 }
 
-/* Show the state of budget and controller; times and costs in ns. */
+/* Show the state of budget, controller and pace; times and costs in ns, the pace in KiB/s. */
 static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 {
 	const struct tg_controller *controller = &tg->controller;
@@ -413,6 +413,9 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   data_race(controller->knee.trials)); /* may change meanwhile */
 	seq_printf(m, "taken %lu\n",
 		   data_race(controller->knee.taken)); /* may change meanwhile */
+	seq_printf(m, "pace %u\n", READ_ONCE(tg->flushes.pace));
+	seq_printf(m, "flush_alone %llu\n",
+		   data_race(tg->flushes.drain.alone)); /* may change meanwhile */
 }
 
 /*

@@ -84,6 +84,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg_costs_init(tg);
 	tg_budget_init(tg);
 	tg_controller_init(tg);
+	tg_flushes_init(tg);
 	tg_submitters_init(tg);
 	ret = tg_groups_init(tg);
 	if (ret) {

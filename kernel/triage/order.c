@@ -4,8 +4,8 @@
  * lane go in strict order, with four exceptions. A request goes first in its lane once it has
  * waited as long as its class may. A waiting class gets its guaranteed share. Bulk has turns of a
  * disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH. A class that has
- * reached its rate limit has to wait. A request that the driver sent back goes before all of
- * these, and has no limit.
+ * reached its rate limit has to wait, and so have writes of bulk beyond their pace. A request that
+ * the driver sent back goes before all of these, and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -247,6 +247,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 
 	lockdep_assert_held(&shard->lock);
 
+	shard->paced = false;
 	if (rq) {
 		*reason = TG_RETURNED;
 		list_del_init(&rq->queuelist);

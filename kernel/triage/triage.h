@@ -14,6 +14,7 @@
  *	costs.c		learns the cost of a request
  *	device.c	records requests that go to the device or come back
  *	limits.c	enforces the rate that the administrator sets for a class
+ *	flushes.c	paces bulk's writes while processes flush the drive's write buffer
  *	merge.c		merges bios into queued requests
  *	tunables.c	has the files in sysfs
  *	inspect.c	has the files in debugfs, and the tracepoints
@@ -21,7 +22,7 @@
  *
  * The header of a part has its functions, its structure, and the lock of this structure.
  * The functions of order.c and merge.c are declared here. cost.h, depth.h, detector.h,
- * knee.h, limit.h and share.h make no kernel calls: tests run them in user space.
+ * drain.h, knee.h, limit.h and share.h make no kernel calls: tests run them in user space.
  *
  * Words that all parts use:
  *	shard		the scheduler of one hardware queue; a disk has one shard in all
@@ -61,6 +62,7 @@
  *	tg_shard.lock		core.c: all that is queued in a shard
  *	tg_costs.lock		costs.c; trylock only
  *	tg_controller.lock	controller.c; trylock only, also in interrupts
+ *	tg_flushes.lock		flushes.c; trylock only
  *	tg_submitters.lock	submitter.c: the table of submitters
  */
 #ifndef TG_TRIAGE_H
@@ -92,6 +94,7 @@ enum tg_reason {
 #include "controller.h"
 #include "costs.h"
 #include "flow.h"
+#include "flushes.h"
 #include "gauge.h"
 #include "group.h"
 #include "inspect.h"
@@ -169,6 +172,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @turn_left: the rest of this turn, in ns of cost
  * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
  *	read without the lock, under RCU
+ * @paced: the last choice found only writes that the pace holds (flushes.h)
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -212,6 +216,7 @@ struct tg_shard {
 	u64 turn;
 	s64 turn_left;
 	struct tg_account *due;
+	bool paced;
 	u32 asked;
 	const void *seen;
 	unsigned long seen_at;
@@ -257,6 +262,7 @@ struct tg_data {
 	struct tg_tunables tunables;
 	struct tg_costs costs;
 	struct tg_limits limits;
+	struct tg_flushes flushes;
 	struct tg_histogram waits[PRIO_CLASS_COUNT];	/* from allocation to dispatch */
 	struct tg_histogram services[PRIO_CLASS_COUNT];	/* from dispatch to completion */
 

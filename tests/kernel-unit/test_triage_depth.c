@@ -109,7 +109,7 @@ static void test_confirmed(void)
 	expect("confirmed again", depth.confirmed, true);
 }
 
-/* Two probes in turn that a cache answers change nothing. */
+/* Two probes in turn that a cache answers change nothing, and neither does every second one. */
 static void test_doubted(void)
 {
 	struct tg_depth depth = begun();
@@ -117,15 +117,58 @@ static void test_doubted(void)
 
 	for (i = 0; i < 2; i++)
 		probe(&depth, 70000, 5000);
+	probe(&depth, 12000, 0);
 	for (i = 0; i < 100; i++) {
 		probe(&depth, 12000, 0);
-		probe(&depth, 12000, 0);
-		expect("mean after two odd probes", depth.mean, 70000);
-		expect("spread after two odd probes", depth.spread, 5000);
+		expect("mean after odd probes", depth.mean, 70000);
+		expect("spread after odd probes", depth.spread, 5000);
+		expect("confirmed after odd probes", depth.confirmed, true);
 		probe(&depth, 70000, 5000);
-		expect("confirmed after two odd probes", depth.confirmed, true);
-		expect("doubts after a good probe", depth.doubts, 0);
+		expect("doubts after a good probe", depth.doubts, 1);
 	}
+	probe(&depth, 70000, 5000);
+	expect("doubts after another", depth.doubts, 0);
+}
+
+/*
+ * Large reads of processes that start are in one probe of three, or of two. An estimate that two of
+ * three contradict falls, and one that every second contradicts does not grow.
+ */
+static void test_contradicted_more_often_than_not(void)
+{
+	struct tg_depth depth = begun();
+	u32 i, large = 0;
+
+	for (i = 0; i < 2; i++)
+		probe(&depth, 2000000, 0);
+	for (i = 0; i < 300; i++) {
+		probe(&depth, i % 3 ? 70000 : 2000000, 0);
+		large += i >= 30 && depth.mean > 500000;
+	}
+	expect_between("probes with an estimate that is too large", large, 0, 120);
+	depth = begun();
+	for (i = 0; i < 2; i++)
+		probe(&depth, 200000, 0);
+	for (i = 0; i < 300; i++)
+		probe(&depth, i % 2 ? 2000000 : 70000, 0);
+	expect("an estimate that every second one contradicts", depth.mean, 200000);
+}
+
+/* A few requests that fail at once, or that a cache answers, do not make a device answer at once. */
+static void test_at_once_is_doubted(void)
+{
+	struct tg_depth depth = begun();
+	u32 i;
+
+	for (i = 0; i < 2; i++)
+		probe(&depth, 70000, 5000);
+	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(&depth, i % 4 ? 30000 : TG_DEPTH_AT_ONCE - 1, true);
+	expect("doubts", depth.doubts, 1);
+	expect("at once, after one probe", depth.at_once, false);
+	for (i = 0; i < 2 * TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(&depth, i % 4 ? 30000 : TG_DEPTH_AT_ONCE - 1, true);
+	expect("at once, after three", depth.at_once, true);
 }
 
 /* A slow read in each probe does not hide that an estimate is ten times too large. */
@@ -520,6 +563,8 @@ int main(void)
 	test_spacing();
 	test_confirmed();
 	test_doubted();
+	test_contradicted_more_often_than_not();
+	test_at_once_is_doubted();
 	test_doubted_with_a_slow_read();
 	test_rare_samples();
 	test_own_samples();

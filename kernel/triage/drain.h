@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Finds the pace at which bulk may write, so that a drive's write buffer stays short.
+ *
+ * A drive completes a write once the data is in its buffer, and a flush waits until the drive has
+ * written the buffer to the medium. If bulk writes faster than that, the buffer fills up, and each
+ * flush takes as long as a full buffer. It does not matter how much faster: the drive then delays
+ * writes until there is room. So bulk's throughput and the flushes' time change at one point, the
+ * rate at which the drive empties its buffer, and a search by small steps does not find this point
+ * from afar. But a full buffer shows that rate: it is the rate at which bulk's writes are served.
+ *
+ * So while processes flush, a trial now and then lets bulk write at half of its rate. Suppose that
+ * flushes then take so much less time that a tenth of bulk's throughput is a good price. Then
+ * bulk's rate before the trial becomes the estimate of the drive's rate, and bulk's pace from then
+ * on. The time that flushes take beyond that in the trial is the time that the drive needs to empty
+ * its buffer. The pace is lower than the estimate by so much that the buffer becomes empty in a
+ * period. While flushes are quick, the estimate rises a little with each period. While they are
+ * slow, it follows the drive's rate. So there is always a little in the buffer, and the drive is
+ * always busy. BBR (Cardwell et al., 2016) keeps a network's queue short in a similar way: it
+ * measures the rate of the slowest link while the queue is long, and the latency while it is short.
+ *
+ * Pure functions that also compile in user space, where they are tested with a model of a buffer.
+ */
+#ifndef TG_DRAIN_H
+#define TG_DRAIN_H
+
+#include "pure.h"
+
+/*
+ * A period ends after this number of flushes, or as soon as they must turn out slow. After
+ * PERIOD_LONG, LEAST suffice.
+ */
+#define TG_DRAIN_FLUSHES 8
+#define TG_DRAIN_LEAST 2
+#define TG_DRAIN_PERIOD 50000000ull		/* the shortest period, in ns */
+#define TG_DRAIN_PERIOD_LONG 1000000000ull	/* ns */
+/* If flushes are rarer than LEAST in this time, forget all, in ns. */
+#define TG_DRAIN_PAUSE 4000000000ull
+/* A trial lowers bulk's rate to 1 in this many. */
+#define TG_DRAIN_TRIAL 2
+/*
+ * The price of a tenth of bulk's throughput: 100 ln(10/9) = 10.54 per cent, as in the exchange rate
+ * (knee.h), in hundredths of a per cent.
+ */
+#define TG_DRAIN_PRICE 1054
+/*
+ * A period changes the estimate of the drive's rate by 1 in this many. If the estimate exceeds the
+ * true rate by this, the buffer grows by 1.6 % of a period's data.
+ */
+#define TG_DRAIN_STEP 64
+/* The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. */
+#define TG_DRAIN_SPACING 64
+/* The least pace, in KiB/s: a pace below this might never rise again. */
+#define TG_DRAIN_PACE_LEAST 1024u
+
+/**
+ * struct tg_drain_seen - what a device has done so far; all counts only grow
+ * @now: ns
+ * @flushes: number of flushes
+ * @flush_ns: sum of their times
+ * @kib: length of all writes of bulk, in KiB
+ * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out
+ */
+struct tg_drain_seen {
+	u64 now;
+	u64 flushes;
+	u64 flush_ns;
+	u64 kib;
+	u64 pauses;
+};
+
+/**
+ * struct tg_drain - the search for the pace; all zero to begin with
+ * @pace: the rate at which bulk may write, in KiB/s; 0: any
+ * @estimate: the rate at which the drive empties its buffer, in KiB/s; 0: unknown
+ * @trying: a trial runs
+ * @rate: bulk's rate in the last period that was no trial, in KiB/s
+ * @before: the mean time of a flush in that period, in ns
+ * @alone: that mean in the last trial; it is the time that bulk hardly affects
+ * @buffered: the time that flushes took beyond that in the last period, in ns
+ * @tried: @estimate when the last trial began, or bulk's rate if it was unknown
+ * @tried_at: when the trial began, in ns
+ * @try_at: when the next trial is due, in ns
+ * @settled_at: the drive still empties its buffer until then, in ns
+ * @begin: what was seen when this period began; its time is 0 before the first period
+ */
+struct tg_drain {
+	u32 pace;
+	u32 estimate;
+	bool trying;
+	u32 rate;
+	u64 before;
+	u64 alone;
+	u64 buffered;
+	u32 tried;
+	u64 tried_at;
+	u64 try_at;
+	u64 settled_at;
+	struct tg_drain_seen begin;
+};
+
+/*
+ * Return whether flushes of @mean ns take so much longer than @alone ns that a tenth of bulk's
+ * throughput is a good price for the difference. A delay of @alone is worth @exchange per cent.
+ */
+static inline bool tg_drain_is_slow(u64 mean, u64 alone, u32 exchange)
+{
+	/* The bounds keep the products below 2^64. */
+	const u64 delay = min_t(u64, mean - min_t(u64, mean, alone), 1ull << 40);
+
+	return 100 * delay * exchange > TG_DRAIN_PRICE * min_t(u64, alone, 1ull << 40);
+}
+
+static inline u32 tg_drain_clamp(u64 pace)
+{
+	return clamp_t(u64, pace, TG_DRAIN_PACE_LEAST, U32_MAX);
+}
+
+/*
+ * Begin a trial. A buffer that a flush needs @mean ns to empty needs twice that time while bulk
+ * fills it half as fast as the drive empties it. A flush that began earlier ends by @mean ns later.
+ */
+static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
+{
+	drain->trying = true;
+	drain->tried = drain->estimate ?: rate;
+	drain->tried_at = now;
+	drain->pace = tg_drain_clamp(min_t(u32, drain->tried, rate) / TG_DRAIN_TRIAL);
+	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
+}
+
+/* End a trial, in which flushes took @mean ns. */
+static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange, u64 now)
+{
+	drain->trying = false;
+	drain->alone = mean;
+	drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_SPACING;
+	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange))
+		drain->estimate = tg_drain_clamp(drain->rate);
+	drain->pace = drain->estimate;
+	drain->buffered = 0;
+}
+
+/*
+ * Learn from a period of @time ns in which flushes took @mean ns, and bulk wrote @rate KiB/s.
+ *
+ * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
+ * wrote: the drive has written all of it, but for what the buffer has more than before. That is
+ * @buffered times the drive's rate. The estimate moves half way to the result, because the two mean
+ * times are not those at the period's ends, and because bulk may also have paused.
+ */
+static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
+				  bool limited, u32 exchange)
+{
+	const u64 buffered = min_t(u64, mean - min_t(u64, mean, drain->alone), time / 2);
+	const u64 before = min_t(u64, drain->buffered, time / 2);
+	const u32 had = drain->estimate;
+
+	if (tg_drain_is_slow(mean, drain->alone, exchange))
+		drain->estimate = (had + min_t(u64, had, div64_u64(rate * time,
+								   time + buffered - before))) / 2;
+	else if (limited)
+		drain->estimate = min_t(u64, (u64)had + had / TG_DRAIN_STEP, U32_MAX);
+	drain->estimate = tg_drain_clamp(drain->estimate);
+	drain->pace = tg_drain_clamp(drain->estimate - div64_u64(drain->estimate * buffered, time));
+	drain->buffered = buffered;
+}
+
+/*
+ * Return whether a trial is due: in two periods in a row flushes took much longer than in the last
+ * trial, or the estimate became so low without any gain that their time must be measured anew, or
+ * the last trial was long ago. While bulk still fills the buffer, its rate is not the drive's, so
+ * wait until it no longer falls.
+ */
+static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 rate, u32 exchange,
+				   u64 now)
+{
+	if (!rate || !drain->rate || rate < drain->rate - drain->rate / 8)
+		return false;
+	if (now >= drain->try_at)
+		return true;
+	if (drain->estimate)
+		return drain->estimate < drain->tried / TG_DRAIN_TRIAL;
+	return tg_drain_is_slow(min_t(u64, mean, drain->before), drain->alone, exchange);
+}
+
+/* Learn from a period; see tg_drain_adapt(). */
+static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
+				  bool limited, u32 exchange, u64 now)
+{
+	if (drain->trying) {
+		tg_drain_tried(drain, mean, exchange, now);
+		return;
+	}
+	if (drain->estimate)
+		tg_drain_adapt(drain, time, mean, rate, limited, exchange);
+	if (tg_drain_is_due(drain, mean, rate, exchange, now))
+		tg_drain_try(drain, mean, rate, now);
+	drain->rate = rate;
+	drain->before = mean;
+}
+
+/* Return whether a period of @time ns with @flushes of @flush_ns together can be judged. */
+static inline bool tg_drain_is_over(const struct tg_drain *drain, u64 time, u64 flushes,
+				    u64 flush_ns, u32 exchange)
+{
+	if (time < TG_DRAIN_PERIOD || !flushes)
+		return false;
+	if (flushes >= (time < TG_DRAIN_PERIOD_LONG ? TG_DRAIN_FLUSHES : TG_DRAIN_LEAST))
+		return true;
+	return drain->alone && !drain->trying &&
+	       tg_drain_is_slow(div64_u64(flush_ns, TG_DRAIN_FLUSHES), drain->alone, exchange);
+}
+
+/**
+ * tg_drain_see() - learn the pace; call this every TG_DRAIN_PERIOD or so
+ * @drain: the search; its pace is updated
+ * @seen: what the device has done so far
+ * @limited: the pace has held a write of bulk since this function last returned true
+ * @exchange: the gain of bulk, in %, that is worth a delay of a flush by its time without bulk
+ *
+ * Return: true if this was the end of a period
+ */
+static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_seen *seen,
+				bool limited, u32 exchange)
+{
+	const u64 flushes = seen->flushes - drain->begin.flushes;
+	const u64 flush_ns = seen->flush_ns - drain->begin.flush_ns;
+	const u64 kib = seen->kib - drain->begin.kib;
+	const u64 time = seen->now - drain->begin.now;
+
+	/* In a pause bulk does not keep the drive busy, so its rate tells nothing. */
+	if (!drain->begin.now || drain->begin.now < drain->settled_at ||
+	    seen->pauses != drain->begin.pauses) {
+		drain->begin = *seen;
+		return true;
+	}
+	if (time > TG_DRAIN_PAUSE && flushes < TG_DRAIN_LEAST) {
+		*drain = (struct tg_drain){ .begin = *seen };
+		return true;
+	}
+	if (!tg_drain_is_over(drain, time, flushes, flush_ns, exchange))
+		return false;
+	tg_drain_judge(drain, time, div64_u64(flush_ns, flushes),
+		       min_t(u64, div64_u64(kib * 1000000, div64_u64(time, 1000)), U32_MAX),
+		       limited, exchange, seen->now);
+	drain->begin = *seen;
+	return true;
+}
+
+#endif

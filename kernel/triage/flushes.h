@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Paces bulk's writes while processes flush the drive's write buffer. */
+#ifndef TG_FLUSHES_H
+#define TG_FLUSHES_H
+
+#include <linux/atomic.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "drain.h"
+#include "prio-class.h"
+
+struct request;
+struct tg_data;
+struct tg_shard;
+
+/**
+ * struct tg_flushes - the pace of bulk's writes
+ * @pace: the rate at which bulk may write, in KiB/s; 0: any
+ * @limited: the pace has held a write of bulk since the last period of drain.h
+ * @look_at: jiffies when the flushes are next counted
+ * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
+ * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
+ *	this moment, this one need not.
+ * @drain: the search for the pace
+ */
+struct tg_flushes {
+	u32 pace;
+	bool limited;
+	unsigned long look_at;
+	atomic64_t due ____cacheline_aligned_in_smp;
+
+	spinlock_t lock; /* guards all below */
+	struct tg_drain drain;
+};
+
+void tg_flushes_init(struct tg_data *tg);
+void tg_flushes_learn(struct tg_data *tg);
+void tg_flushes_charge(struct tg_shard *shard, const struct request *rq);
+bool tg_pace_is_closed_now(struct tg_shard *shard, enum prio_class class);
+u64 tg_pace_opens_at(const struct tg_data *tg);
+
+#endif

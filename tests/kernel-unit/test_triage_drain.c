@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: while processes flush, bulk writes nearly as fast as the drive empties its buffer, and
+ * no faster, so that flushes are short; where bulk is not what makes flushes slow, it keeps its
+ * throughput. The drive is a model of a buffer. Run with: make -C kernel unit
+ */
+#include "expect.h"
+#include "triage/drain.h"
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define EXCHANGE 8
+#define LOOK (52 * MS)	/* TG_DRAIN_PERIOD, as ticks of 4 ms round it up */
+#define STEP (MS / 10)
+
+/**
+ * struct drive - a drive with a write buffer, one process that flushes, and bulk
+ * @rate: KiB/s at which the drive empties the buffer
+ * @takes: KiB/s at which it takes writes while there is room
+ * @room: KiB of the buffer
+ * @flush_ns: the shortest time of a flush
+ * @apart_ns: from the end of a flush to the next
+ * @bulk: KiB/s that bulk would write
+ */
+struct drive {
+	u64 rate, takes, room, flush_ns, apart_ns, bulk;
+	/* The state: */
+	struct tg_drain drain;
+	struct tg_drain_seen seen;
+	bool limited;
+	double buffered, written;
+	u64 flush_began, flush_from, look_at;
+	double flush_left;
+	/* The results since measure(): */
+	u64 nr, ns, longest, paced;
+	double kib;
+	u64 from;
+};
+
+static const struct drive usual = {
+	.rate = 466000, .takes = 3000000, .room = 16384, .flush_ns = MS, .apart_ns = 9 * MS,
+	.bulk = 3000000,
+};
+
+static void end_flush(struct drive *d)
+{
+	const u64 took = d->seen.now - d->flush_began;
+
+	d->seen.flushes++;
+	d->seen.flush_ns += took;
+	d->nr++;
+	d->ns += took;
+	d->longest = max_t(u64, d->longest, took);
+	d->flush_began = 0;
+	d->flush_from = d->seen.now + d->apart_ns;
+}
+
+/* Let @STEP ns pass. */
+static void step(struct drive *d)
+{
+	const double part = STEP / 1e9;
+	double pace = d->drain.pace ?: U32_MAX, wants = min_t(double, d->bulk, d->takes);
+	double drained = min_t(double, d->buffered, d->rate * part), writes;
+
+	d->seen.now += STEP;
+	if (d->drain.pace && wants > pace)
+		d->limited = true;
+	d->buffered -= drained;
+	writes = min_t(double, min_t(double, wants, pace) * part, d->room - d->buffered);
+	d->buffered += writes;
+	d->written += writes;
+	d->kib += writes;
+	d->seen.kib = d->written;
+	if (d->drain.pace)
+		d->paced += STEP;
+	if (d->flush_began) {
+		d->flush_left -= drained;
+		if (d->flush_left <= 0 && d->seen.now >= d->flush_began + d->flush_ns)
+			end_flush(d);
+	} else if (d->apart_ns && d->seen.now >= d->flush_from) {
+		d->flush_began = d->seen.now;
+		d->flush_left = d->buffered;
+	}
+	if (d->seen.now < d->look_at)
+		return;
+	d->look_at = d->seen.now + LOOK;
+	if (tg_drain_see(&d->drain, &d->seen, d->limited, EXCHANGE))
+		d->limited = false;
+}
+
+static void run(struct drive *d, u64 ns)
+{
+	const u64 until = d->seen.now + ns;
+
+	while (d->seen.now < until)
+		step(d);
+}
+
+static void measure(struct drive *d, u64 ns)
+{
+	d->nr = 0;
+	d->ns = 0;
+	d->longest = 0;
+	d->paced = 0;
+	d->kib = 0;
+	d->from = d->seen.now;
+	run(d, ns);
+}
+
+static double mean_ms(const struct drive *d)
+{
+	return (double)d->ns / max_t(u64, d->nr, 1) / MS;
+}
+
+/* Return bulk's throughput as a part of @rate KiB/s. */
+static double kept(const struct drive *d, double rate)
+{
+	return d->kib * 1e9 / (d->seen.now - d->from) / rate;
+}
+
+/* Bulk fills the buffer: flushes become short within a second, and bulk keeps 94 % or more. */
+static void test_full_buffer(void)
+{
+	struct drive d = usual;
+
+	run(&d, SECOND);
+	measure(&d, 20 * SECOND);
+	expect_between("a flush beside bulk, ms", mean_ms(&d), 1, 4);
+	expect_between("the longest, ms", (double)d.longest / MS, 1, 16);
+	expect_between("bulk keeps", kept(&d, d.rate), .94, 1.001);
+}
+
+/* The same for drives from an SD card to a large SSD. */
+static void test_other_drives(void)
+{
+	static const struct { u64 rate, room, flush_ms; } drives[] = {
+		{ 20000, 4096, 5 }, { 100000, 65536, 3 }, { 2000000, 1048576, 1 },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(drives); i++) {
+		struct drive d = usual;
+
+		d.rate = drives[i].rate;
+		d.room = drives[i].room;
+		d.flush_ns = drives[i].flush_ms * MS;
+		run(&d, 20 * SECOND);
+		measure(&d, 40 * SECOND);
+		expect_between("a flush there, in flushes alone", mean_ms(&d) * MS / d.flush_ns, 1, 5);
+		expect_between("bulk keeps there", kept(&d, d.rate), .90, 1.001);
+	}
+}
+
+/* Bulk leaves room in the buffer: no pace but in trials. */
+static void test_little_bulk(void)
+{
+	struct drive d = usual;
+
+	d.bulk = d.rate * 8 / 10;
+	run(&d, SECOND);
+	measure(&d, 20 * SECOND);
+	expect_between("part of the time with a pace", (double)d.paced / (20 * SECOND), 0, .02);
+	expect_between("little bulk keeps", kept(&d, d.bulk), .98, 1.001);
+}
+
+/* Flushes are slow by themselves, beside bulk that they do not wait for: bulk keeps all. */
+static void test_slow_by_themselves(void)
+{
+	struct drive d = usual;
+
+	d.flush_ns = 50 * MS;
+	d.room = 2048;
+	run(&d, SECOND);
+	measure(&d, 20 * SECOND);
+	expect_between("bulk keeps beside slow flushes", kept(&d, d.rate), .97, 1.001);
+}
+
+/* A drive that becomes three times slower, or as fast as before, is followed within seconds. */
+static void test_rate_changes(void)
+{
+	struct drive d = usual;
+
+	run(&d, 5 * SECOND);
+	d.rate = usual.rate / 3;
+	run(&d, 2 * SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("a flush on the slower drive, ms", mean_ms(&d), 1, 5);
+	expect_between("bulk keeps of the slower drive", kept(&d, d.rate), .92, 1.001);
+	d.rate = usual.rate;
+	run(&d, 8 * SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("a flush on the faster drive, ms", mean_ms(&d), 1, 5);
+	expect_between("bulk keeps of the faster drive", kept(&d, d.rate), .92, 1.001);
+}
+
+/* Something else makes flushes slow from now on: bulk gets back what it gave. */
+static void test_other_cause(void)
+{
+	struct drive d = usual;
+
+	run(&d, 5 * SECOND);
+	d.flush_ns = 10 * MS;
+	run(&d, 10 * SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("bulk keeps beside another cause", kept(&d, d.rate), .9, 1.001);
+}
+
+/* Bulk that pauses and comes back finds its pace again. */
+static void test_bulk_pauses(void)
+{
+	struct drive d = usual;
+
+	run(&d, 5 * SECOND);
+	d.bulk = 0;
+	run(&d, 3 * SECOND);
+	d.bulk = usual.bulk;
+	run(&d, SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("a flush after bulk's pause, ms", mean_ms(&d), 1, 4);
+	expect_between("bulk keeps after its pause", kept(&d, d.rate), .94, 1.001);
+}
+
+/* Once a second a probe keeps bulk out for 40 ms: bulk keeps its pace all the same. */
+static void test_probes(void)
+{
+	struct drive d = usual;
+	u32 i;
+
+	run(&d, 3 * SECOND);
+	d.kib = 0;
+	d.from = d.seen.now;
+	for (i = 0; i < 20; i++) {
+		run(&d, SECOND - 40 * MS);
+		d.seen.pauses++;
+		d.bulk = 0;
+		run(&d, 40 * MS);
+		d.seen.pauses++;
+		d.bulk = usual.bulk;
+	}
+	expect_between("bulk keeps beside probes", kept(&d, d.rate), .90, 1.001);
+}
+
+/* Nobody flushes any more: no pace after TG_DRAIN_PAUSE. */
+static void test_nobody_flushes(void)
+{
+	struct drive d = usual;
+
+	run(&d, 5 * SECOND);
+	expect_between("pace while processes flush", d.drain.pace, 1, U32_MAX);
+	d.apart_ns = 0;
+	run(&d, TG_DRAIN_PAUSE + SECOND);
+	expect("pace while nobody flushes", d.drain.pace, 0);
+	measure(&d, 5 * SECOND);
+	expect_between("bulk keeps then", kept(&d, d.rate), .999, 1.001);
+}
+
+/* Bulk comes after a trial that found nothing, long before the next one: flushes soon are short. */
+static void test_bulk_comes_later(void)
+{
+	struct drive d = usual;
+
+	d.bulk = 1000;
+	run(&d, 3 * SECOND);
+	expect_between("trials before bulk comes", d.drain.try_at, d.seen.now + SECOND, U64_MAX);
+	d.bulk = usual.bulk;
+	run(&d, SECOND);
+	measure(&d, 5 * SECOND);
+	expect_between("a flush beside bulk that came later, ms", mean_ms(&d), 1, 4);
+	expect_between("bulk that came later keeps", kept(&d, d.rate), .94, 1.001);
+}
+
+/* One flush in a hundred takes 100 times as long by itself: bulk keeps its throughput. */
+static void test_tails(void)
+{
+	struct drive d = usual;
+	u32 i;
+
+	d.room = 256;
+	run(&d, SECOND);
+	d.kib = 0;
+	d.from = d.seen.now;
+	for (i = 0; i < 3000; i++) {
+		d.flush_ns = any_between(1, 100) > 1 ? MS : 100 * MS;
+		run(&d, 10 * MS);
+	}
+	expect_between("bulk keeps beside tails", kept(&d, d.rate), .95, 1.001);
+}
+
+/* The largest numbers do not overflow: the rate is clamped, and slow flushes are found slow. */
+static void test_bounds(void)
+{
+	expect("a flush of an hour", tg_drain_is_slow(3600 * SECOND, MS, 1000), true);
+	expect("no delay", tg_drain_is_slow(MS, MS, 1000), false);
+	expect("shorter than alone", tg_drain_is_slow(1, MS, 1000), false);
+	expect("worth a tenth", tg_drain_is_slow(2 * MS + MS / 3, MS, EXCHANGE), true);
+	expect("worth less", tg_drain_is_slow(2 * MS + MS / 4, MS, EXCHANGE), false);
+	expect("the least pace", tg_drain_clamp(0), TG_DRAIN_PACE_LEAST);
+	expect("the largest pace", tg_drain_clamp(1ull << 40), U32_MAX);
+}
+
+int main(void)
+{
+	test_full_buffer();
+	test_other_drives();
+	test_little_bulk();
+	test_slow_by_themselves();
+	test_rate_changes();
+	test_other_cause();
+	test_bulk_pauses();
+	test_probes();
+	test_nobody_flushes();
+	test_bulk_comes_later();
+	test_tails();
+	test_bounds();
+	if (!failed)
+		printf("triage drain: flushes are short, and the drive is busy\n");
+	return failed;
+}

@@ -187,19 +187,19 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 		depth->spacing = 0;
 		return true;
 	}
-	if (contradicts) {
-		depth->doubts = 0;
-	} else if (probe && depth->doubts) {
+	if (probe && !contradicts && depth->doubts) {
 		depth->doubts--;
 		if (mean > depth->mean)
 			return true;
 	}
 	depth->at_once = 4 * at_once >= TG_DEPTH_PROBE_SAMPLES;
-	if (contradicts)
+	if (contradicts) {
+		depth->doubts = 0;
 		depth->confirmed = false;
-	else if (!depth->confirmed)
+	} else if (!depth->confirmed) {
 		depth->confirmed = depth->known && 4 * (mean + 3 * spread) >=
 				   TG_DEPTH_CONFIRMED * tg_depth_target(depth, 100);
+	}
 	if (!depth->confirmed)
 		depth->spacing = 0;
 	depth->mean = depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;

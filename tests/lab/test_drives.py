@@ -55,7 +55,7 @@ def test_list_drives_has_class_source_and_errors() -> None:
     ("was", "becomes", "message"),
     [
         ('role = "held"', 'role = "hold"', "must have a role: fit, held, seen"),
-        ("mean_us", "means_us", "points, item 1: not known: means_us; there are after_s, bytes"),
+        ("mean_us", "means_us", "points, item 1: not known: means_us; there are bytes, depth"),
         ("mean_us", "means_us", "Mistakes not shown: 6"),
         (
             "bytes = 4096",

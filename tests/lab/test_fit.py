@@ -387,7 +387,7 @@ def test_a_modelled_drive_is_found_again(
     measured = []
     for depth in (1, 2, 4, 8, 16, 32):
         load = dataclasses.replace(point(depth), measured={"iops": guess})
-        found = fitting.modelled(simulate, blank, load)
+        found = fitting.modelled(simulate, blank, load, fitting.steady(simulate, blank, load))
         measured.append(dataclasses.replace(load, measured=found))
     drive = dataclasses.replace(blank, parameters={}, points=fitting.with_roles(measured))
     drive = fitting.judged(simulate, fitting.fitted(simulate, drive))

@@ -32,6 +32,14 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
     assert _flat(found) == pytest.approx(_flat(drive.errors), abs=0.2)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", drives.names())
+def test_ten_times_the_window_gives_the_same_misses(quick: Simulator, name: str) -> None:
+    """A figure that depends on the simulated time says nothing about the drive."""
+    for each in fitting.compare(quick, drives.find(name), times=10):
+        assert set(each.misses) == set(each.point.misses), f"{each.point}: {each.errors}"
+
+
 def _flat(errors: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
     """Return each error under the key `role kind place`: place 0 is the median, 1 the worst."""
     return {

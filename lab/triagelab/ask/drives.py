@@ -45,8 +45,7 @@ class Point:
     """A load, and the figures measured under it.
 
     load      either `jobs` jobs that each keep `depth` commands in the device (op, pattern, bytes,
-              depth, jobs, and after_s: seconds before the measurement, if given);
-              or writes_per_s: the mix of reads and writes in docs/modeldisk.md
+              depth, jobs); or writes_per_s: the mix of reads and writes in docs/modeldisk.md
     measured  the judged figures, by their names in JUDGED
     noted     other figures, which are not judged
     misses    names of the judged figures in which the model's error is too large
@@ -72,7 +71,6 @@ class _Load(TypedDict, total=False):
     bytes: Count
     depth: Count
     jobs: Count
-    after_s: Count
     writes_per_s: Count
 
 

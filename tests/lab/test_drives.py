@@ -75,7 +75,6 @@ def test_a_mistake_in_a_file_is_told(
     assert was in text
     (tmp_path / "mine.toml").write_text(text.replace(was, becomes))
     monkeypatch.setattr(drives, "FOLDER", tmp_path)
-    drives.find.cache_clear()
     with pytest.raises(RequestError, match=message):
         drives.find("mine")
 
@@ -85,5 +84,4 @@ def test_a_drive_without_errors_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     lines = [line for line in text.splitlines() if not line.startswith("errors.")]
     (tmp_path / "mine.toml").write_text("\n".join(lines))
     monkeypatch.setattr(drives, "FOLDER", tmp_path)
-    drives.find.cache_clear()
     assert drives.find("mine").error_text == "not judged"

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Required, TypedDict, get_type_hints
 
 from triagelab.base import sources, tomlfile
@@ -154,12 +155,16 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-@cache
 def find(name: str) -> Drive:
     """Return the drive called `name`."""
     if name not in names():
         raise unknown("drive", name, names())
-    return tomlfile.read(FOLDER / f"{name}.toml", Drive, name=name)
+    return _read(FOLDER / f"{name}.toml")
+
+
+@cache
+def _read(path: Path) -> Drive:
+    return tomlfile.read(path, Drive, name=path.stem)
 
 
 def text(drive: Drive) -> str:

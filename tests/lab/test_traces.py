@@ -97,7 +97,21 @@ def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
     assert [line.split()[0] for line in second] == ["2", "4"]
     for line in (*first, *second):
         offset, length = map(int, line.split()[3:])
-        assert offset % 512 == 0 and length == 4608 and offset + length <= size
+        assert offset % 512 == 0 and length == 4608 and offset == 512
+
+
+def test_a_sequential_stream_past_the_end_stays_sequential(tmp_path: Path) -> None:
+    """The recorded device is longer, and the stream's lengths change."""
+    size = 32768 << 20
+    lengths = [4096, 65536, 512, 131072, 8192]
+    offsets = [size - 4096 - 1024 + sum(lengths[:place]) for place in range(5)]
+    text = "".join(
+        f"3,R,{offset},{length},{offset}\n" for offset, length in zip(offsets, lengths, strict=True)
+    )
+    (lines,) = replayed(tmp_path, text, runtime="0")
+    found = [tuple(map(int, line.split()[3:])) for line in lines]
+    assert found[:2] == [(size - 5120, 4096), (size - 1024, 1024)]
+    assert found[2:] == [(64512, 512), (65024, 131072), (196096, 8192)]
 
 
 def test_what_comes_after_the_runtime_is_left_out(tmp_path: Path) -> None:

@@ -130,13 +130,15 @@ def _end_us(section: Section) -> int | None:
 def _folded(request: Request, size: int) -> str:
     """Return an iolog's `offset length`: multiples of a sector, in bytes; "0 0" for a flush.
 
-    An offset past the device's end wraps around to its start.
+    An offset past the device's end wraps around to its start, whatever the request's length: so a
+    sequential stream stays one. A request across the end loses what is behind it.
     """
     if request.action == "datasync":
         return "0 0"
     begin = request.offset // _SECTOR * _SECTOR
     length = max(-(-(request.offset + request.length - begin) // _SECTOR), 1) * _SECTOR
-    return f"{begin % max(size - length, _SECTOR) // _SECTOR * _SECTOR} {length}"
+    folded = begin % size
+    return f"{folded} {min(length, size - folded)}"
 
 
 # ---- the formats ----------------------------------------------------------------

@@ -7,6 +7,7 @@ A fit to the figures of a model finds the model's parameters again.
 import dataclasses
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -427,3 +428,48 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     result(tmp_path, "one", job())
     assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "it.toml")]) == 2
     assert not (tmp_path / "it.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--name", "flash"], "there is a device flash already"),
+        (["--name", "980pro"], "there is a device 980pro already"),
+        (["--name", "../x"], "'../x' cannot be a drive's name"),
+        (["--name", "/tmp/x"], "'/tmp/x' cannot be a drive's name"),
+        (["--name", ".x"], "'.x' cannot be a drive's name"),
+        (["--out", "x.html"], "--out x.html: give a file NAME.toml"),
+        (["--out", "folder"], "--out folder: give a file NAME.toml"),
+        (["--out", "hdd.toml"], "there is a device hdd already"),
+        (["--out", "missing/x.toml"], "there is no folder missing: make it"),
+        (["--out", "made.toml"], "made.toml exists: choose another"),
+        (["--out", "drawn.toml"], "drawn.html exists: choose another"),
+    ],
+)
+def test_a_name_or_a_file_that_will_not_do_is_refused_before_the_results_are_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    why: str,
+) -> None:
+    def read(folder: Path) -> fioresults.Found:
+        raise AssertionError(f"{folder} is read")
+
+    monkeypatch.setattr(fioresults, "read", read)
+    monkeypatch.chdir(tmp_path)
+    for kept in ("made.toml", "drawn.html"):
+        (tmp_path / kept).write_text("kept")
+    named = ["--name", "mine"] if "--out" in options else []
+    assert cli.main(["fit", ".", *named, *options]) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "made.toml").read_text() == "kept"
+
+
+def test_a_folder_of_drives_that_nobody_may_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["fit", ".", "--name", "mine", "--out", "mine.toml"]) == 2
+    assert "you may not write to the folder" in capsys.readouterr().err

@@ -53,8 +53,8 @@ def test_a_result_is_a_point(tmp_path: Path) -> None:
     result(tmp_path, "one", job())
     (tmp_path / "other.json").write_text("{}")
     found = fioresults.read(tmp_path)
-    points, host_ns = found.points, found.host_ns
-    assert host_ns == 4000
+    points = found.points
+    assert found.host_ns(points) == 4000
     assert [dict(point.load) for point in points] == [
         {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
     ]
@@ -336,8 +336,8 @@ def test_fio_2_counts_in_us(tmp_path: Path) -> None:
     }
     result(tmp_path, "old", job(old), version="fio-2.14")
     found = fioresults.read(tmp_path)
-    points, host_ns = found.points, found.host_ns
-    assert host_ns == 4000
+    points = found.points
+    assert found.host_ns(points) == 4000
     assert points[0].measured == {"iops": 4000.0, "mean_us": 1000.0, "p99_us": 2000.0}
 
 
@@ -346,6 +346,27 @@ def point(depth: int, **load: int | str) -> drives.Point:
     return drives.Point(
         "info", given | {"depth": depth} | load, {"iops": 1.0, "mean_us": 1.0}, {}, ()
     )
+
+
+def test_the_time_of_the_host_is_that_of_fitted_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The held points must be predicted, so nothing may be taken from them."""
+    quick = {"slat_ns": {"mean": 50.0}}
+    for depth in (1, 2, 4, 8, 16):
+        held = quick if depth in (2, 4) else {"slat_ns": {"mean": 1000.0 + depth}}
+        result(tmp_path, f"{depth}", job(busy(depth) | held, iodepth=str(depth)))
+    asked: list[drives.Drive] = []
+
+    def fitted(_: Simulator, drive: drives.Drive) -> drives.Drive:
+        asked.append(drive)
+        raise RequestError("enough")
+
+    monkeypatch.setattr(fitting, "fitted", fitted)
+    assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "mine.toml")]) == 2
+    (drive,) = asked
+    held_at = [point.load["depth"] for point in drive.points if point.role == "held"]
+    assert (held_at, drive.host_ns) == ([2, 4], 1001)
 
 
 def test_points_are_held_out_by_depth() -> None:

@@ -88,14 +88,16 @@ def _fit(given: argparse.Namespace) -> int:
     for sentence in found.left_out:
         telling.output.print(sentence)
     roles = fitting.with_roles(found.points)
-    if sum(point.role == "fit" for point in roles) < 3:
+    fitted = [point for point in roles if point.role == "fit"]
+    if len(fitted) < 3:
         raise RequestError(
             f"{given.directory} has too few random reads of one process: the fit needs them at "
             "five depths, for instance 1, 2, 4, 8 and 16, or at three depths with two block sizes"
         )
     with tempfile.TemporaryDirectory() as folder:
         simulate = Simulator.build(Path(folder), sanitize=False)
-        drive = fitting.fitted(simulate, _unfitted(name, given.directory, roles, found.host_ns))
+        unfitted = _unfitted(name, given.directory, roles, found.host_ns(fitted))
+        drive = fitting.fitted(simulate, unfitted)
         drive = fitting.judged(simulate, drive)
         compared = fitting.compare(simulate, drive)
     out.write_text(drives.text(drive))

@@ -144,12 +144,12 @@ def _files(out: Path) -> tuple[Path, Path]:
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """Return a drive with its measured points, but without parameters."""
+    """Return a drive with its measured points; the fit chooses its profile and parameters."""
     return drives.Drive(
         name=name,
         kind="",
         product=folder.resolve().name,
-        profile="",
+        profile="flash",
         source={
             "repository": "own measurements",
             "path": folder.resolve().name,

@@ -18,7 +18,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_structure_fn, override
 
-from triagelab.ask import fiofile
+from triagelab.ask import fiofile, models
 from triagelab.ask.drives import Point
 from triagelab.base.errors import RequestError
 
@@ -67,8 +67,6 @@ _KNOWN = (
 #: requests keeps it below 1: of 9310 jobs of fio-plot's author none is above 1.00, and of those
 #: with one process none is below 0.80.
 _AT_ONCE = (0.6, 1.05)
-#: MODEL_MAX_BYTES in kernel/modeldisk/model.h: a model's largest request.
-_LARGEST = 512 * 1024
 #: Rates of one drive at one load differ by less: a 980 PRO's state alone moved them by 25 %.
 _ONE_DRIVE = 1.5
 
@@ -262,10 +260,10 @@ def _load(job: _Job) -> tuple[dict[str, int | str], _Side]:
         load["depth"] = 1
     if zero := [name for name, value in load.items() if value == 0]:
         raise _LeftOutError(f"{zero[0]} is 0")
-    if int(load["bytes"]) % 512 or int(load["bytes"]) > _LARGEST:
+    if int(load["bytes"]) % 512 or int(load["bytes"]) > models.LARGEST:
         raise _LeftOutError(
             f"requests of {load['bytes']} bytes: a model takes whole sectors of 512 bytes, and "
-            f"{_LARGEST} bytes at most"
+            f"{models.LARGEST} bytes at most"
         )
     return load, job.read if operation == "read" else job.write
 

@@ -14,14 +14,13 @@ from itertools import product
 import numpy
 from scipy import optimize
 
-from triagelab.ask import devices, drives
+from triagelab.ask import drives, models
 from triagelab.fit import window
 from triagelab.fit.simulator import Simulator
 
 #: The loads of a mix of reads and writes by their names: operation and depth. Together r and w are
-#: the probe, which sends this many commands a second of each kind.
+#: the probe.
 _MIX = {"r": ("read", 32), "w": ("write", 32), "others": ("write", 376), "few": ("read", 8)}
-_PROBE = 5000
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _load(point: drives.Point) -> window.Load:
     if "writes_per_s" in load:
         rates = _mix_rates(int(load["writes_per_s"]))
         return window.Load(
-            rarest=_PROBE,
+            rarest=drives.PROBE,
             all=sum(rates.values()),
             at_once=sum(depth for _, depth in _MIX.values()),
             writes=rates["w"] + rates["others"],
@@ -86,8 +85,8 @@ def _load(point: drives.Point) -> window.Load:
 
 def _mix_rates(writes_per_s: int) -> dict[str, int]:
     """Return the commands a second of each load of a mix. 99 % of the others are writes."""
-    others = writes_per_s - _PROBE
-    return {"r": _PROBE, "w": _PROBE, "others": others, "few": max(others // 99, 1)}
+    others = writes_per_s - drives.PROBE
+    return {"r": drives.PROBE, "w": drives.PROBE, "others": others, "few": max(others // 99, 1)}
 
 
 def modelled(
@@ -294,7 +293,7 @@ def _nearest(
 
     `rounds` is the number of starts, and `steps` is the number of trials from each start.
     """
-    bounds = {key: devices.modeldisk_bounds(drive.profile)[f"model.{key}"] for key in start}
+    bounds = {key: models.parameters(drive.profile)[key] for key in start}
     random = numpy.random.default_rng(1)
     best = (math.inf, drive)
 

@@ -41,14 +41,17 @@ def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path)
     assert found == {"profile": "flash", "dies": "48", "slots": "218"}
 
 
-def test_list_drives_has_class_source_and_errors() -> None:
+def test_list_drives_has_class_source_and_the_errors_of_every_role(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telling.output, "width", 400)
     with telling.output.capture() as captured:
         assert cli.main(["list", "drives"]) == 0
     words = " ".join(captured.get().split())
     for name in drives.names():
         assert name in words
     assert "github.com/" in words
-    assert "held: rate" in words
+    assert "held: rate 5/5 %; seen: rate 0.4/5.3 %, mean 5.7/5.7 %, p99 64.9/64.9 %" in words
 
 
 @pytest.mark.parametrize(

@@ -378,6 +378,11 @@ def test_points_are_held_out_by_depth() -> None:
     ]  # fmt: skip
 
 
+def test_a_median_that_is_too_large_is_told_of_any_role() -> None:
+    found = {"held": {"rate": [5.0, 9.0]}, "seen": {"mean": [10.1, 10.1], "p99": [35.0, 99.0]}}
+    assert fitting.medians_missed(found) == ("mean",)
+
+
 @pytest.mark.parametrize(
     ("profile", "parameters", "found_again"),
     [

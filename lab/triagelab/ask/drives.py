@@ -178,7 +178,7 @@ class Drive:
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, in percent
-    misses      kinds of errors whose median is above MEDIANS, for the first role in `errors`
+    misses      kinds of errors whose median is above MEDIANS, for any role in `errors`
     """
 
     name: str
@@ -208,12 +208,12 @@ class Drive:
 
     @property
     def error_text(self) -> str:
-        """Return a line with the median and the worst errors of the first role in `errors`."""
-        if not self.errors:
-            return "not judged"
-        role, errors = next(iter(self.errors.items()))
-        each = (f"{kind} {low:g}/{high:g} %" for kind, (low, high) in errors.items())
-        return f"{role}: {', '.join(each)}"
+        """Return a line with the median and the worst errors of each role in `errors`."""
+        roles = []
+        for role, errors in self.errors.items():
+            each = (f"{kind} {low:g}/{high:g} %" for kind, (low, high) in errors.items())
+            roles.append(f"{role}: {', '.join(each)}")
+        return "; ".join(roles) or "not judged"
 
 
 def names() -> list[str]:

@@ -157,9 +157,12 @@ def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
 
 
 def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
-    """Return the kinds of errors whose median is too large, for the first role in `found`."""
-    first = next(iter(found.values()), {})
-    return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
+    """Return the kinds of errors whose median is too large for some role."""
+    return tuple(
+        kind
+        for kind, most in drives.MEDIANS.items()
+        if any(kind in kinds and kinds[kind][0] > most for kinds in found.values())
+    )
 
 
 def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:

@@ -41,29 +41,47 @@ def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path)
     assert found == {"profile": "flash", "dies": "48", "slots": "218"}
 
 
-def test_list_drives_has_class_source_and_errors() -> None:
+def test_list_drives_has_class_source_and_the_errors_of_every_role(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telling.output, "width", 400)
     with telling.output.capture() as captured:
         assert cli.main(["list", "drives"]) == 0
     words = " ".join(captured.get().split())
     for name in drives.names():
         assert name in words
     assert "github.com/" in words
-    assert "held: rate" in words
+    assert "held: rate 5/5 %; seen: rate 0.4/5.3 %, mean 5.7/5.7 %, p99 64.9/64.9 %" in words
 
 
 @pytest.mark.parametrize(
     ("was", "becomes", "message"),
     [
         ('role = "held"', 'role = "hold"', "must have a role: fit, held, seen"),
-        ("mean_us", "means_us", "points, item 1: not known: means_us; there are after_s, bytes"),
+        ("mean_us", "means_us", "points, item 1: not known: means_us; there are bytes, depth"),
         ("mean_us", "means_us", "Mistakes not shown: 6"),
         (
             "bytes = 4096",
             "bytes = '4k'",
-            r"points, item 1\.bytes must be a whole number, 1 or more",
+            r"points, item 1\.bytes must be a multiple of 512 and at most 524288, not \"4k\"",
         ),
+        ("bytes = 4096", "bytes = 1048576", r"points, item 1\.bytes must be a multiple of 512 and"),
+        ('op = "read"', 'op = "flush"', r'item 1\.op must be read or write, not "flush"'),
+        ('"random"', '"randread"', r"item 1\.pattern must be random or sequential"),
+        (", jobs = 1", "", "item 1: missing: jobs"),
+        ("jobs = 1", "jobs = 1, writes_per_s = 9000", "1: not known: bytes, depth, iops"),
+        ("p50_us", 'misses = ["p90_us"], p50_us', "misses: not known: p90_us; there are iops"),
         ("kind =", "name = 'x'\nkind =", "not known: name; there are errors, host_ns, kind"),
-        ("licence =", "license =", "source must name a licence"),
+        ("licence =", "license =", "source: not known: license; there are repository, commit"),
+        ('licence = "BSD-3-Clause"', "", "source must name a licence"),
+        ('profile = "hdd"', 'profile = "hd"', "profile: not known: hd; there are flash, fast"),
+        ("depth = 32\n", "dept = 32\n", "settings: not known: dept; there are size, hw_queues"),
+        ("depth = 32\n", "depth = 99999\n", r"settings\.depth must be .* from 1 to 10240"),
+        ("[parameters]", "[parameters]\ndies = 4", "parameters: not known: dies; there are cmd_ns"),
+        ("[parameters]", "[parameters]\nrpm = 7", "parameters.rpm must be a whole number from 60"),
+        ("errors.held", "errors.hold", "errors: not known: hold; there are held, scaled, seen"),
+        ("{ rate", "{ rat", r"errors\.held: not known: rat; there are rate, mean, p99"),
+        ("host_ns", 'misses = ["p50"]\nhost_ns', "misses: not known: p50; there are rate, mean"),
         ("depth = 32", "depth = 3.2", r"settings\.depth must be a whole number"),
         ("profile =", "profil =", "missing: profile"),
     ],
@@ -75,7 +93,6 @@ def test_a_mistake_in_a_file_is_told(
     assert was in text
     (tmp_path / "mine.toml").write_text(text.replace(was, becomes))
     monkeypatch.setattr(drives, "FOLDER", tmp_path)
-    drives.find.cache_clear()
     with pytest.raises(RequestError, match=message):
         drives.find("mine")
 
@@ -85,5 +102,4 @@ def test_a_drive_without_errors_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     lines = [line for line in text.splitlines() if not line.startswith("errors.")]
     (tmp_path / "mine.toml").write_text("\n".join(lines))
     monkeypatch.setattr(drives, "FOLDER", tmp_path)
-    drives.find.cache_clear()
     assert drives.find("mine").error_text == "not judged"

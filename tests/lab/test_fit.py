@@ -7,6 +7,7 @@ A fit to the figures of a model finds the model's parameters again.
 import dataclasses
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ def test_a_result_is_a_point(tmp_path: Path) -> None:
     result(tmp_path, "one", job())
     (tmp_path / "other.json").write_text("{}")
     found = fioresults.read(tmp_path)
-    points, host_ns = found.points, found.host_ns
-    assert host_ns == 4000
+    points = found.points
+    assert found.host_ns(points) == 4000
     assert [dict(point.load) for point in points] == [
         {"op": "read", "pattern": "random", "bytes": 4096, "depth": 4, "jobs": 1}
     ]
@@ -335,8 +336,8 @@ def test_fio_2_counts_in_us(tmp_path: Path) -> None:
     }
     result(tmp_path, "old", job(old), version="fio-2.14")
     found = fioresults.read(tmp_path)
-    points, host_ns = found.points, found.host_ns
-    assert host_ns == 4000
+    points = found.points
+    assert found.host_ns(points) == 4000
     assert points[0].measured == {"iops": 4000.0, "mean_us": 1000.0, "p99_us": 2000.0}
 
 
@@ -347,6 +348,27 @@ def point(depth: int, **load: int | str) -> drives.Point:
     )
 
 
+def test_the_time_of_the_host_is_that_of_fitted_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The held points must be predicted, so nothing may be taken from them."""
+    quick = {"slat_ns": {"mean": 50.0}}
+    for depth in (1, 2, 4, 8, 16):
+        held = quick if depth in (2, 4) else {"slat_ns": {"mean": 1000.0 + depth}}
+        result(tmp_path, f"{depth}", job(busy(depth) | held, iodepth=str(depth)))
+    asked: list[drives.Drive] = []
+
+    def fitted(_: Simulator, drive: drives.Drive) -> drives.Drive:
+        asked.append(drive)
+        raise RequestError("enough")
+
+    monkeypatch.setattr(fitting, "fitted", fitted)
+    assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "mine.toml")]) == 2
+    (drive,) = asked
+    held_at = [point.load["depth"] for point in drive.points if point.role == "held"]
+    assert (held_at, drive.host_ns) == ([2, 4], 1001)
+
+
 def test_points_are_held_out_by_depth() -> None:
     points = [point(depth) for depth in (64, 1, 2, 4, 8, 16, 32)]
     found = fitting.with_roles([*points, point(4, jobs=2), point(4, op="write")])
@@ -354,6 +376,11 @@ def test_points_are_held_out_by_depth() -> None:
         (1, "fit"), (2, "held"), (4, "held"), (8, "fit"), (16, "held"), (32, "held"), (64, "fit"),
         (4, "info"), (4, "info"),
     ]  # fmt: skip
+
+
+def test_a_median_that_is_too_large_is_told_of_any_role() -> None:
+    found = {"held": {"rate": [5.0, 9.0]}, "seen": {"mean": [10.1, 10.1], "p99": [35.0, 99.0]}}
+    assert fitting.medians_missed(found) == ("mean",)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +414,7 @@ def test_a_modelled_drive_is_found_again(
     measured = []
     for depth in (1, 2, 4, 8, 16, 32):
         load = dataclasses.replace(point(depth), measured={"iops": guess})
-        found = fitting.modelled(simulate, blank, load)
+        found = fitting.modelled(simulate, blank, load, fitting.steady(simulate, blank, load))
         measured.append(dataclasses.replace(load, measured=found))
     drive = dataclasses.replace(blank, parameters={}, points=fitting.with_roles(measured))
     drive = fitting.judged(simulate, fitting.fitted(simulate, drive))
@@ -427,3 +454,48 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     result(tmp_path, "one", job())
     assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "it.toml")]) == 2
     assert not (tmp_path / "it.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--name", "flash"], "there is a device flash already"),
+        (["--name", "980pro"], "there is a device 980pro already"),
+        (["--name", "../x"], "'../x' cannot be a drive's name"),
+        (["--name", "/tmp/x"], "'/tmp/x' cannot be a drive's name"),
+        (["--name", ".x"], "'.x' cannot be a drive's name"),
+        (["--out", "x.html"], "--out x.html: give a file NAME.toml"),
+        (["--out", "folder"], "--out folder: give a file NAME.toml"),
+        (["--out", "hdd.toml"], "there is a device hdd already"),
+        (["--out", "missing/x.toml"], "there is no folder missing: make it"),
+        (["--out", "made.toml"], "made.toml exists: choose another"),
+        (["--out", "drawn.toml"], "drawn.html exists: choose another"),
+    ],
+)
+def test_a_name_or_a_file_that_will_not_do_is_refused_before_the_results_are_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    why: str,
+) -> None:
+    def read(folder: Path) -> fioresults.Found:
+        raise AssertionError(f"{folder} is read")
+
+    monkeypatch.setattr(fioresults, "read", read)
+    monkeypatch.chdir(tmp_path)
+    for kept in ("made.toml", "drawn.html"):
+        (tmp_path / kept).write_text("kept")
+    named = ["--name", "mine"] if "--out" in options else []
+    assert cli.main(["fit", ".", *named, *options]) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "made.toml").read_text() == "kept"
+
+
+def test_a_folder_of_drives_that_nobody_may_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["fit", ".", "--name", "mine", "--out", "mine.toml"]) == 2
+    assert "you may not write to the folder" in capsys.readouterr().err

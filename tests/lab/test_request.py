@@ -47,13 +47,18 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return asked
 
 
-def prepared(*given: Path, schedulers: str) -> plan.Setup:
+def prepared(
+    *given: Path,
+    schedulers: str,
+    experiment: experiments.Experiment | None = None,
+) -> plan.Setup:
     """Return the setup of a run with these modules on null_blk, which needs no module of ours."""
     asked = argparse.Namespace(
         repeats=1, module=list(given), schedulers=schedulers, set=[], vary=[], cpus=None,
         device="null", kernel=None,
     )  # fmt: skip
-    setup, _ = request.prepare(asked, experiments.find("mixed-priority"), "sim", None)
+    found = experiment or experiments.find("mixed-priority")
+    setup, _ = request.prepare(asked, found, "sim", None)
     return setup
 
 
@@ -95,3 +100,16 @@ def test_what_is_planned_is_run_whoever_builds_meanwhile(tmp_path: Path, built: 
         assert path.read_bytes() == planned[path.name]
     anew = prepared(given, schedulers="none,triage").modules["triage"]
     assert b"newer" in anew.read_bytes()
+
+
+def test_what_a_replay_of_a_trace_leaves_out_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "mine.csv"
+    trace.write_text("".join(f"3,R,0,4096,{time}\n" for time in range(32)) + "3,R,0,\n")
+    experiment = experiments.find("trace", {"trace": (str(trace),)})
+    assert len(experiment.points) > 1
+    setup = prepared(schedulers="none", experiment=experiment)
+    (note,) = setup.notes
+    assert "mine.csv: left out: lines that are not as in a CSV of Alibaba (1), the first" in note
+    assert capsys.readouterr().err.count("mine.csv: left out") == 1

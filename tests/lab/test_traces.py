@@ -50,43 +50,126 @@ def written(folder: Path, text: str) -> Path:
 def replayed(
     folder: Path, text: str, processes: int = 1, runtime: str = "10", speed: int = 100
 ) -> list[list[str]]:
-    """Return the lines of each process's trace file, without the three before the requests."""
+    """Return the lines of each process's iolog, without the three before the requests."""
     written(folder, text)
     job = folder / "job.fio"
     job.write_text(JOB.format(processes=processes, runtime=runtime, speed=speed))
     given = traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
-    return [str(content).splitlines()[3:] for content in given.values()]
+    return [lines_of(content) for content in given.values()]
+
+
+def lines_of(content: Path | str) -> list[str]:
+    """Return the lines of a process's iolog, without the three before the requests."""
+    assert isinstance(content, Path)
+    return content.read_text().splitlines()[3:]
 
 
 @pytest.mark.parametrize("text", [MSR, ALIBABA, BLKPARSE, IOLOG])
 def test_every_format_has_the_same_requests(tmp_path: Path, text: str) -> None:
     found = [
         (each.time_us, each.action, each.offset, each.length)
-        for each in traces.read(written(tmp_path, text))
+        for each in traces.read(written(tmp_path, text)).requests
     ]
     assert found == [(0, "read", 8192, 4096), (1500, "write", 65536, 8192)]
 
 
 def test_a_flush_is_waited_for(tmp_path: Path) -> None:
     flush = "  8,0    1        5     2.002000000   697  Q  FN [jbd2]\n"
-    assert traces.read(written(tmp_path, BLKPARSE + flush))[-1].action == "datasync"
+    assert traces.read(written(tmp_path, BLKPARSE + flush)).requests[-1].action == "datasync"
     assert replayed(tmp_path, BLKPARSE + flush)[0][-1] == "2001 device datasync 0 0"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "is no trace"),
+        ("", "is no trace: it has no line"),
+        ("# a comment\n\n", "is no trace: it has no line"),
         ("fio version 2 iolog\n/dev/sda read 0 4096\n", "is no trace"),
-        (MSR + "128166372000015000,host,0,Erase,65536,8192,100\n", "not as in a CSV of MSR"),
         (ALIBABA + "4,R,0,512,9000\n", "requests of 2 devices (3, 4"),
         (IOLOG.partition("40 ")[0], "has no request"),
+        ("1,h,0,Erase,0,512,1\n" * 2, "has no request; left out: lines that are not as in a CSV"),
+        ("3,R,0,0,1\n", "has no request; left out: requests without data (1)"),
+        (
+            BLKPARSE.partition("\n")[0].replace(" Q ", " C "),
+            "has no request; left out: events that are not Q, a request queued (1)",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(RequestError) as error:
         traces.read(written(tmp_path, text))
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (ALIBABA, []),
+        (
+            BLKPARSE,
+            ["left out: events that are not Q, a request queued (1); discards (1); lines that are "
+             "not as in blkparse's text (2), the first of them line 5, 'CPU0 (8,0):'"],
+        ),
+        (
+            MSR + "128166372000015000,host,0,Erase,65536,8192,100\n1281,host,0,Re",
+            ["left out: lines that are not as in a CSV of MSR Cambridge (2), the first of them "
+             "line 4, '128166372000015000,host,0,Erase,65536,8192,100'"],
+        ),
+        (
+            ALIBABA + "3,R,-8192,4096,9000\n3,R,0,0,9000\n",
+            ["left out: requests without data (1); lines that are not as in a CSV of Alibaba (1), "
+             "the first of them line 4, '3,R,-8192,4096,9000'"],
+        ),
+        (
+            IOLOG + "1700 /dev/sda trim 0 512\n1700 /dev/sda read\n",
+            ["left out: discards (1); lines that are not as in fio's iolog (1), the first of them "
+             "line 8, '1700 /dev/sda read'"],
+        ),
+        (
+            ALIBABA + "3,R,0,512,8499\n3,R,0,512,8600\n",
+            ["sorted by time: requests that were before the one above them (1)"],
+        ),
+    ],
+)  # fmt: skip
+def test_lines_that_are_no_request_are_told(tmp_path: Path, text: str, told: list[str]) -> None:
+    assert traces.read(written(tmp_path, text)).notes == told
+
+
+def test_a_trace_is_read_once_for_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
+    read: list[traces.Trace] = []
+    ours = traces.read
+
+    def counted(path: Path) -> traces.Trace:
+        read.append(ours(path))
+        return read[-1]
+
+    monkeypatch.setattr(traces, "read", counted)
+    first = replayed(tmp_path, MSR)
+    assert replayed(tmp_path, MSR) == first and len(read) == 1
+    assert replayed(tmp_path, MSR, processes=2) != first and len(read) == 2
+    assert replayed(tmp_path, ALIBABA) == first and len(read) == 3
+
+
+def test_runs_are_named_by_the_requests_that_they_replay(tmp_path: Path) -> None:
+    def folder(text: str) -> str:
+        written(tmp_path, text)
+        job = tmp_path / "job.fio"
+        job.write_text(JOB.format(processes=1, runtime=10, speed=100))
+        given = traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
+        return Path(given["t-0.iolog"]).parent.name
+
+    assert folder(MSR) == folder(ALIBABA) != folder(ALIBABA + "3,R,0,4096,9000\n")
+
+
+def test_what_a_replay_leaves_out_is_told_with_the_trace(tmp_path: Path) -> None:
+    written(tmp_path, IOLOG + "1700 /dev/sda trim 0 512\n")
+    job = tmp_path / "job.fio"
+    job.write_text(JOB.format(processes=1, runtime=10, speed=100))
+    given = fiofile.read(job)
+    device = devices.find("flash", {})
+    assert traces.notes(given, ("t",), device) == ["the trace trace: left out: discards (1)"]
+    assert traces.notes(given, (), device) == []
 
 
 def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
@@ -97,7 +180,21 @@ def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
     assert [line.split()[0] for line in second] == ["2", "4"]
     for line in (*first, *second):
         offset, length = map(int, line.split()[3:])
-        assert offset % 512 == 0 and length == 4608 and offset + length <= size
+        assert offset % 512 == 0 and length == 4608 and offset == 512
+
+
+def test_a_sequential_stream_past_the_end_stays_sequential(tmp_path: Path) -> None:
+    """The recorded device is longer, and the stream's lengths change."""
+    size = 32768 << 20
+    lengths = [4096, 65536, 512, 131072, 8192]
+    offsets = [size - 4096 - 1024 + sum(lengths[:place]) for place in range(5)]
+    text = "".join(
+        f"3,R,{offset},{length},{offset}\n" for offset, length in zip(offsets, lengths, strict=True)
+    )
+    (lines,) = replayed(tmp_path, text, runtime="0")
+    found = [tuple(map(int, line.split()[3:])) for line in lines]
+    assert found[:2] == [(size - 5120, 4096), (size - 1024, 1024)]
+    assert found[2:] == [(64512, 512), (65024, 131072), (196096, 8192)]
 
 
 def test_what_comes_after_the_runtime_is_left_out(tmp_path: Path) -> None:
@@ -127,7 +224,7 @@ def test_the_runtime_is_read_as_fio_reads_it(tmp_path: Path, options: str, reque
     job = tmp_path / "job.fio"
     job.write_text(f"[t]\nread_iolog=trace\n{options}\n")
     (content,) = traces.files(fiofile.read(job), ("t",), devices.find("flash", {})).values()
-    assert len(str(content).splitlines()[3:]) == requests
+    assert len(lines_of(content)) == requests
 
 
 @pytest.mark.parametrize("line", ["runtime=1min", "replay_time_scale=1k", "replay_no_stall=yes"])
@@ -156,7 +253,7 @@ def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text(JOB.format(processes=2, runtime=10, speed=100))
     workload = fiofile.read(tmp_path / "job.fio")
     for name, content in traces.files(workload, ("t",), devices.find("flash", {})).items():
-        (tmp_path / name).write_text(str(content))
+        (tmp_path / name).write_text(Path(content).read_text())
     (tmp_path / "out" / "logs").mkdir(parents=True)
     (tmp_path / "disk").write_bytes(bytes(1 << 20))
     ready = workload.prepared(("md0",), 1, ("t",)).replace("/dev/md0", str(tmp_path / "disk"))

@@ -416,6 +416,7 @@ static void print_results(const void *model, u64 wakes)
 {
 	struct model_stat stats[MODEL_MAX_STATS];
 	u32 n = profile->model->stats(model, stats);
+	const char *separator = "";
 
 	printf("{\"jobs\": {");
 	for (size_t i = 0; i < nr_jobs; i++) {
@@ -427,6 +428,11 @@ static void print_results(const void *model, u64 wakes)
 	for (u32 i = 0; i < n; i++)
 		printf(", \"%s\": %llu", stats[i].name,
 		       (unsigned long long)stats[i].value);
+	printf("}, \"parameters\": {");
+#define PARAM(param, smallest, largest, flags)				\
+	printf("%s\"" #param "\": %u", separator, params.param);	\
+	separator = ", ";
+#include "../../kernel/modeldisk/model-params.h"
 	printf("}}\n");
 }
 

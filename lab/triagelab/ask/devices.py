@@ -6,34 +6,13 @@ the folder is a setting of the device. A drive in drives/ is a modeldisk device 
 the drive's file.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triagelab.ask import drives
+from triagelab.ask import drives, models
+from triagelab.ask.models import Bounds
 from triagelab.base.errors import RequestError, unknown
-from triagelab.base.settings import is_number
-from triagelab.base.sources import MODULES
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The values that a setting may have."""
-
-    lowest: int
-    highest: int
-    power_of_2: bool = False
-
-    def allow(self, text: str) -> bool:
-        """Return whether `text` is a number within the bounds."""
-        if not is_number(text) or not self.lowest <= int(text) <= self.highest:
-            return False
-        return not self.power_of_2 or int(text).bit_count() == 1
-
-    def __str__(self) -> str:
-        kind = "power of 2" if self.power_of_2 else "whole number"
-        return f"a {kind} from {self.lowest} to {self.highest}"
 
 
 @dataclass(frozen=True)
@@ -137,12 +116,15 @@ _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
 # choose from.
 _NULL_SCHEDULER_TAGS = 256
 
-_FLASH_PARTS = {
-    "dies": Part(("die_read_ns", "die_program_ns", "die_copy_ns"), "dies"),
-    "bus": Part(("bus_busy_ns",)),
-    "controller": Part(("ctrl_busy_ns",)),
+#: A model -> its parts.
+_PARTS = {
+    "flash": {
+        "dies": Part(("die_read_ns", "die_program_ns", "die_copy_ns"), "dies"),
+        "bus": Part(("bus_busy_ns",)),
+        "controller": Part(("ctrl_busy_ns",)),
+    },
+    "hdd": {"arm": Part(("seek_ns", "rotation_ns", "transfer_ns"))},
 }
-_HDD_PARTS = {"arm": Part(("seek_ns", "rotation_ns", "transfer_ns"))}
 
 _DESCRIPTIONS = {
     "flash": "modeldisk: 980pro-fifth, a TLC NVMe drive at a fifth of its throughput",
@@ -175,7 +157,7 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
     if name == "null":
         bounds = {f"device.{key}": limits for key, limits in _NULL_BOUNDS.items()}
     else:
-        bounds = modeldisk_bounds(name)
+        bounds = _modeldisk_bounds(name)
         slow = {key: of for key, of in changes.items() if key.startswith(_SLOW)}
         changes = {key: of for key, of in changes.items() if key not in slow}
         own = {key.replace("model.", _SLOW): of for key, of in bounds.items() if "model." in key}
@@ -235,7 +217,7 @@ def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -
         group="modeldisk",
         settings=settings,
         # With several devices, the sampler in the guest records no counters of parts.
-        parts={} if count > 1 else _HDD_PARTS if profile == "hdd" else _FLASH_PARTS,
+        parts={} if count > 1 else _PARTS[models.profiles()[profile]],
         slow=slow,
     )
 
@@ -249,32 +231,16 @@ def _profile(name: str) -> tuple[str, dict[str, str]]:
     return drive.profile, {key: str(value) for key, value in own.items()}
 
 
-def modeldisk_bounds(name: str) -> dict[str, Bounds]:
-    """Return the bounds of a modeldisk device's settings and parameters, from modeldisk's headers.
+def _modeldisk_bounds(name: str) -> dict[str, Bounds]:
+    """Return the bounds of a modeldisk device's settings and parameters.
 
     The names begin with `device.` or `model.`.
     """
-    kind = "PARAM_HDD" if _profile(name)[0] == "hdd" else "PARAM_FLASH"
-    return _parameters("device", "settings.h", kind) | _parameters("model", "model-params.h", kind)
-
-
-def _parameters(prefix: str, header: str, kind: str) -> dict[str, Bounds]:
-    text = (MODULES / "modeldisk" / header).read_text()
-    found = {}
-    for line in re.findall(r"^PARAM\((.*)\)$", text, re.M):
-        name, lowest, highest, flags = (word.strip() for word in line.split(","))
-        if kind in flags or "PARAM_ANY" in flags:
-            bounds = Bounds(_number(lowest), _number(highest), "PARAM_POWER_OF_2" in flags)
-            found[f"{prefix}.{name}"] = bounds
-    return found
-
-
-def _number(text: str) -> int:
-    """Return a number that modeldisk's headers give as U32_MAX, N or N << N."""
-    if text == "U32_MAX":
-        return 0xFFFFFFFF
-    factor, _, shift = text.partition("<<")
-    return int(factor) << int(shift or 0)
+    profile = _profile(name)[0]
+    return {
+        **{f"device.{key}": of for key, of in models.settings(profile).items()},
+        **{f"model.{key}": of for key, of in models.parameters(profile).items()},
+    }
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
@@ -286,7 +252,7 @@ def was_set_to(device: Device, out: Path) -> dict[str, str]:
     if device.module is None:
         return dict(device.settings)
     if device.module == "modeldisk":
-        known = {"profile", *(key.split(".", 1)[1] for key in modeldisk_bounds(device.name))}
+        known = {"profile", *(key.split(".", 1)[1] for key in _modeldisk_bounds(device.name))}
     else:
         known = set(device.settings)
     lines = (out / "device").read_text().splitlines()

@@ -5,14 +5,16 @@ drives/NAME.toml describes the drive NAME. docs/modeldisk.md explains the file's
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Required, TypedDict, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, TypedDict, get_type_hints
 
+from triagelab.ask import models
 from triagelab.base import sources, tomlfile
 from triagelab.base.errors import unknown
-from triagelab.base.tomlfile import Count
+from triagelab.base.tomlfile import Count, Must
 
 FOLDER = sources.ROOT / "drives"
 
@@ -38,6 +40,10 @@ JUDGED: Mapping[str, tuple[str, float]] = {
 }
 #: A kind of error -> the largest median allowed over a drive's points of one role, in percent.
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
+#: The fields of a drive's source; the licence is required.
+_SOURCE = ("repository", "commit", "path", "licence", "measured")
+#: The commands a second that the probe of a mix sends of each kind, reads and writes.
+PROBE = 5000
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,7 @@ class Point:
     """A load, and the figures measured under it.
 
     load      either `jobs` jobs that each keep `depth` commands in the device (op, pattern, bytes,
-              depth, jobs, and after_s: seconds before the measurement, if given);
-              or writes_per_s: the mix of reads and writes in docs/modeldisk.md
+              depth, jobs); or writes_per_s: the mix of reads and writes in docs/modeldisk.md
     measured  the judged figures, by their names in JUDGED
     noted     other figures, which are not judged
     misses    names of the judged figures in which the model's error is too large
@@ -66,43 +71,95 @@ class Point:
         return " ".join(f"{key}={value}" for key, value in self.load.items())
 
 
-class _Load(TypedDict, total=False):
-    op: str
-    pattern: str
-    bytes: Count
+def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError for names that are not known, as in a file with a misspelt key."""
+    if wrong := sorted(set(given) - set(known)):
+        raise ValueError(f"{what}: not known: {', '.join(wrong)}; there are {', '.join(known)}")
+
+
+def _require_allowed(
+    what: str, given: Mapping[str, int], bounds: Mapping[str, models.Bounds]
+) -> None:
+    """Raise ValueError unless modeldisk knows these names, and allows their values."""
+    _require_known(what, given, bounds)
+    for key, value in given.items():
+        if not bounds[key].allow(str(value)):
+            raise ValueError(f"{what}.{key} must be {bounds[key]}, not {value}")
+
+
+def _one_of(*words: str) -> Must:
+    return Must(lambda value: value in words, f"must be {' or '.join(words)}, not {{}}")
+
+
+_Bytes = Annotated[
+    int,
+    Must(
+        lambda value: isinstance(value, int) and value % 512 == 0 and 0 < value <= models.LARGEST,
+        f"must be a multiple of 512 and at most {models.LARGEST}, not {{}}",
+    ),
+]
+
+
+class _Judged(TypedDict):
+    """The fields that all points have."""
+
+    role: str
+    misses: NotRequired[tuple[str, ...]]
+
+
+class _JobsLoad(TypedDict):
+    op: Annotated[str, _one_of("read", "write")]
+    pattern: Annotated[str, _one_of("random", "sequential")]
+    bytes: _Bytes
     depth: Count
     jobs: Count
-    after_s: Count
-    writes_per_s: Count
 
 
-class _Figures(TypedDict, total=False):
+class _Jobs(_Judged, _JobsLoad):
+    """A point of jobs as a drive's file has it: load and figures in one table."""
+
     iops: float
-    mean_us: float
-    p50_us: float
-    p99_us: float
-    writes_done: float
-    read_p50_us: float
-    write_p50_us: float
-    read_p99_us: float
-    write_p99_us: float
+    mean_us: NotRequired[float]
+    p50_us: NotRequired[float]
+    p99_us: NotRequired[float]
 
 
-class _Written(_Load, _Figures, total=False):
-    """A point as a drive's file has it: load, figures, role and misses in one table."""
+class _MixLoad(TypedDict):
+    writes_per_s: Annotated[
+        int,
+        Must(
+            lambda value: isinstance(value, int) and value > PROBE,
+            f"must be a whole number above {PROBE}, not {{}}",
+        ),
+    ]
 
-    role: Required[str]
-    misses: tuple[str, ...]
+
+class _Mix(_Judged, _MixLoad):
+    """A point of a mix of reads and writes."""
+
+    writes_done: NotRequired[float]
+    read_p50_us: NotRequired[float]
+    write_p50_us: NotRequired[float]
+    read_p99_us: NotRequired[float]
+    write_p99_us: NotRequired[float]
 
 
-def _point(written: _Written) -> Point:
+_Written = _Jobs | _Mix
+tomlfile.choose(
+    _Written,
+    lambda given: _Mix if isinstance(given, dict) and "writes_per_s" in given else _Jobs,
+)
+
+
+def _point(written: _Jobs | _Mix) -> Point:
     given: dict[str, Any] = dict(written)
-    role, misses = written["role"], written.get("misses", ())
-    load, figures = (
-        {key: given[key] for key in get_type_hints(of) if key in given} for of in (_Load, _Figures)
-    )
-    noted = {key: figures.pop(key) for key in figures.keys() - JUDGED.keys()}
-    return Point(role, load, figures, noted, misses)
+    role, misses = given.pop("role"), given.pop("misses", ())
+    of_load = get_type_hints(_MixLoad if "writes_per_s" in given else _JobsLoad)
+    load = {key: given.pop(key) for key in of_load}
+    measured = {key: value for key, value in given.items() if key in JUDGED}
+    noted = {key: value for key, value in given.items() if key not in JUDGED}
+    _require_known("misses", misses, measured)
+    return Point(role, load, measured, noted, misses)
 
 
 tomlfile.build(Point, _Written, _point)
@@ -121,7 +178,7 @@ class Drive:
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, in percent
-    misses      kinds of errors whose median is above MEDIANS, for the first role in `errors`
+    misses      kinds of errors whose median is above MEDIANS, for any role in `errors`
     """
 
     name: str
@@ -138,17 +195,25 @@ class Drive:
     misses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _require_known("source", self.source, _SOURCE)
         if "licence" not in self.source:
             raise ValueError("source must name a licence")
+        _require_known("profile", [self.profile], models.profiles())
+        _require_allowed("settings", self.settings, models.settings(self.profile))
+        _require_allowed("parameters", self.parameters, models.parameters(self.profile))
+        _require_known("misses", self.misses, MEDIANS)
+        _require_known("errors", self.errors, PREDICTED)
+        for role, kinds in self.errors.items():
+            _require_known(f"errors.{role}", kinds, MEDIANS)
 
     @property
     def error_text(self) -> str:
-        """Return a line with the median and the worst errors of the first role in `errors`."""
-        if not self.errors:
-            return "not judged"
-        role, errors = next(iter(self.errors.items()))
-        each = (f"{kind} {low:g}/{high:g} %" for kind, (low, high) in errors.items())
-        return f"{role}: {', '.join(each)}"
+        """Return a line with the median and the worst errors of each role in `errors`."""
+        roles = []
+        for role, errors in self.errors.items():
+            each = (f"{kind} {low:g}/{high:g} %" for kind, (low, high) in errors.items())
+            roles.append(f"{role}: {', '.join(each)}")
+        return "; ".join(roles) or "not judged"
 
 
 def names() -> list[str]:
@@ -156,12 +221,16 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-@cache
 def find(name: str) -> Drive:
     """Return the drive called `name`."""
     if name not in names():
         raise unknown("drive", name, names())
-    return tomlfile.read(FOLDER / f"{name}.toml", Drive, name=name)
+    return _read(FOLDER / f"{name}.toml")
+
+
+@cache
+def _read(path: Path) -> Drive:
+    return tomlfile.read(path, Drive, name=path.stem)
 
 
 def text(drive: Drive) -> str:

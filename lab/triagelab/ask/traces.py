@@ -7,13 +7,19 @@ flight, latencies would therefore contain the pauses of the trace. So each proce
 share of the requests one at a time, with a synchronous engine.
 """
 
+import functools
+import hashlib
+import itertools
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triagelab.ask.devices import Device
 from triagelab.ask.fiofile import FioFile, Section
+from triagelab.base import cache, tools
 from triagelab.base.errors import RequestError
 
 OPTION = "read_iolog"
@@ -24,9 +30,11 @@ _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
 #: The first lines of an iolog. With replay_redirect, fio opens the device under test for `device`.
 _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
+#: Of a line that cannot be read, a message shows this many characters.
+_SHOWN = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """A request of a trace. Offset and length are in bytes.
 
@@ -42,49 +50,153 @@ class Request:
     device: str
 
 
-def read(path: Path) -> list[Request]:
-    """Return a trace's requests in the order of their times; the first has time 0.
+@dataclass(frozen=True)
+class Trace:
+    """The requests of a trace in the order of their times; the first has time 0.
 
-    Raise RequestError if the file is no trace, or a trace of several devices.
+    notes  sentences about the lines that are no request, and about the order
     """
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"cannot read the trace {path}: {error}") from error
-    lines = [line for line in lines if line and line[0] != "#"]
-    if lines and lines[0].lower().startswith(_HEADINGS):
-        lines = lines[1:]
-    format_of = next((each for each in _FORMATS if lines and each.begins(lines[0])), None)
-    if format_of is None:
-        raise RequestError(
-            f"{path} is no trace: its first line is none of a CSV of MSR Cambridge or Alibaba, of "
-            "blkparse's text, or of fio's iolog version 3"
+
+    requests: list[Request]
+    notes: list[str]
+
+
+def read(path: Path) -> Trace:
+    """Read a trace. Lines that are no request are left out, and counted in the notes.
+
+    Raise RequestError if the file is no trace, has no request, or has requests of several devices.
+    """
+    requests: list[Request] = []
+    left_out: Counter[str] = Counter()
+    unreadable: list[tuple[int, str]] = []
+    lines = _lines(path)
+    number, line = next(lines, (0, ""))
+    format_of = _format(path, number, line)
+    while number:
+        found = format_of.request(line)
+        if isinstance(found, Request) and (found.length or found.action == "datasync"):
+            requests.append(found)
+        elif isinstance(found, Request):
+            left_out["requests without data"] += 1
+        elif found is None:
+            unreadable.append((number, line[:_SHOWN]))
+        elif found:
+            left_out[found] += 1
+        number, line = next(lines, (0, ""))
+    told = [f"{what} ({count})" for what, count in left_out.items()]
+    if unreadable:
+        told.append(
+            f"lines that are not as in {format_of.name} ({len(unreadable)}), the first of them "
+            f"line {unreadable[0][0]}, '{unreadable[0][1]}'"
         )
-    try:
-        found = sorted(format_of.requests(lines), key=lambda request: request.time_us)
-    except (ValueError, IndexError) as error:
-        raise RequestError(f"{path}: a line is not as in {format_of.name}: {error}") from error
-    devices = sorted({request.device for request in found})
+    notes = [f"left out: {'; '.join(told)}"] if told else []
+    if not requests:
+        raise RequestError("; ".join([f"{path} has no request", *notes]))
+    devices = sorted({request.device for request in requests})
     if len(devices) > 1:
         raise RequestError(
             f"{path} has requests of {len(devices)} devices ({', '.join(devices[:5])}, …): keep "
             "the lines of one"
         )
-    if not found:
-        raise RequestError(f"{path} has no request")
-    return [replace(each, time_us=each.time_us - found[0].time_us) for each in found]
+    ordered = sorted(requests, key=lambda request: request.time_us)
+    late = sum(a.time_us > b.time_us for a, b in itertools.pairwise(requests))
+    if late:
+        notes.append(f"sorted by time: requests that were before the one above them ({late})")
+    begin = ordered[0].time_us
+    return Trace([replace(each, time_us=each.time_us - begin) for each in ordered], notes)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the file's lines and their numbers, without comments, a heading and empty lines."""
+    begun = False
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                if not text or text[0] == "#":
+                    continue
+                if begun or not text.lower().startswith(_HEADINGS):
+                    yield number, text
+                begun = True
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"cannot read the trace {path}: {error}") from error
+
+
+def _format(path: Path, number: int, line: str) -> "_Format":
+    """Return the format of a trace with this first line."""
+    if not number:
+        raise RequestError(f"{path} is no trace: it has no line")
+    for each in _FORMATS:
+        if each.begins.match(line):
+            return each
+    raise RequestError(
+        f"{path} is no trace: line {number} is none of a CSV of MSR Cambridge or Alibaba, of "
+        "blkparse's text, or of fio's iolog version 3"
+    )
 
 
 def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mapping[str, Path | str]:
     """Return the iologs for the jobs `sections`, by the file names that FioFile.prepared() uses."""
-    found: dict[str, Path | str] = {}
+    return {
+        name: folder / str(process)
+        for section, entry in _entries(workload, sections, device)
+        for folder in filter(Path.is_dir, entry.iterdir())
+        for process, name in enumerate(section.traces)
+    }
+
+
+def notes(workload: FioFile, sections: tuple[str, ...], device: Device) -> list[str]:
+    """Return a sentence for each kind of lines that the replay of the jobs' traces leaves out."""
+    return [
+        f"the trace {section.options[OPTION]}: {note}"
+        for section, entry in _entries(workload, sections, device)
+        for note in json.loads((entry / _NOTES).read_text())
+    ]
+
+
+#: The file with a trace's notes, in the trace's folder of the cache.
+_NOTES = "notes.json"
+
+
+def _entries(
+    workload: FioFile, sections: tuple[str, ...], device: Device
+) -> Iterator[tuple[Section, Path]]:
+    """Yield the jobs that replay a trace, and the folder of the cache that has their iologs."""
+    size = int(device.settings.get("size", _LEAST_SIZE_MIB)) << 20
     for section in workload.jobs:
         if section.name in sections and OPTION in section.options:
-            size = int(device.settings.get("size", _LEAST_SIZE_MIB)) << 20
-            requests = read(_found(workload, section.options[OPTION]))
-            for name, text in zip(section.traces, _shared(section, requests, size), strict=True):
-                found[name] = text
-    return found
+            path = _found(workload, section.options[OPTION]).resolve()
+            yield section, _converted(path, path.stat().st_mtime_ns, section, size)
+
+
+def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path:
+    """Return the folder of the cache with the notes of a trace and the iologs of a job.
+
+    A long trace is read once: the folder's name depends on the trace's content, on the options of
+    the job that matter here, and on this module. The iologs are in a folder of their own. Its name
+    is a digest of their content, on which a run's name depends.
+    """
+    wanted = [_digest(path, changed_ns), _digest(Path(__file__), 0), str(size)]
+    wanted += [str(section.processes), str(_end_us(section))]
+
+    def make(folder: Path) -> None:
+        tools.tell(f"reading the trace {path}")
+        trace = read(path)
+        texts = list(_shared(section, trace.requests, size))
+        content = hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
+        (folder / content).mkdir()
+        for process, text in enumerate(texts):
+            (folder / content / str(process)).write_text(text)
+        (folder / _NOTES).write_text(json.dumps(trace.notes))
+
+    key = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
+    return cache.made(f"traces/{key}", make)
+
+
+@functools.cache
+def _digest(path: Path, changed_ns: int) -> str:
+    """Return a hash of a file's content. `changed_ns` is the time of the file's last change."""
+    return tools.sha256(path)
 
 
 def _found(workload: FioFile, name: str) -> Path:
@@ -130,13 +242,15 @@ def _end_us(section: Section) -> int | None:
 def _folded(request: Request, size: int) -> str:
     """Return an iolog's `offset length`: multiples of a sector, in bytes; "0 0" for a flush.
 
-    An offset past the device's end wraps around to its start.
+    An offset past the device's end wraps around to its start, whatever the request's length: so a
+    sequential stream stays one. A request across the end loses what is behind it.
     """
     if request.action == "datasync":
         return "0 0"
     begin = request.offset // _SECTOR * _SECTOR
     length = max(-(-(request.offset + request.length - begin) // _SECTOR), 1) * _SECTOR
-    return f"{begin % max(size - length, _SECTOR) // _SECTOR * _SECTOR} {length}"
+    folded = begin % size
+    return f"{folded} {min(length, size - folded)}"
 
 
 # ---- the formats ----------------------------------------------------------------
@@ -146,36 +260,40 @@ def _folded(request: Request, size: int) -> str:
 class _Format:
     """A format of traces.
 
-    begins    returns whether a file's first line is of this format
-    requests  yields the requests in the lines of a file
+    begins   matches the first line of a file
+    request  returns a line's request; or the kind of a line that is left out, in the plural; or ""
+             for a line that a replay does not need; or None if the line is not of this format
     """
 
     name: str
-    begins: Callable[[str], bool]
-    requests: Callable[[list[str]], Iterator[Request]]
+    begins: re.Pattern[str]
+    request: Callable[[str], Request | str | None]
 
 
-def _msr(lines: list[str]) -> Iterator[Request]:
-    """Yield the requests of a trace in the format of MSR Cambridge.
-
-    A line has: timestamp in units of 100 ns, host, disk, Read or Write, offset, length, response.
-    """
-    for line in lines:
-        ticks, host, disk, kind, offset, length, _ = line.split(",")
-        action = {"read": "read", "write": "write"}.get(kind.lower())
-        if action is None:
-            raise ValueError(line)
-        yield Request(int(ticks) // 10, action, int(offset), int(length), f"{host} {disk}")
+#: Timestamp in units of 100 ns, host, disk, Read or Write, offset, length, response.
+_MSR = re.compile(r"(\d+),([^,]*),(\d+),(\w+),(\d+),(\d+),\d+$")
+_MSR_ACTIONS = {"read": "read", "write": "write"}
 
 
-def _alibaba(lines: list[str]) -> Iterator[Request]:
-    """Yield the requests in lines of: device, R or W, offset, length, timestamp in µs."""
-    for line in lines:
-        device, kind, offset, length, time_us = line.split(",")
-        action = {"R": "read", "W": "write"}.get(kind)
-        if action is None:
-            raise ValueError(line)
-        yield Request(int(time_us), action, int(offset), int(length), device)
+def _msr(line: str) -> Request | str | None:
+    match = _MSR.match(line)
+    action = _MSR_ACTIONS.get(match[4].lower()) if match else None
+    if match is None or action is None:
+        return None
+    device = f"{match[2]} {match[3]}"
+    return Request(int(match[1]) // 10, action, int(match[5]), int(match[6]), device)
+
+
+#: Device, R or W, offset, length, timestamp in µs.
+_ALIBABA = re.compile(r"(\d+),([RW]),(\d+),(\d+),(\d+)$")
+
+
+def _alibaba(line: str) -> Request | str | None:
+    match = _ALIBABA.match(line)
+    if match is None:
+        return None
+    action = "read" if match[2] == "R" else "write"
+    return Request(int(match[5]), action, int(match[3]), int(match[4]), match[1])
 
 
 _BLKPARSE = re.compile(
@@ -184,52 +302,46 @@ _BLKPARSE = re.compile(
 )
 
 
-def _blkparse(lines: list[str]) -> Iterator[Request]:
-    """Yield the queued requests (action Q) except discards.
+def _blkparse(line: str) -> Request | str | None:
+    """Return a queued request (action Q). One without sectors is a flush if its kind contains F."""
+    match = _BLKPARSE.match(line)
+    if match is None:
+        return None
+    if match["action"] != "Q":
+        return "events that are not Q, a request queued"
+    if "D" in match["kind"]:
+        return "discards"
+    time_us = int(match["s"]) * 1_000_000 + int(match["ns"]) // 1000
+    sectors = int(match["sectors"] or 0)
+    if not sectors and "F" in match["kind"]:
+        return Request(time_us, "datasync", 0, 0, match["device"])
+    action = "write" if "W" in match["kind"] else "read"
+    begin = int(match["sector"] or 0) * _SECTOR
+    return Request(time_us, action, begin, sectors * _SECTOR, match["device"])
 
-    A request without sectors is a flush if its kind contains F; else it is left out.
-    """
-    for line in lines:
-        match = _BLKPARSE.match(line)
-        if match is None or match["action"] != "Q" or "D" in match["kind"]:
-            continue  # other events, and the totals at the end
-        time_us = int(match["s"]) * 1_000_000 + int(match["ns"]) // 1000
-        sectors = int(match["sectors"] or 0)
-        if sectors:
-            action = "write" if "W" in match["kind"] else "read"
-            begin = int(match["sector"]) * _SECTOR
-            yield Request(time_us, action, begin, sectors * _SECTOR, match["device"])
-        elif "F" in match["kind"]:
-            yield Request(time_us, "datasync", 0, 0, match["device"])
+
+_IOLOG_BEGINS = re.compile(r"fio version 3 iolog$")
+#: Time in µs, file, action, and for some actions offset and length.
+_IOLOG = re.compile(r"(\d+)\s+(\S+)\s+(\w+)(?:\s+(\d+)\s+(\d+))?$")
 
 
-def _iolog(lines: list[str]) -> Iterator[Request]:
-    """Yield the requests. Each line has the time in µs, file, action, offset and length.
-
-    Lines with the action add, open, close or trim are left out.
-    """
-    for line in lines[1:]:
-        time_us, name, action, *where = line.split()
-        if action in ("read", "write"):
-            offset, length = where
-            yield Request(int(time_us), action, int(offset), int(length), name)
-        elif action in ("sync", "datasync"):
-            yield Request(int(time_us), "datasync", 0, 0, name)
-        elif action not in ("add", "open", "close", "trim"):
-            raise ValueError(line)
+def _iolog(line: str) -> Request | str | None:
+    match = _IOLOG.match(line)
+    if match is None:
+        return "" if _IOLOG_BEGINS.match(line) else None
+    time_us, name, action = int(match[1]), match[2], match[3]
+    if action in ("read", "write") and match[4]:
+        return Request(time_us, action, int(match[4]), int(match[5]), name)
+    if action in ("sync", "datasync"):
+        return Request(time_us, "datasync", 0, 0, name)
+    if action == "trim":
+        return "discards"
+    return "" if action in ("add", "open", "close") else None
 
 
 _FORMATS = (
-    _Format("fio's iolog", lambda line: line == "fio version 3 iolog", _iolog),
-    _Format(
-        "a CSV of MSR Cambridge",
-        lambda line: re.fullmatch(r"\d+,[^,]*,\d+,\w+,\d+,\d+,\d+", line) is not None,
-        _msr,
-    ),
-    _Format(
-        "a CSV of Alibaba",
-        lambda line: re.fullmatch(r"\d+,[RW],\d+,\d+,\d+", line) is not None,
-        _alibaba,
-    ),
-    _Format("blkparse's text", lambda line: _BLKPARSE.match(line) is not None, _blkparse),
+    _Format("fio's iolog", _IOLOG_BEGINS, _iolog),
+    _Format("a CSV of MSR Cambridge", _MSR, _msr),
+    _Format("a CSV of Alibaba", _ALIBABA, _alibaba),
+    _Format("blkparse's text", _BLKPARSE, _blkparse),
 )

@@ -26,7 +26,6 @@ from cattrs.gen import mapping_structure_factory
 from triagelab.base.errors import RequestError
 
 T = TypeVar("T")
-W = TypeVar("W")
 Hook = Callable[[Any, Any], Any]
 
 
@@ -111,7 +110,7 @@ def choose(of: Any, by: Callable[[Any], Any]) -> None:
     _converter.register_structure_hook(of, lambda value, _: _converter.structure(value, by(value)))
 
 
-def build(of: type[T], written: type[W], made: Callable[[W], T]) -> None:
+def build(of: type[T], written: Any, made: Callable[[Any], T]) -> None:
     """Make read() read an object of `of` in two steps: as the type `written`, then through `made`.
 
     A ValueError from `made` counts as a mistake in the file.

@@ -5,13 +5,14 @@
 """
 
 import argparse
+import os
 import re
 import tempfile
 from pathlib import Path
 
 from rich.table import Table
 
-from triagelab.ask import drives
+from triagelab.ask import devices, drives
 from triagelab.base.errors import RequestError
 from triagelab.commands import options, run, telling
 from triagelab.fit import fioresults, fitchart, fitting
@@ -78,22 +79,25 @@ def _measure(given: argparse.Namespace) -> int:
 
 
 def _fit(given: argparse.Namespace) -> int:
-    name = given.name or re.sub(r"[^a-z0-9]+", "-", given.directory.resolve().name.lower())
-    out = given.out or drives.FOLDER / f"{name}.toml"
-    if out.exists():
-        raise RequestError(f"{out} exists: choose another --name or --out")
+    name = given.name
+    if name is None:
+        name = re.sub(r"[^a-z0-9]+", "-", given.directory.resolve().name.lower()).strip("-")
+    _require_free_name(name)
+    out, drawn = _files(given.out or drives.FOLDER / f"{name}.toml")
     found = fioresults.read(given.directory)
     for sentence in found.left_out:
         telling.output.print(sentence)
     roles = fitting.with_roles(found.points)
-    if sum(point.role == "fit" for point in roles) < 3:
+    fitted = [point for point in roles if point.role == "fit"]
+    if len(fitted) < 3:
         raise RequestError(
             f"{given.directory} has too few random reads of one process: the fit needs them at "
             "five depths, for instance 1, 2, 4, 8 and 16, or at three depths with two block sizes"
         )
     with tempfile.TemporaryDirectory() as folder:
         simulate = Simulator.build(Path(folder), sanitize=False)
-        drive = fitting.fitted(simulate, _unfitted(name, given.directory, roles, found.host_ns))
+        unfitted = _unfitted(name, given.directory, roles, found.host_ns(fitted))
+        drive = fitting.fitted(simulate, unfitted)
         drive = fitting.judged(simulate, drive)
         compared = fitting.compare(simulate, drive)
     out.write_text(drives.text(drive))
@@ -102,21 +106,50 @@ def _fit(given: argparse.Namespace) -> int:
     for each in compared:
         for key in each.misses:
             telling.output.print(f"missed: {key} at {each.point}: {each.errors[key]:+.0f} %")
-    drawn = out.with_suffix(".html")
     fitchart.write(drawn, name, compared)
     telling.output.print(f"written: {out}, drawn: {drawn}")
     return 0
 
 
+def _require_free_name(name: str) -> None:
+    """Raise RequestError unless `name` can be a new drive's name and that of its file."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise RequestError(
+            f"{name!r} cannot be a drive's name: give --name with letters, digits, dots, dashes "
+            "and underscores, and first a letter or a digit"
+        )
+    if name in devices.names():
+        raise RequestError(f"there is a device {name} already: choose another --name")
+
+
+def _files(out: Path) -> tuple[Path, Path]:
+    """Return the paths of the drive's file and of its chart, after a check that both can be made.
+
+    The name of the drive's file becomes the drive's name in the folder of drives.
+    """
+    if out.suffix != ".toml":
+        raise RequestError(f"--out {out}: give a file NAME.toml")
+    _require_free_name(out.stem)
+    if not out.parent.is_dir():
+        raise RequestError(f"there is no folder {out.parent}: make it, or choose another --out")
+    if not os.access(out.parent, os.W_OK):
+        raise RequestError(f"you may not write to the folder {out.parent}: choose another --out")
+    both = out, out.with_suffix(".html")
+    for path in both:
+        if path.exists():
+            raise RequestError(f"{path} exists: choose another --name or --out")
+    return both
+
+
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """Return a drive with its measured points, but without parameters."""
+    """Return a drive with its measured points; the fit chooses its profile and parameters."""
     return drives.Drive(
         name=name,
         kind="",
         product=folder.resolve().name,
-        profile="",
+        profile="flash",
         source={
             "repository": "own measurements",
             "path": folder.resolve().name,

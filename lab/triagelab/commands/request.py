@@ -3,12 +3,13 @@
 
 import argparse
 import functools
+import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from triagelab.ask import devices, experiments
+from triagelab.ask import devices, experiments, traces
 from triagelab.base import settings, sources, tools
 from triagelab.base.errors import RequestError, unknown
 from triagelab.commands import telling
@@ -65,6 +66,9 @@ def prepare(
             raise RequestError(
                 f"kernel {kernel.release} has no {driver}, which {device.name} needs"
             )
+    notes = _notes(experiment, on)
+    for note in notes:
+        telling.error.print(f"triage: {note}")
     with_cpus = functools.cache(lambda cpus: machines.make(machine, kernel, cpus))
     setup = plan.Setup(
         experiment=experiment,
@@ -76,6 +80,7 @@ def prepare(
         ],
         modules=available,
         seed=1,
+        notes=notes,
         image=image.of(experiment.application, kernel) if experiment.application else None,
     )
     return setup, kernel.release
@@ -127,6 +132,15 @@ def _setup_on(
             *(f"{name} is not set: the lab cannot change a disk" for name in virtual),
         ],
     )
+
+
+def _notes(experiment: experiments.Experiment, on: Iterable[devices.Device]) -> list[str]:
+    """Return sentences about the traces of all points: the lines that a replay leaves out."""
+    found = (
+        traces.notes(experiment.workload_at(where), experiment.jobs_at(where), device)
+        for where, device in zip(experiment.points, on, strict=True)
+    )
+    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def _built(

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_structure_fn, override
 
-from triagelab.ask import fiofile
+from triagelab.ask import fiofile, models
 from triagelab.ask.drives import Point
 from triagelab.base.errors import RequestError
 
@@ -67,8 +67,6 @@ _KNOWN = (
 #: requests keeps it below 1: of 9310 jobs of fio-plot's author none is above 1.00, and of those
 #: with one process none is below 0.80.
 _AT_ONCE = (0.6, 1.05)
-#: MODEL_MAX_BYTES in kernel/modeldisk/model.h: a model's largest request.
-_LARGEST = 512 * 1024
 #: Rates of one drive at one load differ by less: a 980 PRO's state alone moved them by 25 %.
 _ONE_DRIVE = 1.5
 
@@ -142,14 +140,22 @@ for _class, _key in ((_Job, "job options"), (_Result, "global options")):
 class Found:
     """What a folder holds.
 
-    host_ns   the host's time for a command, in ns: the smallest of the points' mean submission
-              latencies, as the larger ones include other delays
-    left_out  a sentence for each job that is no point
+    submissions  a point's load -> its smallest mean submission latency, in ns
+    left_out     a sentence for each job that is no point
     """
 
     points: list[Point]
-    host_ns: int
+    submissions: Mapping[str, float]
     left_out: list[str]
+
+    def host_ns(self, fitted: Iterable[Point]) -> int:
+        """Return the host's time for a command, in ns, from the points that are fitted.
+
+        It is the smallest of their submission latencies, as the larger ones include other delays.
+        """
+        known = [self.submissions.get(str(point), math.inf) for point in fitted]
+        least = min(known, default=math.inf)
+        return max(round(least), 1) if least < math.inf else 1
 
 
 class _LeftOutError(Exception):
@@ -164,7 +170,7 @@ def read(folder: Path) -> Found:
     """
     if not folder.is_dir():
         raise RequestError(f"{folder} is no folder")
-    submissions: list[float] = []
+    submissions: dict[str, float] = {}
     left_out: list[str] = []
     measured: dict[str, list[tuple[str, Point]]] = {}
     for path in sorted(path for path in folder.rglob("*.json") if path.is_file()):
@@ -182,15 +188,16 @@ def read(folder: Path) -> Found:
             except _LeftOutError as why:
                 left_out.append(f"{place} is left out: {why}")
                 continue
-            measured.setdefault(str(point.load), []).append((place, point))
-            submissions += [submission_us] if submission_us else []
+            load = str(point)
+            measured.setdefault(load, []).append((place, point))
+            if submission_us:
+                submissions[load] = min(submissions.get(load, math.inf), submission_us * 1000)
     if not measured:
         lacks = "has no result of fio: run it with --output-format=json"
         if left_out:
             lacks = "has no result that a model can repeat"
         raise RequestError("\n".join([f"{folder} {lacks}", *left_out]))
-    points = [_mean(repeats) for repeats in measured.values()]
-    return Found(points, max(round(min(submissions, default=0.0) * 1000), 1), left_out)
+    return Found([_mean(repeats) for repeats in measured.values()], submissions, left_out)
 
 
 def _result(path: Path) -> _Result | None:
@@ -253,10 +260,10 @@ def _load(job: _Job) -> tuple[dict[str, int | str], _Side]:
         load["depth"] = 1
     if zero := [name for name, value in load.items() if value == 0]:
         raise _LeftOutError(f"{zero[0]} is 0")
-    if int(load["bytes"]) % 512 or int(load["bytes"]) > _LARGEST:
+    if int(load["bytes"]) % 512 or int(load["bytes"]) > models.LARGEST:
         raise _LeftOutError(
             f"requests of {load['bytes']} bytes: a model takes whole sectors of 512 bytes, and "
-            f"{_LARGEST} bytes at most"
+            f"{models.LARGEST} bytes at most"
         )
     return load, job.read if operation == "read" else job.write
 

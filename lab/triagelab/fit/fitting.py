@@ -14,14 +14,13 @@ from itertools import product
 import numpy
 from scipy import optimize
 
-from triagelab.ask import devices, drives
+from triagelab.ask import drives, models
+from triagelab.fit import window
 from triagelab.fit.simulator import Simulator
 
-#: The number of commands that are simulated for a point (roughly); 200 of these exceed the P99.
-COMMANDS = 20_000
-#: Times in the simulation of a mix of reads and writes, in ms: the measurement, and the warm-up
-#: before it.
-MIX_MS, MIX_WARMUP_MS = 1500, 500
+#: The loads of a mix of reads and writes by their names: operation and depth. Together r and w are
+#: the probe.
+_MIX = {"r": ("read", 32), "w": ("write", 32), "others": ("write", 376), "few": ("read", 8)}
 
 
 @dataclass(frozen=True)
@@ -43,29 +42,66 @@ class Compared:
         return tuple(key for key, off in self.errors.items() if abs(off) > drives.JUDGED[key][1])
 
 
-def compare(simulate: Simulator, drive: drives.Drive) -> list[Compared]:
-    """Return the drive's points with the model's figures; leave out the roles state and info."""
+def compare(simulate: Simulator, drive: drives.Drive, times: float = 1) -> list[Compared]:
+    """Return the drive's points with the model's figures; leave out the roles state and info.
+
+    `times` makes the simulated measurements longer, which must not change their figures.
+    """
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
-    return [Compared(point, modelled(simulate, drive, point)) for point in points]
+    return [
+        Compared(point, modelled(simulate, drive, point, steady(simulate, drive, point, times)))
+        for point in points
+    ]
+
+
+def steady(
+    simulate: Simulator, drive: drives.Drive, point: drives.Point, times: float = 1
+) -> window.Window:
+    """Return the window in which the drive's model shows its steady state under a point's load."""
+    model = simulate.parameters(drive.profile, **drive.parameters)
+    return window.steady(model, _load(point), times)
+
+
+def _load(point: drives.Point) -> window.Load:
+    load = point.load
+    if "writes_per_s" in load:
+        rates = _mix_rates(int(load["writes_per_s"]))
+        return window.Load(
+            rarest=drives.PROBE,
+            all=sum(rates.values()),
+            at_once=sum(depth for _, depth in _MIX.values()),
+            writes=rates["w"] + rates["others"],
+            bytes=4096,
+        )
+    iops = point.measured["iops"]
+    return window.Load(
+        rarest=iops,
+        all=iops,
+        at_once=int(load["depth"]) * int(load["jobs"]),
+        writes=iops if load["op"] == "write" else 0,
+        bytes=int(load["bytes"]),
+    )
+
+
+def _mix_rates(writes_per_s: int) -> dict[str, int]:
+    """Return the commands a second of each load of a mix. 99 % of the others are writes."""
+    others = writes_per_s - drives.PROBE
+    return {"r": drives.PROBE, "w": drives.PROBE, "others": others, "few": max(others // 99, 1)}
 
 
 def modelled(
-    simulate: Simulator, drive: drives.Drive, point: drives.Point, commands: int = COMMANDS
+    simulate: Simulator, drive: drives.Drive, point: drives.Point, times: window.Window
 ) -> dict[str, float]:
     """Return the model's figures for a point, by the names in drives.JUDGED."""
-    if "writes_per_s" in point.load:
-        return _mix(simulate, drive, int(point.load["writes_per_s"]))
     load = point.load
+    if "writes_per_s" in load:
+        return _mix(simulate, drive, int(load["writes_per_s"]), times)
     jobs = int(load["jobs"])
-    counted_s = commands / point.measured["iops"]
-    warmup_s = 2 * int(load["depth"]) * jobs / point.measured["iops"] + counted_s / 20
-    warmup_s = max(warmup_s, int(load.get("after_s", 0)))
     given = ":".join(str(load[key]) for key in ("op", "pattern", "bytes", "depth"))
     found = simulate(
         drive.profile,
         *(f"j{job}:{given}:host_ns={drive.host_ns}" for job in range(jobs)),
-        time_ms=round((warmup_s + counted_s) * 1000) + 1,
-        warmup_ms=round(warmup_s * 1000),
+        **times.settings(),
         **drive.parameters,
     )
     each = [found[f"j{job}"] for job in range(jobs)]
@@ -76,22 +112,22 @@ def modelled(
     }
 
 
-def _mix(simulate: Simulator, drive: drives.Drive, writes_per_s: int) -> dict[str, float]:
-    """Return the model's figures for a probe beside other commands. 99 % of the others are writes.
+def _mix(
+    simulate: Simulator, drive: drives.Drive, writes_per_s: int, times: window.Window
+) -> dict[str, float]:
+    """Return the model's figures for a probe beside other commands.
 
-    The probe sends 10 000 commands a second, half of them reads. All commands arrive at
-    exponentially distributed intervals. The device holds at most 64 commands of the probe (32 reads
-    and 32 writes) and 384 others (8 reads and 376 writes).
+    All commands arrive at exponentially distributed intervals. The device holds at most 64 commands
+    of the probe and 384 others.
     """
-    others = writes_per_s - 5000
+    rates = _mix_rates(writes_per_s)
     found = simulate(
         drive.profile,
-        "r:read:random:4096:32:rate=5000",
-        "w:write:random:4096:32:rate=5000",
-        f"others:write:random:4096:376:rate={others}",
-        f"few:read:random:4096:8:rate={max(others // 99, 1)}",
-        time_ms=MIX_WARMUP_MS + MIX_MS,
-        warmup_ms=MIX_WARMUP_MS,
+        *(
+            f"{name}:{op}:random:4096:{depth}:rate={rates[name]}"
+            for name, (op, depth) in _MIX.items()
+        ),
+        **times.settings(),
         **drive.parameters,
     )
     return {
@@ -121,9 +157,12 @@ def summary(compared: list[Compared]) -> dict[str, dict[str, list[float]]]:
 
 
 def medians_missed(found: Mapping[str, Mapping[str, list[float]]]) -> tuple[str, ...]:
-    """Return the kinds of errors whose median is too large, for the first role in `found`."""
-    first = next(iter(found.values()), {})
-    return tuple(kind for kind, (median, _) in first.items() if median > drives.MEDIANS[kind])
+    """Return the kinds of errors whose median is too large for some role."""
+    return tuple(
+        kind
+        for kind, most in drives.MEDIANS.items()
+        if any(kind in kinds and kinds[kind][0] > most for kinds in found.values())
+    )
 
 
 def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
@@ -146,8 +185,6 @@ def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
 #: A drive is fitted as a hard disk if a lone read takes longer than this mean. No flash is so slow,
 #: and no disk's arm is so quick.
 _SLOWEST_FLASH_US = 2000
-#: The search simulates this many commands of a point.
-_SEARCH_COMMANDS = 6_000
 #: The number of trials from one start of the search.
 _SEARCH_STEPS = 120
 #: The number of trials with each pair of spindle speed and queue rule of a disk. The best pair is
@@ -259,7 +296,7 @@ def _nearest(
 
     `rounds` is the number of starts, and `steps` is the number of trials from each start.
     """
-    bounds = {key: devices.modeldisk_bounds(drive.profile)[f"model.{key}"] for key in start}
+    bounds = {key: models.parameters(drive.profile)[key] for key in start}
     random = numpy.random.default_rng(1)
     best = (math.inf, drive)
 
@@ -285,7 +322,7 @@ def _nearest(
 
 
 def _cost(simulate: Simulator, drive: drives.Drive, point: drives.Point) -> float:
-    found = modelled(simulate, drive, point, _SEARCH_COMMANDS)
+    found = modelled(simulate, drive, point, window.brief(_load(point)))
     return math.fsum(
         _WEIGHTS[drives.JUDGED[key][0]] * abs(math.log(max(found[key], 1e-9) / value)) ** 1.5
         for key, value in point.measured.items()

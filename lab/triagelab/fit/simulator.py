@@ -34,11 +34,16 @@ class Simulator:
         return Simulator(program)
 
     def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """Run `jobs`; return results by the jobs' names, and the model's counters as "stats"."""
+        """Run `jobs`; return results by the jobs' names, the model's "stats" and "parameters"."""
         arguments = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
             [self.program, profile, *arguments, *jobs], capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout)
-        return {**results["jobs"], "stats": results["stats"]}
+        results: dict[str, Any] = json.loads(done.stdout)
+        return {**results["jobs"], **{key: of for key, of in results.items() if key != "jobs"}}
+
+    def parameters(self, profile: str, **changes: int) -> dict[str, int]:
+        """Return the profile's parameters with the changes. Those of other models are 0."""
+        found: dict[str, int] = self(profile, time_ms=0, **changes)["parameters"]
+        return found

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Choose how long a load is simulated, from the load and from the model's own parameters.
+
+A point's figures are those of the steady state, as the sources measured for minutes or prepared the
+drive. So a longer simulation must give the same figures. The warm-up therefore lasts until the load
+has filled everything that the model has room for. The measurement lasts for many periods of
+everything that comes again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: The measurement has at least this many commands: 200 of them exceed the P99.
+_COMMANDS = 20_000
+#: It has at least this many turns of the queue. The P99 of 256 commands at once needs so many: it
+#: grows by a fifth after 80 turns.
+_TURNS = 800
+#: It has at least this many of the model's periods.
+_PERIODS = 100
+#: The commands of a short simulation.
+_BRIEF_COMMANDS = 6_000
+
+
+@dataclass(frozen=True)
+class Load:
+    """The parts of a load that decide how long it is simulated.
+
+    rarest   commands a second of the rarest kind whose figures are judged
+    all      commands a second
+    at_once  commands in the device
+    writes   writes a second; 0: the load only reads
+    bytes    bytes of a write
+    """
+
+    rarest: float
+    all: float
+    at_once: int
+    writes: float
+    bytes: int
+
+    @property
+    def turn_s(self) -> float:
+        """Return the time in which the device completes as many commands as it holds."""
+        return self.at_once / self.all
+
+
+@dataclass(frozen=True)
+class Window:
+    """The times of a simulation, in s: the measurement, and the warm-up before it."""
+
+    warmup_s: float
+    counted_s: float
+
+    def settings(self) -> dict[str, int]:
+        """Return the simulator's settings for these times."""
+        warmup_ms = round(self.warmup_s * 1000)
+        return {"warmup_ms": warmup_ms, "time_ms": warmup_ms + round(self.counted_s * 1000) + 1}
+
+
+def steady(model: Mapping[str, int], load: Load, times: float = 1) -> Window:
+    """Return the window in which a model with these parameters shows its steady state.
+
+    `times` makes the measurement longer, for a test of the rule.
+    """
+    counted_s = times * max(
+        _COMMANDS / load.rarest, _TURNS * load.turn_s, _PERIODS * _period_s(model, load)
+    )
+    return Window(_settling_s(model, load) + 2 * load.turn_s + counted_s / 20, counted_s)
+
+
+def brief(load: Load) -> Window:
+    """Return a short window, for the many trials of a search. The load must only read."""
+    counted_s = _BRIEF_COMMANDS / load.all
+    return Window(2 * load.turn_s + counted_s / 20, counted_s)
+
+
+def _settling_s(model: Mapping[str, int], load: Load) -> float:
+    """Return the time until the load has filled buffer, clean space and write cache.
+
+    The age of waiting commands changes a model's rules too, so add the ages that do.
+    """
+    ages_s = (model["protect_after_ms"] + model["age_limit_ms"]) / 1000
+    room = (model["buffer_kib"] + model["write_cache_kib"]) << 10
+    if _copies(model):
+        room += model["gc_after_mib"] << 20
+    return ages_s + (room / _filled_per_s(model, load) if load.writes else 0)
+
+
+def _period_s(model: Mapping[str, int], load: Load) -> float:
+    """Return the longer of the periods of a slow controller and of bursts of copies."""
+    slow_s = model["ctrl_slow_every_ms"] / 1000 if model["ctrl_slow_ms"] else 0.0
+    if not load.writes or not _copies(model):
+        return slow_s
+    programs = model["gc_burst"] / _copies(model)
+    return max(slow_s, programs * (model["program_kib"] << 10) / _filled_per_s(model, load))
+
+
+def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
+    """Return the bytes of the buffer that the load fills a second, when the model is steady.
+
+    A write fills whole units of map_kib. Programs and their copies limit the rate. A hard disk has
+    neither, so there the load alone gives the rate.
+    """
+    wanted = load.writes * max(load.bytes, model["map_kib"] << 10)
+    program_ns = model["program_ns"] + _copies(model) * model["gc_ns"]
+    if not program_ns:
+        return wanted
+    return min(wanted, model["dies"] * (model["program_kib"] << 10) / (program_ns / 1e9))
+
+
+def _copies(model: Mapping[str, int]) -> float:
+    """Return the copies that come with each program once no space is clean."""
+    return max(model["gc_amplify_pct"] - 100, 0) / 100

@@ -78,7 +78,7 @@ struct tg_drain_seen {
  * @before: the mean time of a flush in that period, in ns
  * @alone: that mean in the last trial; it is the time that bulk hardly affects
  * @buffered: the time that flushes took beyond that in the last period, in ns
- * @tried: @estimate when the last trial began, or bulk's rate if it was unknown
+ * @first: the first @estimate
  * @tried_at: when the trial began, in ns
  * @try_at: when the next trial is due, in ns
  * @settled_at: the drive still empties its buffer until then, in ns
@@ -92,7 +92,7 @@ struct tg_drain {
 	u64 before;
 	u64 alone;
 	u64 buffered;
-	u32 tried;
+	u32 first;
 	u64 tried_at;
 	u64 try_at;
 	u64 settled_at;
@@ -123,9 +123,8 @@ static inline u32 tg_drain_clamp(u64 pace)
 static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
 {
 	drain->trying = true;
-	drain->tried = drain->estimate ?: rate;
 	drain->tried_at = now;
-	drain->pace = tg_drain_clamp(min_t(u32, drain->tried, rate) / TG_DRAIN_TRIAL);
+	drain->pace = tg_drain_clamp(min_t(u32, drain->estimate ?: rate, rate) / TG_DRAIN_TRIAL);
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
 }
 
@@ -135,8 +134,10 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange
 	drain->trying = false;
 	drain->alone = mean;
 	drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_SPACING;
-	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange))
+	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange)) {
 		drain->estimate = tg_drain_clamp(drain->rate);
+		drain->first = drain->estimate;
+	}
 	drain->pace = drain->estimate;
 	drain->buffered = 0;
 }
@@ -147,7 +148,11 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange
  * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
  * wrote: the drive has written all of it, but for what the buffer has more than before. That is
  * @buffered times the drive's rate. The estimate moves half way to the result, because the two mean
- * times are not those at the period's ends, and because bulk may also have paused.
+ * times are not those at the period's ends.
+ *
+ * But if flushes are slow although the pace did not limit bulk, or although it became half of what
+ * it was at first, then the drive has changed, or bulk is not the cause. So the pace ends, and a
+ * trial decides anew. Bulk thus has at least half of its throughput, whatever makes flushes slow.
  */
 static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool limited, u32 exchange)
@@ -155,8 +160,14 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 	const u64 buffered = min_t(u64, mean - min_t(u64, mean, drain->alone), time / 2);
 	const u64 before = min_t(u64, drain->buffered, time / 2);
 	const u32 had = drain->estimate;
+	const bool slow = tg_drain_is_slow(mean, drain->alone, exchange);
 
-	if (tg_drain_is_slow(mean, drain->alone, exchange))
+	if (slow && (!limited || had < drain->first / TG_DRAIN_TRIAL)) {
+		drain->estimate = 0;
+		drain->pace = 0;
+		return;
+	}
+	if (slow)
 		drain->estimate = (had + min_t(u64, had, div64_u64(rate * time,
 								   time + buffered - before))) / 2;
 	else if (limited)
@@ -167,21 +178,18 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 }
 
 /*
- * Return whether a trial is due: in two periods in a row flushes took much longer than in the last
- * trial, or the estimate became so low without any gain that their time must be measured anew, or
- * the last trial was long ago. While bulk still fills the buffer, its rate is not the drive's, so
- * wait until it no longer falls.
+ * Return whether a trial is due: there is no pace, and in two periods in a row flushes took much
+ * longer than in the last trial; or the last trial was long ago. While bulk still fills the buffer,
+ * its rate is not the drive's, so wait until it no longer falls.
  */
 static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 rate, u32 exchange,
 				   u64 now)
 {
 	if (!rate || !drain->rate || rate < drain->rate - drain->rate / 8)
 		return false;
-	if (now >= drain->try_at)
-		return true;
-	if (drain->estimate)
-		return drain->estimate < drain->tried / TG_DRAIN_TRIAL;
-	return tg_drain_is_slow(min_t(u64, mean, drain->before), drain->alone, exchange);
+	return now >= drain->try_at ||
+	       (!drain->estimate && tg_drain_is_slow(min_t(u64, mean, drain->before), drain->alone,
+						     exchange));
 }
 
 /* Learn from a period; see tg_drain_adapt(). */
@@ -192,8 +200,12 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 		tg_drain_tried(drain, mean, exchange, now);
 		return;
 	}
-	if (drain->estimate)
+	if (drain->estimate) {
 		tg_drain_adapt(drain, time, mean, rate, limited, exchange);
+		/* If the pace ended, this rate was that of the pace. */
+		if (!drain->estimate)
+			rate = 0;
+	}
 	if (tg_drain_is_due(drain, mean, rate, exchange, now))
 		tg_drain_try(drain, mean, rate, now);
 	drain->rate = rate;

@@ -49,8 +49,11 @@ SHARED = re.compile(
 CODE = re.compile(r"\t+[^\t/*]")
 #: Shared steps that the model leaves out, by file, function and code, each with the reason.
 OUTSIDE = {
-    ("controller.c", "tg_learn_knee", ".limited = limited || atomic_read(&tg->nr_held),"): (
+    ("controller.c", "tg_any_waits_for_bulk", "if (!atomic_read(&tg->nr_held))"): (
         "a sample; it decides no hold"
+    ),
+    ("flushes.c", "tg_flushes_charge", "while (!atomic64_try_cmpxchg(&flushes->due, &old,"): (
+        "a hold for the pace ends by time alone"
     ),
     ("main.c", "tg_exit_sched", "WARN_ON_ONCE(atomic_read(&tg->nr_held));"): "no request is left",
     ("core.c", "tg_waits_for_bulk", "smp_rmb();"): "which of several shards goes first",

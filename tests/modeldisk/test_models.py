@@ -407,7 +407,9 @@ def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: 
     assert in_order["iops"] == near(1e9 / service_ns)
     assert in_order["mean_ns"] == near(depth * service_ns)
     chosen = simulate("hdd", job, **settings | {"reorder_min": depth - 1})
-    assert chosen == simulate("hdd", job, **settings)
+    any_number = simulate("hdd", job, **settings)
+    assert chosen["a"] == any_number["a"]
+    assert chosen["stats"] == any_number["stats"]
     if depth > 2:
         assert chosen["a"]["iops"] > 1.1 * in_order["iops"]
 

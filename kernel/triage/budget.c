@@ -67,8 +67,11 @@ bool tg_pressed(const struct tg_data *tg)
 	       time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_QUIET_JIFFIES);
 }
 
-/* Return whether a budget is below the cost of one request, so that it is a pace. */
-static bool tg_paced(const struct tg_data *tg, u64 budget)
+/*
+ * Return whether a budget is below the cost of one request. Then requests of bulk go one at a time,
+ * with gaps between them.
+ */
+static bool tg_spaces(const struct tg_data *tg, u64 budget)
 {
 	return budget < READ_ONCE(tg->budget.bulk_cost);
 }
@@ -144,11 +147,11 @@ static bool tg_bulk_fits(const struct tg_data *tg, bool *patient)
 			return false;
 	}
 	/*
-	 * If no bulk is in the device, one request of bulk may go. But if the budget is a pace
-	 * (tg_paced()), this request may go only from @next_at on.
+	 * If no bulk is in the device, one request of bulk may go. But if the budget is below its
+	 * cost (tg_spaces()), this request may go only from @next_at on.
 	 */
 	if (!inside)
-		return !tg_paced(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
+		return !tg_spaces(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);
 	return inside + READ_ONCE(tg->budget.bulk_cost) <= budget;
 }
 
@@ -395,7 +398,7 @@ static void tg_budget_charge(struct tg_shard *shard, const struct request *rq, u
 		tg_arm_charge(tg, cost);
 	} else {
 		tg_grant_charge(tg, tg_gated(tg, may_have), cost);
-		if (tg_paced(tg, may_have)) {
+		if (tg_spaces(tg, may_have)) {
 			const u64 gap = tg_depth_gap(may_have, READ_ONCE(budget->bulk_cost), cost);
 
 			WRITE_ONCE(budget->next_at, ktime_get_ns() + gap);
@@ -441,7 +444,7 @@ u64 tg_bulk_opens_at(const struct tg_data *tg)
 		return tg_arm_changes_at(tg);
 	if (tg_gated(tg, budget))
 		at = tg_gate_opens_at(tg);
-	if (tg_paced(tg, budget))
+	if (tg_spaces(tg, budget))
 		at = max(at, READ_ONCE(tg->budget.next_at));
 	return at;
 }

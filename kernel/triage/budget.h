@@ -20,7 +20,7 @@ struct tg_shard;
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
  * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
- * @next_at: if the budget is a pace, no bulk may go before this time; ns
+ * @next_at: if the budget is below the cost of one request, no bulk may go before this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, or bulk's debt (below
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns

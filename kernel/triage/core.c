@@ -18,10 +18,10 @@
  *     nr_held. A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and
  *     then looks at inbox, gauges and grant. Each has a full barrier between its two steps.
  *     So if an event and a hold meet, at least one side sees the other.
- *     The watchdog takes care of two other events: time alone lets a request go (a limit or
- *     a pace opens, HIGH has not come for a while), or another shard no longer waits or has
- *     had more (tg_bulk_is_due()). If the event lets bulk of another shard go, the watchdog wakes
- *     that shard too.
+ *     The watchdog takes care of two other events: time alone lets a request go (a limit or the
+ *     pace opens, a gap ends, HIGH has not come for a while), or another shard no longer waits or
+ *     has had more (tg_bulk_is_due(), tg_pace_yields()). If the event lets bulk of another shard
+ *     go, the watchdog wakes that shard too.
  *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
  *     the block layer runs it anyway. The watchdog and a completion call tg_run(). Any other
  *     lock holder calls tg_shard_leave(), which runs it.

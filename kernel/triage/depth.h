@@ -263,7 +263,7 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
  *
  * A drive completes a write once it is in the write buffer. It writes the data to the flash later,
  * and this delays reads. A limit on the requests in the device does not limit this later work. So a
- * budget below the cost of one request is a pace: the part of the time that bulk may use.
+ * budget below the cost of one request is the part of the time that bulk may use.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */

@@ -252,17 +252,21 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 }
 
 /* Return whether the pace holds the writes of a class (flushes.h). It holds none of HIGH. */
-static inline bool tg_pace_is_closed(struct tg_shard *shard, enum prio_class class)
+static inline bool tg_pace_is_closed(const struct tg_shard *shard, enum prio_class class)
 {
 	return unlikely(READ_ONCE(shard->tg->flushes.pace)) && class != PRIO_CLASS_HIGH &&
 	       tg_pace_is_closed_now(shard, class);
 }
 
 /* Return whether the pace holds a request of bulk. */
-static inline bool tg_pace_holds(struct tg_shard *shard, enum prio_class class,
+static inline bool tg_pace_holds(const struct tg_shard *shard, enum prio_class class,
 				 const struct request *rq)
 {
-	return tg_pace_is_closed(shard, class) && tg_op(rq) == TG_WRITE;
+	if (likely(!READ_ONCE(shard->tg->flushes.pace)) || tg_op(rq) != TG_WRITE ||
+	    !tg_pace_is_closed(shard, class))
+		return false;
+	tg_pace_has_held(shard);
+	return true;
 }
 
 /* Return whether a shard may dispatch a request of bulk. */

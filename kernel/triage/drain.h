@@ -34,7 +34,10 @@
 #define TG_DRAIN_LEAST 2
 #define TG_DRAIN_PERIOD 50000000ull		/* the shortest period, in ns */
 #define TG_DRAIN_PERIOD_LONG 1000000000ull	/* ns */
-/* If flushes are rarer than LEAST in this time, forget all, in ns. */
+/*
+ * If flushes are rarer than LEAST in this time, forget all, in ns. But if a flush takes longer than
+ * a third of that, the time is three of these.
+ */
 #define TG_DRAIN_PAUSE 4000000000ull
 /* A trial lowers bulk's rate to 1 in this many. */
 #define TG_DRAIN_TRIAL 2
@@ -48,8 +51,25 @@
  * true rate by this, the buffer grows by 1.6 % of a period's data.
  */
 #define TG_DRAIN_STEP 64
-/* The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. */
+/*
+ * The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. If
+ * flushes were slower in the trial than before, it told nothing, and the next one comes sooner:
+ * such trials cost at most 6 %.
+ */
 #define TG_DRAIN_SPACING 64
+#define TG_DRAIN_AGAIN 8
+/*
+ * After this many periods in a row in which flushes were quick and the pace held writes, the step
+ * doubles, RISE_MAX times at most: the drive has become faster. At rest a period with slow flushes
+ * comes sooner.
+ */
+#define TG_DRAIN_RISE 8
+#define TG_DRAIN_RISE_MAX 3
+/*
+ * If it looks later than this, the device was not pressed for a while. Then bulk had no pace, and
+ * was not counted.
+ */
+#define TG_DRAIN_LATE (4 * TG_DRAIN_PERIOD)
 /* The least pace, in KiB/s: a pace below this might never rise again. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
@@ -59,7 +79,8 @@
  * @flushes: number of flushes
  * @flush_ns: sum of their times
  * @kib: length of all writes of bulk, in KiB
- * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out
+ * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out;
+ *	odd during a pause
  */
 struct tg_drain_seen {
 	u64 now;
@@ -79,10 +100,13 @@ struct tg_drain_seen {
  * @alone: that mean in the last trial; it is the time that bulk hardly affects
  * @buffered: the time that flushes took beyond that in the last period, in ns
  * @first: the first @estimate
+ * @quick: number of periods in a row that have raised the estimate
  * @tried_at: when the trial began, in ns
  * @try_at: when the next trial is due, in ns
  * @settled_at: the drive still empties its buffer until then, in ns
- * @begin: what was seen when this period began; its time is 0 before the first period
+ * @begin: what was seen when this period began, plus what was seen in pauses since; its time is 0
+ *	before the first period
+ * @last: what was seen last
  */
 struct tg_drain {
 	u32 pace;
@@ -93,10 +117,12 @@ struct tg_drain {
 	u64 alone;
 	u64 buffered;
 	u32 first;
+	u32 quick;
 	u64 tried_at;
 	u64 try_at;
 	u64 settled_at;
 	struct tg_drain_seen begin;
+	struct tg_drain_seen last;
 };
 
 /*
@@ -131,15 +157,38 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 /* End a trial, in which flushes took @mean ns. */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange, u64 now)
 {
+	const bool told = mean <= drain->before;
+
 	drain->trying = false;
-	drain->alone = mean;
-	drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_SPACING;
+	if (told || !drain->alone)
+		drain->alone = mean;
+	drain->try_at = now + (now - drain->tried_at) * (told ? TG_DRAIN_SPACING : TG_DRAIN_AGAIN);
 	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange)) {
 		drain->estimate = tg_drain_clamp(drain->rate);
 		drain->first = drain->estimate;
 	}
 	drain->pace = drain->estimate;
 	drain->buffered = 0;
+	drain->quick = 0;
+}
+
+/* End a trial without a result, and forget the last period: too much has changed since. */
+static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
+{
+	if (drain->trying)
+		drain->try_at = now;
+	drain->trying = false;
+	drain->pace = drain->estimate;
+	drain->buffered = 0;
+	drain->rate = 0;
+}
+
+/* Return the step by which the estimate rises after a period with quick flushes. */
+static inline u64 tg_drain_rise(struct tg_drain *drain)
+{
+	const u32 doubled = min_t(u32, drain->quick++ / TG_DRAIN_RISE, TG_DRAIN_RISE_MAX);
+
+	return (u64)drain->estimate / TG_DRAIN_STEP << doubled;
 }
 
 /*
@@ -167,11 +216,13 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 		drain->pace = 0;
 		return;
 	}
+	if (slow || !limited)
+		drain->quick = 0;
 	if (slow)
 		drain->estimate = (had + min_t(u64, had, div64_u64(rate * time,
 								   time + buffered - before))) / 2;
 	else if (limited)
-		drain->estimate = min_t(u64, (u64)had + had / TG_DRAIN_STEP, U32_MAX);
+		drain->estimate = min_t(u64, had + tg_drain_rise(drain), U32_MAX);
 	drain->estimate = tg_drain_clamp(drain->estimate);
 	drain->pace = tg_drain_clamp(drain->estimate - div64_u64(drain->estimate * buffered, time));
 	drain->buffered = buffered;
@@ -224,6 +275,25 @@ static inline bool tg_drain_is_over(const struct tg_drain *drain, u64 time, u64 
 	       tg_drain_is_slow(div64_u64(flush_ns, TG_DRAIN_FLUSHES), drain->alone, exchange);
 }
 
+/* Return whether flushes are too rare for a pace: @flushes took @flush_ns together in @time ns. */
+static inline bool tg_drain_are_rare(const struct tg_drain *drain, u64 time, u64 flushes,
+				     u64 flush_ns)
+{
+	if (time <= TG_DRAIN_PAUSE || flushes >= TG_DRAIN_LEAST)
+		return false;
+	return time > 3 * max_t(u64, drain->before, flush_ns);
+}
+
+/* Leave what was seen since the last look out of this period. */
+static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_drain_seen *last,
+				      const struct tg_drain_seen *seen)
+{
+	drain->begin.now += seen->now - last->now;
+	drain->begin.flushes += seen->flushes - last->flushes;
+	drain->begin.flush_ns += seen->flush_ns - last->flush_ns;
+	drain->begin.kib += seen->kib - last->kib;
+}
+
 /**
  * tg_drain_see() - learn the pace; call this every TG_DRAIN_PERIOD or so
  * @drain: the search; its pace is updated
@@ -240,15 +310,26 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 	const u64 flush_ns = seen->flush_ns - drain->begin.flush_ns;
 	const u64 kib = seen->kib - drain->begin.kib;
 	const u64 time = seen->now - drain->begin.now;
+	const struct tg_drain_seen last = drain->last;
 
-	/* In a pause bulk does not keep the drive busy, so its rate tells nothing. */
-	if (!drain->begin.now || drain->begin.now < drain->settled_at ||
-	    seen->pauses != drain->begin.pauses) {
+	drain->last = *seen;
+	/* The block layer's counts begin anew when the disk is removed. */
+	if (seen->now - last.now > TG_DRAIN_LATE || seen->flushes < last.flushes) {
+		tg_drain_abandon(drain, seen->now);
 		drain->begin = *seen;
 		return true;
 	}
-	if (time > TG_DRAIN_PAUSE && flushes < TG_DRAIN_LEAST) {
-		*drain = (struct tg_drain){ .begin = *seen };
+	if (drain->begin.now < drain->settled_at) {
+		drain->begin = *seen;
+		return true;
+	}
+	/* In a pause bulk does not keep the drive busy, so its rate tells nothing. */
+	if (seen->pauses != last.pauses || seen->pauses % 2) {
+		tg_drain_leave_out(drain, &last, seen);
+		return false;
+	}
+	if (tg_drain_are_rare(drain, time, flushes, flush_ns)) {
+		*drain = (struct tg_drain){ .begin = *seen, .last = *seen };
 		return true;
 	}
 	if (!tg_drain_is_over(drain, time, flushes, flush_ns, exchange))

@@ -421,6 +421,30 @@ static bool tg_flow_writes(struct tg_flow *flow)
 	return tg_op(tg_first(&flow->fifo)) == TG_WRITE;
 }
 
+/* Return whether the pace holds all requests of a class in a lane. */
+static bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane,
+			      enum prio_class of)
+{
+	struct tg_class *class = &lane->classes[of];
+	struct tg_flow *flow;
+
+	if (!tg_pace_is_closed(shard, of) || !list_empty(&class->sparse) ||
+	    !list_empty(&class->hinted))
+		return false;
+	list_for_each_entry(flow, &class->backlog, turn)
+		if (!tg_flow_writes(flow))
+			return false;
+	return true;
+}
+
+/* Return whether a rate limit or the pace holds all requests of a class in a lane. */
+bool tg_class_is_held(const struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
+{
+	lockdep_assert_held(&shard->lock);
+
+	return tg_limit_holds(shard, of) || tg_class_is_paced(shard, lane, of);
+}
+
 /*
  * Return the first flow of the backlog whose turn is not over and whose next request is not a
  * write. If the turns of all such flows are over, give each the same number of new turns: flows
@@ -470,7 +494,7 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
-	if (tg_pace_is_closed(shard, of) && tg_flow_writes(flow)) {
+	if (tg_pace_holds(shard, of, tg_first(&flow->fifo))) {
 		flow = tg_flow_turn_of_others(shard, class);
 		if (!flow) {
 			shard->paced = true;
@@ -552,26 +576,33 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	 */
 	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
+	struct request *rq;
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
 	if (list_empty(&class->backlog) || (!bulk && apart))
 		class->sparse_had = 0;
-	/*
-	 * This limit keeps sparse flows from delaying the backlog. If @little is false, the
-	 * backlog waits anyway, so hinted requests need no limit.
-	 */
-	while ((!little || class->sparse_had <= most) &&
-	       (flow = tg_flow_first(shard, class, little))) {
-		if (flow->deficit > 0) {
-			*reason = TG_SPARSE;
-			return tg_media_next(shard, flow, reason);
+	for (;;) {
+		/*
+		 * This limit keeps sparse flows from delaying the backlog. If @little is false, the
+		 * backlog waits anyway, so hinted requests need no limit.
+		 */
+		while ((!little || class->sparse_had <= most) &&
+		       (flow = tg_flow_first(shard, class, little))) {
+			if (flow->deficit > 0) {
+				*reason = TG_SPARSE;
+				return tg_media_next(shard, flow, reason);
+			}
+			tg_flow_demote(shard, class, flow);
 		}
-		tg_flow_demote(shard, class, flow);
+		/* Look at the backlog only now: the loop may have given it its first flow. */
+		rq = bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
+		if (rq || !shard->paced || !class->sparse_had)
+			return rq;
+		/* Sparse flows do not delay a backlog that the pace holds. */
+		class->sparse_had = 0;
 	}
-	/* Look at the backlog only now: the loop may just have given it its first flow. */
-	return bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
 }
 
 /* Take a flow that ran empty off its class's list. A disk may wait for the flow's next request. */

@@ -6,8 +6,8 @@
  * block layer counts the flushes of a disk and their time, for /proc/diskstats. From these two sums
  * and from what bulk has written, drain.h learns a pace.
  *
- * The pace holds writes only: other requests do not fill the buffer. It gives way like the limits
- * that the administrator sets (limits.c).
+ * The pace holds writes only: other requests do not fill the buffer. A task that waits for the end
+ * of all requests ends a hold, as with the limits that the administrator sets (limits.c).
  */
 #include <linux/blkdev.h>
 #include <linux/jiffies.h>
@@ -26,6 +26,11 @@
  * (TG_REST_NS), and a timer may be late. A flush waits for a burst, so it is no larger.
  */
 #define TG_PACE_BURST_NS (2 * NSEC_PER_MSEC)
+/*
+ * A shard may be ahead of another by this much of the pace. A shard that waits looks again within a
+ * millisecond, and by then the pace allows this much.
+ */
+#define TG_PACE_LEAD_NS NSEC_PER_MSEC
 
 void tg_flushes_init(struct tg_data *tg)
 {
@@ -76,12 +81,54 @@ noinline void tg_flushes_learn(struct tg_data *tg)
 	spin_unlock(&flushes->lock);
 }
 
-/* Count a write of bulk that is dispatched while the device is pressed, and charge the pace. */
+/*
+ * Return a shard's virtual time of fair queueing for the pace, in ns. A shard that joins the others
+ * begins where the last write began.
+ */
+static u64 tg_pace_turn(const struct tg_shard *shard)
+{
+	return max(READ_ONCE(shard->pace_turn), READ_ONCE(shard->tg->flushes.turn));
+}
+
+/*
+ * Return whether another shard waits for the pace and has had less of it, by more than
+ * TG_PACE_LEAD_NS. Otherwise a shard that asks often, for other requests, would get all of it.
+ */
+static bool tg_pace_yields(const struct tg_shard *shard)
+{
+	const struct tg_data *tg = shard->tg;
+	const u64 turn = tg_pace_turn(shard);
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		if (READ_ONCE(tg->shards[i]->paced) &&
+		    turn > tg_pace_turn(tg->shards[i]) + TG_PACE_LEAD_NS)
+			return true;
+	return false;
+}
+
+/* Charge a shard by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
+static void tg_pace_turn_charge(struct tg_shard *shard, u32 kib, u32 pace)
+{
+	const u64 begin = tg_pace_turn(shard);
+
+	WRITE_ONCE(shard->tg->flushes.turn, begin);
+	WRITE_ONCE(shard->pace_turn, tg_limit_charged(begin, 0, kib, pace));
+}
+
+/*
+ * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
+ *
+ * Some writes pass while the pace is closed: the driver sent them back, a task waits for the end of
+ * all requests, or they are of HIGH and their cgroup is beyond its share. A crowd of these must not
+ * hold all others for long. So the pace counts at most one burst and this write.
+ */
 void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
 {
 	const u32 kib = DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K);
 	struct tg_flushes *flushes = &shard->tg->flushes;
 	const u32 pace = READ_ONCE(flushes->pace);
+	u64 now;
 	s64 old;
 
 	lockdep_assert_held(&shard->lock);
@@ -89,10 +136,14 @@ void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
 	WRITE_ONCE(shard->device.written, shard->device.written + kib);
 	if (!pace)
 		return;
+	now = ktime_get_ns();
 	old = atomic64_read(&flushes->due);
 	while (!atomic64_try_cmpxchg(&flushes->due, &old,
-				     tg_limit_charged(old, ktime_get_ns(), kib, pace)))
+				     tg_limit_charged(min_t(u64, old, now + TG_PACE_BURST_NS),
+						      now, kib, pace)))
 		;
+	if (shard->tg->nr_shards > 1)
+		tg_pace_turn_charge(shard, kib, pace);
 }
 
 /* Return when bulk may write again, in ns. */
@@ -105,18 +156,29 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 
 /*
  * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
- * is a pace.
+ * is a pace. A shard yields to others only as long as this costs bulk nothing: until the time in
+ * which nobody writes no longer counts.
  */
-noinline bool tg_pace_is_closed_now(struct tg_shard *shard, enum prio_class class)
+noinline bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class)
+{
+	const struct tg_data *tg = shard->tg;
+	const u64 due = atomic64_read(&tg->flushes.due);
+	const u64 now = ktime_get_ns();
+
+	lockdep_assert_held(&shard->lock);
+
+	if (now >= due || (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))
+		return false;
+	return tg_pressed(tg) && !tg_is_waited_out(shard, class);
+}
+
+/* Record that the pace holds a write. */
+void tg_pace_has_held(const struct tg_shard *shard)
 {
 	struct tg_flushes *flushes = &shard->tg->flushes;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (ktime_get_ns() >= tg_pace_opens_at(shard->tg) || !tg_pressed(shard->tg) ||
-	    tg_is_waited_out(shard, class))
-		return false;
 	if (!READ_ONCE(flushes->limited))
 		WRITE_ONCE(flushes->limited, true);
-	return true;
 }

@@ -20,6 +20,8 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
+ * @turn: tg_shard.pace_turn when the last write began, in ns; any CPU may update it without a lock.
+ *	If a race loses an update, a shard waits a little more or less.
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
@@ -29,6 +31,7 @@ struct tg_flushes {
 	bool limited;
 	unsigned long look_at;
 	atomic64_t due ____cacheline_aligned_in_smp;
+	u64 turn;
 
 	spinlock_t lock; /* guards all below */
 	struct tg_drain drain;
@@ -37,7 +40,8 @@ struct tg_flushes {
 void tg_flushes_init(struct tg_data *tg);
 void tg_flushes_learn(struct tg_data *tg);
 void tg_flushes_charge(struct tg_shard *shard, const struct request *rq);
-bool tg_pace_is_closed_now(struct tg_shard *shard, enum prio_class class);
+bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class);
+void tg_pace_has_held(const struct tg_shard *shard);
 u64 tg_pace_opens_at(const struct tg_data *tg);
 
 #endif

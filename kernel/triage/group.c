@@ -320,13 +320,13 @@ void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 	smp_store_release(&shard->due, due);
 }
 
-/* Return whether rate limits hold all requests of a lane. */
-static bool tg_lane_is_limited(const struct tg_shard *shard, const struct tg_lane *lane)
+/* Return whether rate limits or the pace hold all requests of a lane. */
+static bool tg_lane_is_held(const struct tg_shard *shard, struct tg_lane *lane)
 {
 	int class;
 
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-		if (lane->classes[class].queued && !tg_limit_holds(shard, class))
+		if (lane->classes[class].queued && !tg_class_is_held(shard, lane, class))
 			return false;
 	return true;
 }
@@ -345,7 +345,7 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		if (tg_lane_is_limited(shard, lane))
+		if (tg_lane_is_held(shard, lane))
 			continue;
 		goes_on |= lane->id == shard->turn;
 		if (!due || tg_account_leads(lane->account, due->account, NULL) < 0)

@@ -3,9 +3,11 @@
  * Chooses the next request: first the lane of a cgroup (group.h), in it the class. Classes of a
  * lane go in strict order, with four exceptions. A request goes first in its lane once it has
  * waited as long as its class may. A waiting class gets its guaranteed share. Bulk has turns of a
- * disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH. A class that has
- * reached its rate limit has to wait, and so have writes of bulk beyond their pace. A request that
- * the driver sent back goes before all of these, and has no limit.
+ * disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH.
+ *
+ * A class that has reached its rate limit has to wait, and so have writes of bulk beyond their
+ * pace, however long they have waited. A request that the driver sent back goes before all others,
+ * and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -23,7 +25,8 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 
 /*
  * Return the request that was the first to exceed its class's aging time. Return NULL if no request
- * has. Leave out a class that has reached its limit.
+ * has. Leave out a class that has reached its limit, and one whose oldest request the pace holds:
+ * where all writes have aged, this goes at the pace, oldest first.
  */
 static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -40,7 +43,8 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 		if (!rq)
 			continue;
 		at = (unsigned long)rq->fifo_time + tg_aging_expire(shard->tg, class);
-		if (time_before(at, due) && !tg_limit_holds(shard, class)) {
+		if (time_before(at, due) && !tg_limit_holds(shard, class) &&
+		    !tg_pace_holds(shard, class, rq)) {
 			due = at;
 			found = rq;
 		}
@@ -97,7 +101,7 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 			c->owed += tg_share_due(time, class == PRIO_CLASS_NORMAL ?
 						READ_ONCE(tunables->share_normal) :
 						READ_ONCE(tunables->share_low));
-		if (!c->queued || tg_limit_holds(shard, class))
+		if (!c->queued || tg_class_is_held(shard, lane, class))
 			c->owed = min_t(s64, c->owed, 0);
 	}
 }

@@ -49,8 +49,9 @@
  *	pressed		the device is pressed if an urgent request came in the last second;
  *			then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
- *	pace		a budget below the cost of one request of bulk: the part of the time
- *			that bulk may use
+ *	gap		the time between two requests of bulk, if the budget is below the cost
+ *			of one: the budget is then the part of the time that bulk may use
+ *	pace		the rate at which bulk may write while processes flush (flushes.h)
  *	gated		bulk is gated if it may go only right behind an urgent request
  *	grant		the cost that gated bulk may send behind one urgent request
  *	probe		a time in which bulk is kept out of the device, to learn the latency of
@@ -172,7 +173,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @turn_left: the rest of this turn, in ns of cost
  * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
  *	read without the lock, under RCU
- * @paced: the last choice found only writes that the pace holds (flushes.h)
+ * @paced: the last choice found only writes that the pace holds (flushes.h); also read without
+ *	the lock
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -185,6 +187,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
  *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk,
  *	and the waiting shard with the least goes first. Also read without the lock.
+ * @pace_turn: the same for the pace: it grows by the time that the pace allows for each write of
+ *	this shard's bulk, in ns. Also read without the lock.
  * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
  *	also write this, without the lock.
@@ -225,6 +229,7 @@ struct tg_shard {
 	struct tg_flows flows;
 	u64 served;
 	u64 bulk_turn;
+	u64 pace_turn;
 	unsigned long woken_until;
 	struct tg_head head;
 	struct tg_device device;

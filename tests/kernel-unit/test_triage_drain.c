@@ -202,7 +202,7 @@ static void test_other_cause(void)
 	d.flush_ns = 10 * MS;
 	run(&d, 10 * SECOND);
 	measure(&d, 10 * SECOND);
-	expect_between("bulk keeps beside another cause", kept(&d, d.rate), .9, 1.001);
+	expect_between("bulk keeps beside another cause", kept(&d, d.rate), .9, 1.01);
 }
 
 /* Bulk that pauses and comes back finds its pace again. */
@@ -238,6 +238,117 @@ static void test_probes(void)
 		d.bulk = usual.bulk;
 	}
 	expect_between("bulk keeps beside probes", kept(&d, d.rate), .90, 1.001);
+}
+
+/*
+ * Probes come every 300 ms, and a process flushes so rarely that no period would end between two
+ * probes: periods go on across probes, so trials end and the pace is found.
+ */
+static void test_probes_beside_rare_flushes(void)
+{
+	struct drive d = usual;
+	u32 i;
+
+	d.apart_ns = 90 * MS;
+	for (i = 0; i < 100; i++) {
+		if (i == 30)
+			measure(&d, 0);
+		run(&d, 260 * MS);
+		d.seen.pauses++;
+		d.bulk = 0;
+		run(&d, 40 * MS);
+		d.seen.pauses++;
+		d.bulk = usual.bulk;
+	}
+	expect_between("a rare flush beside probes, ms", mean_ms(&d), 1, 8);
+	expect_between("bulk keeps beside probes and rare flushes", kept(&d, d.rate), .75, 1.001);
+}
+
+/*
+ * In the middle of a trial the device is not pressed for a minute, and bulk fills the buffer. The
+ * trial is not believed: soon after flushes are short again.
+ */
+static void test_not_pressed(void)
+{
+	struct drive d = usual;
+	u32 pace;
+
+	while (!d.drain.trying)
+		step(&d);
+	run(&d, 60 * MS);
+	pace = d.drain.pace;
+	d.drain.pace = 0;
+	d.look_at = d.seen.now + 60 * SECOND;
+	run(&d, 60 * SECOND);
+	d.drain.pace = pace;
+	step(&d);
+	expect("a trial goes on after a pause", d.drain.trying, false);
+	run(&d, 2 * SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("a flush after a pause in a trial, ms", mean_ms(&d), 1, 4);
+	expect_between("bulk keeps after it", kept(&d, d.rate), .94, 1.001);
+}
+
+/* A flush of a full buffer takes 8 s: all the same a pace is found. */
+static void test_huge_buffer(void)
+{
+	struct drive d = usual;
+
+	d.rate = 20000;
+	d.room = 160000;
+	d.flush_ns = 5 * MS;
+	run(&d, 120 * SECOND);
+	measure(&d, 60 * SECOND);
+	expect_between("a flush of a huge buffer, ms", mean_ms(&d), 5, 40);
+	expect_between("bulk keeps beside a huge buffer", kept(&d, d.rate), .90, 1.001);
+}
+
+/* Something makes all flushes of a trial slow: the next trial comes soon. */
+static void test_bad_trial(void)
+{
+	struct drive d = usual;
+
+	while (!d.drain.trying)
+		step(&d);
+	d.flush_ns = 100 * MS;
+	while (d.drain.trying)
+		step(&d);
+	d.flush_ns = usual.flush_ns;
+	expect("a pace from a bad trial", d.drain.pace, 0);
+	run(&d, 15 * SECOND);
+	measure(&d, 5 * SECOND);
+	expect_between("a flush after a bad trial, ms", mean_ms(&d), 1, 4);
+}
+
+/*
+ * The drive is three times slower for a while, and a process flushes twice a second, so that a
+ * period takes a second: bulk has all of the faster drive after half a minute.
+ */
+static void test_recovers(void)
+{
+	struct drive d = usual;
+
+	d.apart_ns = 500 * MS;
+	run(&d, 60 * SECOND);
+	d.rate = usual.rate / 3;
+	run(&d, 20 * SECOND);
+	d.rate = usual.rate;
+	run(&d, 30 * SECOND);
+	measure(&d, 30 * SECOND);
+	expect_between("bulk keeps of a drive that was slow", kept(&d, d.rate), .8, 1.01);
+}
+
+/* The disk is removed, and its counts begin anew: nothing is judged by the difference. */
+static void test_counts_begin_anew(void)
+{
+	struct drive d = usual;
+
+	run(&d, 5 * SECOND);
+	d.seen.flushes = 0;
+	d.seen.flush_ns = 0;
+	run(&d, 100 * MS);
+	expect_between("flushes since then", d.drain.begin.flushes, 0, 100);
+	expect_between("their mean before", d.drain.before, 1, 100 * MS);
 }
 
 /* Nobody flushes any more: no pace after TG_DRAIN_PAUSE. */
@@ -334,6 +445,12 @@ int main(void)
 	test_other_cause();
 	test_bulk_pauses();
 	test_probes();
+	test_probes_beside_rare_flushes();
+	test_not_pressed();
+	test_huge_buffer();
+	test_bad_trial();
+	test_recovers();
+	test_counts_begin_anew();
 	test_nobody_flushes();
 	test_bulk_comes_later();
 	test_tails();

@@ -83,11 +83,24 @@ noinline void tg_flushes_learn(struct tg_data *tg)
 
 /*
  * Return a shard's virtual time of fair queueing for the pace, in ns. A shard that joins the others
- * begins where the last write began.
+ * begins at the least of theirs.
  */
 static u64 tg_pace_turn(const struct tg_shard *shard)
 {
 	return max(READ_ONCE(shard->pace_turn), READ_ONCE(shard->tg->flushes.turn));
+}
+
+/* Return the least virtual time of @shard and of all shards that wait for the pace. */
+static u64 tg_pace_turn_least(const struct tg_shard *shard)
+{
+	const struct tg_data *tg = shard->tg;
+	u64 least = tg_pace_turn(shard);
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		if (READ_ONCE(tg->shards[i]->paced))
+			least = min(least, tg_pace_turn(tg->shards[i]));
+	return least;
 }
 
 /*
@@ -96,24 +109,15 @@ static u64 tg_pace_turn(const struct tg_shard *shard)
  */
 static bool tg_pace_yields(const struct tg_shard *shard)
 {
-	const struct tg_data *tg = shard->tg;
-	const u64 turn = tg_pace_turn(shard);
-	unsigned int i;
-
-	for (i = 0; i < tg->nr_shards; i++)
-		if (READ_ONCE(tg->shards[i]->paced) &&
-		    turn > tg_pace_turn(tg->shards[i]) + TG_PACE_LEAD_NS)
-			return true;
-	return false;
+	return shard->tg->nr_shards > 1 &&
+	       tg_pace_turn(shard) > tg_pace_turn_least(shard) + TG_PACE_LEAD_NS;
 }
 
 /* Charge a shard by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
 static void tg_pace_turn_charge(struct tg_shard *shard, u32 kib, u32 pace)
 {
-	const u64 begin = tg_pace_turn(shard);
-
-	WRITE_ONCE(shard->tg->flushes.turn, begin);
-	WRITE_ONCE(shard->pace_turn, tg_limit_charged(begin, 0, kib, pace));
+	WRITE_ONCE(shard->tg->flushes.turn, tg_pace_turn_least(shard));
+	WRITE_ONCE(shard->pace_turn, tg_limit_charged(tg_pace_turn(shard), 0, kib, pace));
 }
 
 /*

@@ -20,8 +20,8 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
- * @turn: tg_shard.pace_turn when the last write began, in ns; any CPU may update it without a lock.
- *	If a race loses an update, a shard waits a little more or less.
+ * @turn: the least tg_shard.pace_turn of the shards that waited when a write last went, in ns; any
+ *	CPU may update it without a lock. If a race loses an update, a shard waits a little longer.
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace

@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a flush does not wait for a buffer full of bulk's writes, and bulk keeps its throughput.
-#         Bulk's reads do not wait for writes that are held, even on the same hardware queue.
+#         Nobody else waits for writes that are held: neither bulk's reads nor a process that reads
+#         little, on the same hardware queue. Hardware queues have equal parts of what may be
+#         written. Writes that have waited for long do not fill the buffer either.
 # Needs: modeldisk, fio; a scheduler that paces writes
 # Machine: sim 2
 . "${0%/*}/lib.sh"
 
 MOST=40		# per cent of a flush beside the same bulk without a scheduler
+READ=10		# per cent of a read beside the same bulk writes without a scheduler
 LEAST=80	# per cent of bulk's requests without a scheduler
 
 # flushes: print number of flushes so far, and their time together in ms.
@@ -15,40 +18,73 @@ flushes() {
 }
 
 # beside SCHEDULER KIND CPU: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
-# process that flushes. Set flush to the mean time of a flush, in us, and bulk to the requests of
-# bulk a second.
+# process that flushes and one that reads. Set flush and read to the mean time of each, in us, of
+# flushes in the second half: by then there is a pace. Set first and second to the requests a second
+# of bulk on CPU 0 and of the other.
 beside() {
 	choose_scheduler "$1"
-	# Let only the pace limit bulk.
-	[ "$1" = none ] || echo 100000 > "$(tunable budget_fixed)"
-	before=$(flushes)
+	[ "$1" = none ] || set_tunables
+	(sleep $((3 * SLOW)) && flushes > "$TEST_TMP/before") &
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
-		--time_based --runtime=$((6 * SLOW)) --norandommap \
-		--name=waiter --rw=randwrite --bs=4k --ioengine=psync --fdatasync=1 \
-		--thinktime=8000 --cpus_allowed=0 \
-		--name=bulk --rw=randwrite --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=0 \
-		--name=bulk --rw="$2" --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$3" ||
+		--time_based --runtime=$((6 * SLOW)) --norandommap --bs=4k --cpus_allowed=0 \
+		--name=waiter --rw=randwrite --ioengine=psync --fdatasync=1 --thinktime=8000 \
+		--name=reader --rw=randread --ioengine=psync --thinktime=100 \
+		--name=first --rw=randwrite --bs=64k --ioengine=io_uring --iodepth=32 \
+		--name=second --rw="$2" --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$3" ||
 		fail "fio: $(cat "$TEST_TMP/report")"
-	bulk=$(awk -F ';' '$3 == "bulk" { sum += $8 + $49 } END { print int(sum) }' "$TEST_TMP/report")
-	flush=$(echo "$before $(flushes)" | awk '{ print int(1000 * ($4 - $2) / ($3 - $1)) }')
+	flush=$(echo "$(cat "$TEST_TMP/before") $(flushes)" | awk '{ print int(1000 * ($4 - $2) / ($3 - $1)) }')
+	read=$(fio_report reader 40)
+	first=$(fio_report first 49)
+	second=$(($(fio_report second 8) + $(fio_report second 49)))
+	echo "measured: $1, bulk writes and $2: a flush takes $flush us, a read $read us, bulk has" \
+		"$first and $second requests a second"
+}
+
+# fio_report JOB FIELD: print a field of fio's terse report, as a whole number.
+fio_report() {
+	awk -F ';' -v job="$1" -v field="$2" '$3 == job { print int($field) }' "$TEST_TMP/report"
+}
+
+# Let only the pace limit bulk, and let processes that ask for little use up their turns.
+set_tunables() {
+	echo 100000 > "$(tunable budget_fixed)"
+	echo 10 > "$(tunable quantum)"
 }
 
 use_flash hw_queues=2
 grep -q "^pace " /sys/kernel/debug/block/$DEV/sched/depth 2>/dev/null ||
 	skip "$SCHEDULER paces no writes"
 
-# compare KIND CPU: compare a flush and bulk under the scheduler with those without one.
+# compare KIND CPU: compare flushes and bulk under the scheduler with those without one. Set
+# read_alone to the mean time of a read without a scheduler.
 compare() {
 	beside none "$@"
-	alone="$flush $bulk"
+	flush_alone=$flush
+	read_alone=$read
+	first_alone=$first
+	second_alone=$second
 	beside "$SCHEDULER" "$@"
-	echo "measured: beside writes and $1 a flush takes $flush us, ${alone% *} without a scheduler;" \
-		"bulk has $bulk requests a second, ${alone#* } without"
-	[ $((flush * 100)) -le $((${alone% *} * MOST)) ] ||
-		fail "a flush takes $flush us, ${alone% *} without a scheduler"
-	[ $((bulk * 100)) -ge $((${alone#* } * LEAST)) ] ||
-		fail "bulk has $bulk requests a second, ${alone#* } without a scheduler"
+	flushes_are_short
+	[ $((first * 100)) -ge $((first_alone * LEAST)) ] ||
+		fail "bulk that writes has $first requests a second, $first_alone without a scheduler"
+	[ $((second * 100)) -ge $((second_alone * LEAST)) ] ||
+		fail "other bulk has $second requests a second, $second_alone without a scheduler"
 }
 
-compare randwrite 1
+flushes_are_short() {
+	[ $((flush * 100)) -le $((flush_alone * MOST)) ] ||
+		fail "a flush takes $flush us, $flush_alone without a scheduler"
+}
+
 compare randread 0
+compare randwrite 1
+[ $((read * 100)) -le $((read_alone * READ)) ] ||
+	fail "a read beside held writes takes $read us, $read_alone without a scheduler"
+
+# All writes of bulk are older than this.
+set_tunables() {
+	echo 100000 > "$(tunable budget_fixed)"
+	echo 4 > "$(tunable aging_expire_normal)"
+}
+beside "$SCHEDULER" randwrite 1
+flushes_are_short

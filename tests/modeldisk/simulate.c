@@ -195,6 +195,8 @@ static void add_job(char *text)
 	job->op = parse_op(field(&text, "operation"), &job->fua);
 	snprintf(job->pattern, MAX_NAME, "%s", field(&text, "pattern"));
 	job->bytes = number(field(&text, "bytes"), "bytes");
+	if (!job->bytes || job->bytes % 512 || job->bytes > MODEL_MAX_BYTES)
+		fail("not a whole number of sectors, up to 512 KiB", job->name);
 	job->depth = number(field(&text, "depth"), "depth");
 	job->limit = U64_MAX;
 	while ((key = strsep(&text, ":"))) {

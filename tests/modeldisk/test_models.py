@@ -520,3 +520,9 @@ def test_simulating_twice_gives_the_same(simulate: Simulator) -> None:
     jobs = ["r:read:random:4096:8", "w:write:random:65536:8"]
     assert simulate("flash", *jobs) == simulate("flash", *jobs)
     assert simulate("flash", *jobs) != simulate("flash", *jobs, seed=2)
+
+
+@pytest.mark.parametrize("size", [0, 100, 1 << 20])
+def test_a_request_that_no_kernel_sends_is_refused(simulate: Simulator, size: int) -> None:
+    with pytest.raises(AssertionError, match="not a whole number of sectors, up to 512 KiB: a"):
+        simulate("flash", f"a:read:random:{size}:1")

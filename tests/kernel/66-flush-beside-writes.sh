@@ -10,6 +10,7 @@
 
 MOST=40		# per cent of a flush beside the same bulk without a scheduler
 READ=10		# per cent of a read beside the same bulk writes without a scheduler
+PART=80		# per cent of the writes of the hardware queue that asks more often
 LEAST=80	# per cent of bulk's requests without a scheduler
 
 # flushes: print number of flushes so far, and their time together in ms.
@@ -17,16 +18,16 @@ flushes() {
 	awk '{ print $16, $17 }' /sys/block/$DEV/stat
 }
 
-# beside SCHEDULER KIND CPU: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
+# beside SCHEDULER KIND CPU SECONDS: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
 # process that flushes and one that reads. Set flush and read to the mean time of each, in us, of
 # flushes in the second half: by then there is a pace. Set first and second to the requests a second
 # of bulk on CPU 0 and of the other.
 beside() {
 	choose_scheduler "$1"
 	[ "$1" = none ] || set_tunables
-	(sleep $((3 * SLOW)) && flushes > "$TEST_TMP/before") &
+	(sleep $(($4 * SLOW / 2)) && flushes > "$TEST_TMP/before") &
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
-		--time_based --runtime=$((6 * SLOW)) --norandommap --bs=4k --cpus_allowed=0 \
+		--time_based --runtime=$(($4 * SLOW)) --norandommap --bs=4k --cpus_allowed=0 \
 		--name=waiter --rw=randwrite --ioengine=psync --fdatasync=1 --thinktime=8000 \
 		--name=reader --rw=randread --ioengine=psync --thinktime=100 \
 		--name=first --rw=randwrite --bs=64k --ioengine=io_uring --iodepth=32 \
@@ -55,7 +56,7 @@ use_flash hw_queues=2
 grep -q "^pace " /sys/kernel/debug/block/$DEV/sched/depth 2>/dev/null ||
 	skip "$SCHEDULER paces no writes"
 
-# compare KIND CPU: compare flushes and bulk under the scheduler with those without one. Set
+# compare KIND CPU SECONDS: compare flushes and bulk under the scheduler with those without one. Set
 # read_alone to the mean time of a read without a scheduler.
 compare() {
 	beside none "$@"
@@ -76,8 +77,9 @@ flushes_are_short() {
 		fail "a flush takes $flush us, $flush_alone without a scheduler"
 }
 
-compare randread 0
-compare randwrite 1
+# Beside reads a trial takes two seconds.
+compare randread 0 6
+compare randwrite 1 4
 [ $((read * 100)) -le $((read_alone * READ)) ] ||
 	fail "a read beside held writes takes $read us, $read_alone without a scheduler"
 
@@ -86,5 +88,7 @@ set_tunables() {
 	echo 100000 > "$(tunable budget_fixed)"
 	echo 4 > "$(tunable aging_expire_normal)"
 }
-beside "$SCHEDULER" randwrite 1
+beside "$SCHEDULER" randwrite 1 4
 flushes_are_short
+[ $((second * 100)) -ge $((first * PART)) ] ||
+	fail "bulk of one hardware queue has $first requests a second, of the other $second"

@@ -52,9 +52,8 @@
  */
 #define TG_DRAIN_STEP 64
 /*
- * The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. If
- * flushes were slower in the trial than before, it told nothing, and the next one comes sooner:
- * such trials cost at most 6 %.
+ * The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. If a
+ * trial told nothing, the next one comes sooner: such trials cost at most 6 %.
  */
 #define TG_DRAIN_SPACING 64
 #define TG_DRAIN_AGAIN 8
@@ -154,10 +153,13 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
 }
 
-/* End a trial, in which flushes took @mean ns. */
+/*
+ * End a trial, in which flushes took @mean ns. If there is no pace, and flushes were slower than
+ * before, bulk is not the cause, and the trial told nothing.
+ */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange, u64 now)
 {
-	const bool told = mean <= drain->before;
+	const bool told = drain->estimate || mean <= drain->before;
 
 	drain->trying = false;
 	if (told || !drain->alone)

@@ -31,6 +31,11 @@
  * millisecond, and by then the pace allows this much.
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
+/*
+ * A shard that waits may lag behind by this much at most: as long as the longest hold
+ * (TG_WATCHDOG_NS). If its driver takes nothing for longer, it loses what it did not use.
+ */
+#define TG_PACE_LAG_NS (10 * NSEC_PER_MSEC)
 
 void tg_flushes_init(struct tg_data *tg)
 {
@@ -116,8 +121,11 @@ static bool tg_pace_yields(const struct tg_shard *shard)
 /* Charge a shard by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
 static void tg_pace_turn_charge(struct tg_shard *shard, u32 kib, u32 pace)
 {
-	WRITE_ONCE(shard->tg->flushes.turn, tg_pace_turn_least(shard));
-	WRITE_ONCE(shard->pace_turn, tg_limit_charged(tg_pace_turn(shard), 0, kib, pace));
+	const u64 turn = tg_pace_turn(shard);
+
+	WRITE_ONCE(shard->tg->flushes.turn, max(tg_pace_turn_least(shard),
+						turn - min_t(u64, turn, TG_PACE_LAG_NS)));
+	WRITE_ONCE(shard->pace_turn, tg_limit_charged(turn, 0, kib, pace));
 }
 
 /*

@@ -4,6 +4,8 @@
  * no faster, so that flushes are short; where bulk is not what makes flushes slow, it keeps its
  * throughput. The drive is a model of a buffer. Run with: make -C kernel unit
  */
+#include <math.h>
+
 #include "expect.h"
 #include "triage/drain.h"
 
@@ -423,6 +425,54 @@ static void test_other_cause_now_and_then(void)
 	}
 }
 
+/* Let bulk write @kib as fast as it can, again and again, with @off_ns between, for @ns. */
+static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
+{
+	const u64 until = d->seen.now + ns;
+
+	while (d->seen.now < until) {
+		const double end = d->written + kib;
+
+		d->bulk = usual.bulk;
+		while (d->written < end && d->seen.now < until)
+			step(d);
+		d->bulk = 0;
+		run(d, off_ns);
+	}
+}
+
+/*
+ * Bulk writes in bursts. The pace delays them, also where the buffer has room for a whole one. What
+ * bulk loses is worth what flushes gain, at the exchange rate (knee.h). The gain is in flushes
+ * alone, each of which takes a millisecond.
+ */
+static void test_bursts(void)
+{
+	static const u32 kib[] = { 1000, 4000, 16000, 64000, 256000 }, off_ms[] = { 5, 50, 400 };
+	u32 i, looks;
+
+	for (i = 0; i < 15; i++) {
+		double had[2], took[2], least;
+
+		for (looks = 0; looks < 2; looks++) {
+			struct drive d = usual;
+
+			d.room = 65536;
+			d.look_at = looks ? 0 : U64_MAX;
+			run_bursts(&d, kib[i / 3], off_ms[i % 3] * MS, 5 * SECOND);
+			measure(&d, 0);
+			run_bursts(&d, kib[i / 3], off_ms[i % 3] * MS, 60 * SECOND);
+			had[looks] = d.kib;
+			took[looks] = mean_ms(&d);
+		}
+		least = exp(-(took[0] - took[1]) * EXCHANGE / 100);
+		/* Trials, and the time until the pace is found, cost a little too. */
+		expect_between("bulk in bursts keeps", had[1] / had[0], min_t(double, least, .94) - .06,
+			       1.01);
+		expect_between("a flush beside bursts, ms", took[1], 1, 4);
+	}
+}
+
 /* The largest numbers do not overflow: the rate is clamped, and slow flushes are found slow. */
 static void test_bounds(void)
 {
@@ -455,6 +505,7 @@ int main(void)
 	test_bulk_comes_later();
 	test_tails();
 	test_other_cause_now_and_then();
+	test_bursts();
 	test_bounds();
 	if (!failed)
 		printf("triage drain: flushes are short, and the drive is busy\n");

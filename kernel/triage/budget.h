@@ -15,6 +15,8 @@ struct tg_shard;
  * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) do not
  *	count
  * @pressed: an urgent request has come; reset when @urgent_at is more than a second ago
+ * @spells: number of times that an urgent request came more than a second after the last one;
+ *	CPUs may count one of them twice
  * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk()
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
@@ -45,6 +47,7 @@ struct tg_budget {
 	bool pressed;
 	bool bulk_seen;
 	bool limited;
+	u32 spells;
 	u32 bulk_cost;
 	u64 next_at;
 	atomic64_t granted;

@@ -119,7 +119,7 @@ static bool tg_release(struct tg_shard *shard)
  * request may, because it can be near the head. A request may if its cgroup is due before the
  * cgroups of the queued requests. A request of a cgroup beyond its share is not urgent. If rate
  * limits hold the queued requests, a request of a class below its limit may. If the pace holds
- * them, a request that is not a write may.
+ * them, a request that passes it may.
  */
 static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
@@ -140,9 +140,9 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 		return true;
 	/*
 	 * If a hold for the pace begins right now, TG_LIMITED may not be set yet. Then the request
-	 * waits until this hold ends, which is soon.
+	 * waits until this hold ends, for TG_WATCHDOG_NS at most.
 	 */
-	if (READ_ONCE(tg->flushes.pace) && tg_op(rq) != TG_WRITE &&
+	if (READ_ONCE(tg->flushes.pace) && tg_passes_pace(class, rq) &&
 	    test_bit(TG_LIMITED, &shard->state))
 		return true;
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
@@ -299,7 +299,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		tg_lane_is_due(shard, lane);
 	}
 	may_go = !tag->returned &&
-		 (urgent || (tg_bulk_may_go(shard) && !tg_pace_holds(shard, class, rq)));
+		 (urgent || (tg_bulk_may_go(shard) &&
+			     (tg_passes_pace(class, rq) || !tg_pace_holds(shard, class, rq))));
 	if (unlikely(lane))
 		tg_lane_is_due(shard, NULL);
 	if (!may_go)

@@ -214,6 +214,8 @@ static inline void tg_urgent_seen(struct tg_data *tg, enum prio_class class)
 		WRITE_ONCE(tg->budget.high_at, now);
 	if (likely(READ_ONCE(tg->budget.urgent_at) == now))
 		return;
+	if (!tg_pressed(tg))
+		WRITE_ONCE(tg->budget.spells, READ_ONCE(tg->budget.spells) + 1);
 	WRITE_ONCE(tg->budget.urgent_at, now);
 	if (!READ_ONCE(tg->budget.pressed))
 		WRITE_ONCE(tg->budget.pressed, true);
@@ -267,6 +269,13 @@ static inline bool tg_pace_holds(const struct tg_shard *shard, enum prio_class c
 		return false;
 	tg_pace_has_held(shard);
 	return true;
+}
+
+/* Return whether the pace never holds a new request: it is no write of bulk. */
+static inline bool tg_passes_pace(enum prio_class class, struct request *rq)
+{
+	return tg_op(rq) != TG_WRITE || class == PRIO_CLASS_HIGH ||
+	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq));
 }
 
 /* Return whether a shard may dispatch a request of bulk. */

@@ -35,8 +35,8 @@
 #define TG_DRAIN_PERIOD 50000000ull		/* the shortest period, in ns */
 #define TG_DRAIN_PERIOD_LONG 1000000000ull	/* ns */
 /*
- * If flushes are rarer than LEAST in this time, forget all, in ns. But if a flush takes longer than
- * a third of that, the time is three of these.
+ * If flushes are rarer than LEAST in this time, there is no pace, in ns. But if a flush takes longer
+ * than a third of that, the time is three of these.
  */
 #define TG_DRAIN_PAUSE 4000000000ull
 /* A trial lowers bulk's rate to 1 in this many. */
@@ -64,11 +64,6 @@
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 3
-/*
- * If it looks later than this, the device was not pressed for a while. Then bulk had no pace, and
- * was not counted.
- */
-#define TG_DRAIN_LATE (4 * TG_DRAIN_PERIOD)
 /* The least pace, in KiB/s: a pace below this might never rise again. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
@@ -78,6 +73,8 @@
  * @flushes: number of flushes
  * @flush_ns: sum of their times
  * @kib: length of all writes of bulk, in KiB
+ * @spells: changes if the device was not pressed since; bulk had no pace meanwhile, and was not
+ *	counted
  * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out;
  *	odd during a pause
  */
@@ -86,6 +83,7 @@ struct tg_drain_seen {
 	u64 flushes;
 	u64 flush_ns;
 	u64 kib;
+	u64 spells;
 	u64 pauses;
 };
 
@@ -98,7 +96,7 @@ struct tg_drain_seen {
  * @before: the mean time of a flush in that period, in ns
  * @alone: that mean in the last trial; it is the time that bulk hardly affects
  * @buffered: the time that flushes took beyond that in the last period, in ns
- * @first: the first @estimate
+ * @first: the first @estimate, or a larger one at the end of a trial
  * @quick: number of periods in a row that have raised the estimate
  * @tried_at: when the trial began, in ns
  * @try_at: when the next trial is due, in ns
@@ -154,16 +152,20 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 }
 
 /*
- * End a trial, in which flushes took @mean ns. If there is no pace, and flushes were slower than
- * before, bulk is not the cause, and the trial told nothing.
+ * End a trial, in which flushes took @mean ns. If flushes were slower than before, bulk is not the
+ * cause, and the trial told nothing. Where there is a pace, flushes are quick before and in the
+ * trial, so only much slower ones count.
  */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange, u64 now)
 {
-	const bool told = drain->estimate || mean <= drain->before;
+	const bool told = drain->estimate ? !tg_drain_is_slow(mean, drain->before, exchange) :
+					    mean <= drain->before;
 
 	drain->trying = false;
 	if (told || !drain->alone)
 		drain->alone = mean;
+	/* The drive has become faster since. */
+	drain->first = max_t(u32, drain->first, drain->estimate);
 	drain->try_at = now + (now - drain->tried_at) * (told ? TG_DRAIN_SPACING : TG_DRAIN_AGAIN);
 	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange)) {
 		drain->estimate = tg_drain_clamp(drain->rate);
@@ -178,11 +180,12 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange
 static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
 {
 	if (drain->trying)
-		drain->try_at = now;
+		drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_AGAIN;
 	drain->trying = false;
 	drain->pace = drain->estimate;
 	drain->buffered = 0;
 	drain->rate = 0;
+	drain->settled_at = 0;
 }
 
 /* Return the step by which the estimate rises after a period with quick flushes. */
@@ -316,7 +319,7 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 
 	drain->last = *seen;
 	/* The block layer's counts begin anew when the disk is removed. */
-	if (seen->now - last.now > TG_DRAIN_LATE || seen->flushes < last.flushes) {
+	if (!last.now || seen->spells != last.spells || seen->flushes < last.flushes) {
 		tg_drain_abandon(drain, seen->now);
 		drain->begin = *seen;
 		return true;
@@ -331,7 +334,13 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 		return false;
 	}
 	if (tg_drain_are_rare(drain, time, flushes, flush_ns)) {
-		*drain = (struct tg_drain){ .begin = *seen, .last = *seen };
+		tg_drain_abandon(drain, seen->now);
+		*drain = (struct tg_drain){
+			.alone = drain->alone,
+			.try_at = drain->try_at,
+			.begin = *seen,
+			.last = *seen,
+		};
 		return true;
 	}
 	if (!tg_drain_is_over(drain, time, flushes, flush_ns, exchange))

@@ -422,11 +422,12 @@ static bool tg_flow_writes(struct tg_flow *flow)
 }
 
 /* Return whether the pace holds all requests of a class in a lane. */
-static bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane,
-			      enum prio_class of)
+bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
 {
 	struct tg_class *class = &lane->classes[of];
 	struct tg_flow *flow;
+
+	lockdep_assert_held(&shard->lock);
 
 	if (!tg_pace_is_closed(shard, of) || !list_empty(&class->sparse) ||
 	    !list_empty(&class->hinted))
@@ -435,14 +436,6 @@ static bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane
 		if (!tg_flow_writes(flow))
 			return false;
 	return true;
-}
-
-/* Return whether a rate limit or the pace holds all requests of a class in a lane. */
-bool tg_class_is_held(const struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
-{
-	lockdep_assert_held(&shard->lock);
-
-	return tg_limit_holds(shard, of) || tg_class_is_paced(shard, lane, of);
 }
 
 /*

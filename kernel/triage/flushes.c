@@ -33,9 +33,11 @@
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
  * A shard that waits may lag behind by this much at most: as long as the longest hold
- * (TG_WATCHDOG_NS). If its driver takes nothing for longer, it loses what it did not use.
+ * (TG_WATCHDOG_NS). If its driver takes nothing for longer, it loses what it did not use. Nor does
+ * it count as waiting then, give or take two ticks.
  */
 #define TG_PACE_LAG_NS (10 * NSEC_PER_MSEC)
+#define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
 void tg_flushes_init(struct tg_data *tg)
 {
@@ -73,6 +75,7 @@ noinline void tg_flushes_learn(struct tg_data *tg)
 			.flushes = part_stat_read(disk, ios[STAT_FLUSH]),
 			.flush_ns = part_stat_read(disk, nsecs[STAT_FLUSH]),
 			.kib = tg_bulk_written(tg),
+			.spells = READ_ONCE(tg->budget.spells),
 			.pauses = 2 * (u64)READ_ONCE(tg->controller.probes) +
 				  READ_ONCE(tg->controller.probing),
 		};
@@ -95,6 +98,33 @@ static u64 tg_pace_turn(const struct tg_shard *shard)
 	return max(READ_ONCE(shard->pace_turn), READ_ONCE(shard->tg->flushes.turn));
 }
 
+/*
+ * Tell other shards whether this one waits for the pace, once it has chosen the request @rq, or
+ * NULL for none. If it chose without a look at the writes that the pace held, it still waits.
+ */
+void tg_pace_tell(struct tg_shard *shard, struct request *rq)
+{
+	lockdep_assert_held(&shard->lock);
+
+	if (shard->paced && shard->queued) {
+		WRITE_ONCE(shard->pace_at, jiffies);
+		WRITE_ONCE(shard->awaits_pace, true);
+	} else if (shard->awaits_pace &&
+		   (!shard->queued || (rq && tg_op(rq) == TG_WRITE && !tg_tag(rq)->urgent))) {
+		WRITE_ONCE(shard->awaits_pace, false);
+	}
+}
+
+/*
+ * Return whether a shard waits for the pace. A shard chooses again after the longest hold at the
+ * latest, unless its driver takes nothing or its CPU is busy. Others do not wait for that.
+ */
+static bool tg_waits_for_pace(const struct tg_shard *shard)
+{
+	return READ_ONCE(shard->awaits_pace) &&
+	       time_before(jiffies, READ_ONCE(shard->pace_at) + TG_PACE_WAIT_JIFFIES);
+}
+
 /* Return the least virtual time of @shard and of all shards that wait for the pace. */
 static u64 tg_pace_turn_least(const struct tg_shard *shard)
 {
@@ -103,7 +133,7 @@ static u64 tg_pace_turn_least(const struct tg_shard *shard)
 	unsigned int i;
 
 	for (i = 0; i < tg->nr_shards; i++)
-		if (READ_ONCE(tg->shards[i]->paced))
+		if (tg_waits_for_pace(tg->shards[i]))
 			least = min(least, tg_pace_turn(tg->shards[i]));
 	return least;
 }
@@ -119,28 +149,30 @@ static bool tg_pace_yields(const struct tg_shard *shard)
 }
 
 /* Charge a shard by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
-static void tg_pace_turn_charge(struct tg_shard *shard, u32 kib, u32 pace)
+static void tg_pace_turn_charge(struct tg_shard *shard, u64 cost)
 {
 	const u64 turn = tg_pace_turn(shard);
 
 	WRITE_ONCE(shard->tg->flushes.turn, max(tg_pace_turn_least(shard),
 						turn - min_t(u64, turn, TG_PACE_LAG_NS)));
-	WRITE_ONCE(shard->pace_turn, tg_limit_charged(turn, 0, kib, pace));
+	WRITE_ONCE(shard->pace_turn, turn + cost);
 }
 
 /*
  * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
  *
  * Some writes pass while the pace is closed: the driver sent them back, a task waits for the end of
- * all requests, or they are of HIGH and their cgroup is beyond its share. A crowd of these must not
- * hold all others for long. So the pace counts at most one burst and this write.
+ * all requests, they are of HIGH and their cgroup is beyond its share, or a process that asks for
+ * little waits for them. A crowd of these must not hold all others for long. So before a write is
+ * counted, at most one burst counts, and for each shard a write like this: shards whose holds end
+ * together may all send one before the first is counted.
  */
 void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
 {
 	const u32 kib = DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K);
 	struct tg_flushes *flushes = &shard->tg->flushes;
 	const u32 pace = READ_ONCE(flushes->pace);
-	u64 now;
+	u64 cost, now, most;
 	s64 old;
 
 	lockdep_assert_held(&shard->lock);
@@ -149,13 +181,13 @@ void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
 	if (!pace)
 		return;
 	now = ktime_get_ns();
+	cost = tg_limit_charged(0, 0, kib, pace);
+	most = now + TG_PACE_BURST_NS + shard->tg->nr_shards * cost;
 	old = atomic64_read(&flushes->due);
-	while (!atomic64_try_cmpxchg(&flushes->due, &old,
-				     tg_limit_charged(min_t(u64, old, now + TG_PACE_BURST_NS),
-						      now, kib, pace)))
+	while (!atomic64_try_cmpxchg(&flushes->due, &old, clamp_t(u64, old, now, most) + cost))
 		;
 	if (shard->tg->nr_shards > 1)
-		tg_pace_turn_charge(shard, kib, pace);
+		tg_pace_turn_charge(shard, cost);
 }
 
 /* Return when bulk may write again, in ns. */
@@ -168,8 +200,8 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 
 /*
  * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
- * is a pace. A shard yields to others only as long as this costs bulk nothing: until the time in
- * which nobody writes no longer counts.
+ * is a pace. A shard yields to others for the first half of a burst only. It looks again after
+ * TG_REST_NS, which is the other half, so bulk loses nothing if the others do not write.
  */
 noinline bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class)
 {
@@ -179,7 +211,8 @@ noinline bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_clas
 
 	lockdep_assert_held(&shard->lock);
 
-	if (now >= due || (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))
+	if (now + TG_PACE_LEAD_NS >= due ||
+	    (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))
 		return false;
 	return tg_pressed(tg) && !tg_is_waited_out(shard, class);
 }

@@ -20,8 +20,9 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
- * @turn: the least tg_shard.pace_turn of the shards that waited when a write last went, in ns; any
- *	CPU may update it without a lock. If a race loses an update, a shard waits a little longer.
+ * @turn: the least tg_shard.pace_turn of the sender and of the shards that waited when a write last
+ *	went, but at most TG_PACE_LAG_NS behind the sender's, in ns; any CPU may update it without a
+ *	lock. If a race loses an update, a shard waits a little longer.
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
@@ -42,6 +43,7 @@ void tg_flushes_learn(struct tg_data *tg);
 void tg_flushes_charge(struct tg_shard *shard, const struct request *rq);
 bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class);
 void tg_pace_has_held(const struct tg_shard *shard);
+void tg_pace_tell(struct tg_shard *shard, struct request *rq);
 u64 tg_pace_opens_at(const struct tg_data *tg);
 
 #endif

@@ -326,7 +326,8 @@ static bool tg_lane_is_held(const struct tg_shard *shard, struct tg_lane *lane)
 	int class;
 
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-		if (lane->classes[class].queued && !tg_class_is_held(shard, lane, class))
+		if (lane->classes[class].queued && !tg_limit_holds(shard, class) &&
+		    !tg_class_is_paced(shard, lane, class))
 			return false;
 	return true;
 }
@@ -345,8 +346,11 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		if (tg_lane_is_held(shard, lane))
+		/* What it lacks of its share meanwhile is not owed to it later. */
+		if (tg_lane_is_held(shard, lane)) {
+			tg_account_join(shard->tg, lane->account);
 			continue;
+		}
 		goes_on |= lane->id == shard->turn;
 		if (!due || tg_account_leads(lane->account, due->account, NULL) < 0)
 			due = lane;

@@ -32,6 +32,7 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 {
 	struct request *found = NULL;
 	unsigned long due = jiffies;
+	bool paced = false;
 	int class;
 
 	if (time_before(due, lane->young_until))
@@ -43,14 +44,17 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 		if (!rq)
 			continue;
 		at = (unsigned long)rq->fifo_time + tg_aging_expire(shard->tg, class);
-		if (time_before(at, due) && !tg_limit_holds(shard, class) &&
-		    !tg_pace_holds(shard, class, rq)) {
-			due = at;
-			found = rq;
+		if (!time_before(at, due) || tg_limit_holds(shard, class))
+			continue;
+		if (tg_pace_holds(shard, class, rq)) {
+			paced = true;
+			continue;
 		}
+		due = at;
+		found = rq;
 	}
-	/* No request can exceed its aging time before the next tick. */
-	if (!found)
+	/* No other request can exceed its aging time before the next tick. */
+	if (!found && !paced)
 		lane->young_until = jiffies + 1;
 	return found;
 }
@@ -85,11 +89,14 @@ static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *
  * A share is a guarantee and no limit. So a request that went for another reason uses up what its
  * class is owed, and no more. But a request that went as part of the share (@reserved) is charged
  * in full: a class whose requests are longer than a quantum would have a multiple of its share.
+ *
+ * A class that the pace holds keeps enough to be the next one that may write.
  */
 static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_class served,
 		      s64 time, bool reserved)
 {
 	const struct tg_tunables *tunables = &shard->tg->tunables;
+	const s64 next = 2 * (s64)READ_ONCE(tunables->quantum) * NSEC_PER_USEC;
 	int class;
 
 	for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++) {
@@ -101,8 +108,10 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 			c->owed += tg_share_due(time, class == PRIO_CLASS_NORMAL ?
 						READ_ONCE(tunables->share_normal) :
 						READ_ONCE(tunables->share_low));
-		if (!c->queued || tg_class_is_held(shard, lane, class))
+		if (!c->queued || tg_limit_holds(shard, class))
 			c->owed = min_t(s64, c->owed, 0);
+		else if (c->owed > next && tg_class_is_paced(shard, lane, class))
+			c->owed = next;
 	}
 }
 
@@ -260,14 +269,17 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		shard->head.position = blk_rq_pos(rq) + blk_rq_sectors(rq);
 	} else {
 		rq = tg_choose(shard, reason);
-		if (!rq)
+		if (!rq) {
+			tg_pace_tell(shard, NULL);
 			return NULL;
+		}
 		lane = tg_flow_of(shard, rq)->lane;
 		time = tg_flow_take(shard, rq);
 		tg_settle(shard, lane, tg_tag(rq)->class, time, *reason == TG_RESERVED);
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard, rq);
 	}
+	tg_pace_tell(shard, rq);
 	shard->counts[tg_tag(rq)->class].reasons[*reason]++;
 	return rq;
 }

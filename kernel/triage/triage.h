@@ -173,8 +173,9 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @turn_left: the rest of this turn, in ns of cost
  * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
  *	read without the lock, under RCU
- * @paced: the last choice found only writes that the pace holds (flushes.h); also read without
- *	the lock
+ * @paced: the last choice found only writes that the pace holds (flushes.h)
+ * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
+ * @pace_at: jiffies when that was last found; also read without the lock
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -221,6 +222,8 @@ struct tg_shard {
 	s64 turn_left;
 	struct tg_account *due;
 	bool paced;
+	bool awaits_pace;
+	unsigned long pace_at;
 	u32 asked;
 	const void *seen;
 	unsigned long seen_at;

@@ -23,9 +23,13 @@
  * @flush_ns: the shortest time of a flush
  * @apart_ns: from the end of a flush to the next
  * @bulk: KiB/s that bulk would write
+ * @blocks: the drive takes no writes during a flush, and nothing is dispatched then
+ * @look: ns from one look to the next, because requests are dispatched so rarely; 0: LOOK
  */
 struct drive {
 	u64 rate, takes, room, flush_ns, apart_ns, bulk;
+	bool blocks;
+	u64 look;
 	/* The state: */
 	struct tg_drain drain;
 	struct tg_drain_seen seen;
@@ -68,6 +72,10 @@ static void step(struct drive *d)
 	if (d->drain.pace && wants > pace)
 		d->limited = true;
 	d->buffered -= drained;
+	if (d->blocks && d->flush_began) {
+		d->look_at = max_t(u64, d->look_at, d->seen.now + STEP);
+		wants = 0;
+	}
 	writes = min_t(double, min_t(double, wants, pace) * part, d->room - d->buffered);
 	d->buffered += writes;
 	d->written += writes;
@@ -85,7 +93,7 @@ static void step(struct drive *d)
 	}
 	if (d->seen.now < d->look_at)
 		return;
-	d->look_at = d->seen.now + LOOK;
+	d->look_at = d->seen.now + (d->look ?: LOOK);
 	if (tg_drain_see(&d->drain, &d->seen, d->limited, EXCHANGE))
 		d->limited = false;
 }
@@ -281,6 +289,7 @@ static void test_not_pressed(void)
 	pace = d.drain.pace;
 	d.drain.pace = 0;
 	d.look_at = d.seen.now + 60 * SECOND;
+	d.seen.spells++;
 	run(&d, 60 * SECOND);
 	d.drain.pace = pace;
 	step(&d);
@@ -289,6 +298,27 @@ static void test_not_pressed(void)
 	measure(&d, 10 * SECOND);
 	expect_between("a flush after a pause in a trial, ms", mean_ms(&d), 1, 4);
 	expect_between("bulk keeps after it", kept(&d, d.rate), .94, 1.001);
+}
+
+/*
+ * The drive takes no writes during a flush, so nothing is dispatched and nobody looks, for up to
+ * 0.64 s. All the same a pace is found.
+ */
+static void test_flush_blocks(void)
+{
+	static const u32 rooms[] = { 16000, 24000, 32000, 64000 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(rooms); i++) {
+		struct drive d = usual;
+
+		d.rate = 100000;
+		d.room = rooms[i];
+		d.blocks = true;
+		run(&d, 20 * SECOND);
+		measure(&d, 20 * SECOND);
+		expect_between("a flush that blocks the drive, ms", mean_ms(&d), 1, 10);
+	}
 }
 
 /* A flush of a full buffer takes 8 s: all the same a pace is found. */
@@ -303,6 +333,30 @@ static void test_huge_buffer(void)
 	measure(&d, 60 * SECOND);
 	expect_between("a flush of a huge buffer, ms", mean_ms(&d), 5, 40);
 	expect_between("bulk keeps beside a huge buffer", kept(&d, d.rate), .90, 1.001);
+}
+
+/*
+ * The same while there is a pace: the trial is not believed, or the pace would rise until the
+ * buffer is full.
+ */
+static void test_bad_trial_with_pace(void)
+{
+	static const u32 slow_ms[] = { 10, 30, 90, 270 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(slow_ms); i++) {
+		struct drive d = usual;
+
+		run(&d, 5 * SECOND);
+		while (!d.drain.trying)
+			step(&d);
+		d.flush_ns = slow_ms[i] * MS;
+		while (d.drain.trying)
+			step(&d);
+		d.flush_ns = usual.flush_ns;
+		measure(&d, 20 * SECOND);
+		expect_between("a flush after a bad trial with a pace, ms", mean_ms(&d), 1, 5);
+	}
 }
 
 /* Something makes all flushes of a trial slow: the next trial comes soon. */
@@ -365,6 +419,32 @@ static void test_nobody_flushes(void)
 	expect("pace while nobody flushes", d.drain.pace, 0);
 	measure(&d, 5 * SECOND);
 	expect_between("bulk keeps then", kept(&d, d.rate), .999, 1.001);
+
+	d = usual;
+	run(&d, 5 * SECOND);
+	d.apart_ns = 0;
+	d.look = 300 * MS;
+	run(&d, TG_DRAIN_PAUSE + 2 * SECOND);
+	expect("pace while nobody flushes and looks are rare", d.drain.pace, 0);
+}
+
+/*
+ * A process flushes every other second, so now and then the pace ends and begins again. Bulk does
+ * not fill the buffer, and trials for nothing stay rare.
+ */
+static void test_rare_flushes(void)
+{
+	struct drive d = usual;
+	u32 i;
+
+	d.room = 512;
+	run(&d, 10 * SECOND);
+	measure(&d, 0);
+	for (i = 0; i < 150; i++) {
+		d.apart_ns = any_between(100, 4000) * MS;
+		run(&d, 2 * SECOND);
+	}
+	expect_between("bulk keeps beside rare flushes", kept(&d, d.rate), .96, 1.001);
 }
 
 /* Bulk comes after a trial that found nothing, long before the next one: flushes soon are short. */
@@ -497,11 +577,14 @@ int main(void)
 	test_probes();
 	test_probes_beside_rare_flushes();
 	test_not_pressed();
+	test_flush_blocks();
 	test_huge_buffer();
 	test_bad_trial();
+	test_bad_trial_with_pace();
 	test_recovers();
 	test_counts_begin_anew();
 	test_nobody_flushes();
+	test_rare_flushes();
 	test_bulk_comes_later();
 	test_tails();
 	test_other_cause_now_and_then();

@@ -35,7 +35,7 @@
 #define TG_DRAIN_PERIOD 50000000ull		/* the shortest period, in ns */
 #define TG_DRAIN_PERIOD_LONG 1000000000ull	/* ns */
 /*
- * If flushes are rarer than LEAST in this time, there is no pace, in ns. But if a flush takes longer
+ * If flushes are rarer than LEAST in this time, there is no pace, in ns. But if a flush takes more
  * than a third of that, the time is three of these.
  */
 #define TG_DRAIN_PAUSE 4000000000ull

@@ -3,13 +3,15 @@
 # Guards: a flush does not wait for a buffer full of bulk's writes, and bulk keeps its throughput.
 #         Nobody else waits for writes that are held: neither bulk's reads nor a process that reads
 #         little, on the same hardware queue. Hardware queues have equal parts of what may be
-#         written. Writes that have waited for long do not fill the buffer either.
+#         written, and a low class has its share of it. Writes that have waited for long do not fill
+#         the buffer either.
 # Needs: modeldisk, fio; a scheduler that paces writes
 # Machine: sim 2
 . "${0%/*}/lib.sh"
 
 MOST=40		# per cent of a flush beside the same bulk without a scheduler
 READ=10		# per cent of a read beside the same bulk writes without a scheduler
+SHARE=3		# per cent of the other class's writes
 PART=80		# per cent of the writes of the hardware queue that asks more often
 LEAST=80	# per cent of bulk's requests without a scheduler
 
@@ -18,10 +20,10 @@ flushes() {
 	awk '{ print $16, $17 }' /sys/block/$DEV/stat
 }
 
-# beside SCHEDULER KIND CPU SECONDS: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
+# beside SCHEDULER KIND CPU SECONDS [OPTION]: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
 # process that flushes and one that reads. Set flush and read to the mean time of each, in us, of
 # flushes in the second half: by then there is a pace. Set first and second to the requests a second
-# of bulk on CPU 0 and of the other.
+# of bulk on CPU 0 and of the other, which has the OPTION of fio.
 beside() {
 	choose_scheduler "$1"
 	[ "$1" = none ] || set_tunables
@@ -31,7 +33,8 @@ beside() {
 		--name=waiter --rw=randwrite --ioengine=psync --fdatasync=1 --thinktime=8000 \
 		--name=reader --rw=randread --ioengine=psync --thinktime=100 \
 		--name=first --rw=randwrite --bs=64k --ioengine=io_uring --iodepth=32 \
-		--name=second --rw="$2" --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$3" ||
+		--name=second --rw="$2" --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$3" \
+		${5-} ||
 		fail "fio: $(cat "$TEST_TMP/report")"
 	flush=$(echo "$(cat "$TEST_TMP/before") $(flushes)" | awk '{ print int(1000 * ($4 - $2) / ($3 - $1)) }')
 	read=$(fio_report reader 40)
@@ -92,3 +95,11 @@ beside "$SCHEDULER" randwrite 1 4
 flushes_are_short
 [ $((second * 100)) -ge $((first * PART)) ] ||
 	fail "bulk of one hardware queue has $first requests a second, of the other $second"
+
+# By default the lowest class is guaranteed 5 %. It ages after 5 s.
+set_tunables() {
+	echo 100000 > "$(tunable budget_fixed)"
+}
+beside "$SCHEDULER" randwrite 0 4 --prioclass=3
+[ $((second * 100)) -ge $((first * SHARE)) ] ||
+	fail "bulk of the lowest class has $second requests a second, of the middle one $first"

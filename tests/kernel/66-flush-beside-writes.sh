@@ -86,6 +86,11 @@ compare randwrite 1 4
 [ $((read * 100)) -le $((read_alone * READ)) ] ||
 	fail "a read beside held writes takes $read us, $read_alone without a scheduler"
 
+# By default the lowest class is guaranteed 5 %. It ages after 5 s.
+beside "$SCHEDULER" randwrite 0 4 --prioclass=3
+[ $((second * 100)) -ge $((first * SHARE)) ] ||
+	fail "bulk of the lowest class has $second requests a second, of the middle one $first"
+
 # All writes of bulk are older than this.
 set_tunables() {
 	echo 100000 > "$(tunable budget_fixed)"
@@ -95,11 +100,3 @@ beside "$SCHEDULER" randwrite 1 4
 flushes_are_short
 [ $((second * 100)) -ge $((first * PART)) ] ||
 	fail "bulk of one hardware queue has $first requests a second, of the other $second"
-
-# By default the lowest class is guaranteed 5 %. It ages after 5 s.
-set_tunables() {
-	echo 100000 > "$(tunable budget_fixed)"
-}
-beside "$SCHEDULER" randwrite 0 4 --prioclass=3
-[ $((second * 100)) -ge $((first * SHARE)) ] ||
-	fail "bulk of the lowest class has $second requests a second, of the middle one $first"

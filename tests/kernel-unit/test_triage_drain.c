@@ -335,6 +335,23 @@ static void test_huge_buffer(void)
 	expect_between("bulk keeps beside a huge buffer", kept(&d, d.rate), .90, 1.001);
 }
 
+/* Something makes all flushes of a trial slow: the next trial comes soon. */
+static void test_bad_trial(void)
+{
+	struct drive d = usual;
+
+	while (!d.drain.trying)
+		step(&d);
+	d.flush_ns = 100 * MS;
+	while (d.drain.trying)
+		step(&d);
+	d.flush_ns = usual.flush_ns;
+	expect("a pace from a bad trial", d.drain.pace, 0);
+	run(&d, 15 * SECOND);
+	measure(&d, 5 * SECOND);
+	expect_between("a flush after a bad trial, ms", mean_ms(&d), 1, 4);
+}
+
 /*
  * The same while there is a pace: the trial is not believed, or the pace would rise until the
  * buffer is full.
@@ -357,23 +374,6 @@ static void test_bad_trial_with_pace(void)
 		measure(&d, 20 * SECOND);
 		expect_between("a flush after a bad trial with a pace, ms", mean_ms(&d), 1, 5);
 	}
-}
-
-/* Something makes all flushes of a trial slow: the next trial comes soon. */
-static void test_bad_trial(void)
-{
-	struct drive d = usual;
-
-	while (!d.drain.trying)
-		step(&d);
-	d.flush_ns = 100 * MS;
-	while (d.drain.trying)
-		step(&d);
-	d.flush_ns = usual.flush_ns;
-	expect("a pace from a bad trial", d.drain.pace, 0);
-	run(&d, 15 * SECOND);
-	measure(&d, 5 * SECOND);
-	expect_between("a flush after a bad trial, ms", mean_ms(&d), 1, 4);
 }
 
 /*

@@ -184,6 +184,20 @@ static char *field(char **rest, const char *what)
 	return text;
 }
 
+/* The kernel sends flushes without data, and modeldisk limits the data of reads and writes. */
+static void check_bytes(const struct job *job)
+{
+	if (job->op == MODEL_FLUSH) {
+		if (job->bytes)
+			fail("a flush has 0 bytes", job->name);
+		return;
+	}
+	if (!job->bytes || job->bytes % 512)
+		fail("not a whole number of sectors", job->name);
+	if (job->op != MODEL_DISCARD && job->bytes > MODEL_MAX_BYTES)
+		fail("more than 512 KiB", job->name);
+}
+
 static void add_job(char *text)
 {
 	struct job *job = &jobs[nr_jobs++];
@@ -195,8 +209,7 @@ static void add_job(char *text)
 	job->op = parse_op(field(&text, "operation"), &job->fua);
 	snprintf(job->pattern, MAX_NAME, "%s", field(&text, "pattern"));
 	job->bytes = number(field(&text, "bytes"), "bytes");
-	if (!job->bytes || job->bytes % 512 || job->bytes > MODEL_MAX_BYTES)
-		fail("not a whole number of sectors, up to 512 KiB", job->name);
+	check_bytes(job);
 	job->depth = number(field(&text, "depth"), "depth");
 	job->limit = U64_MAX;
 	while ((key = strsep(&text, ":"))) {

@@ -522,7 +522,18 @@ def test_simulating_twice_gives_the_same(simulate: Simulator) -> None:
     assert simulate("flash", *jobs) != simulate("flash", *jobs, seed=2)
 
 
-@pytest.mark.parametrize("size", [0, 100, 1 << 20])
-def test_a_request_that_no_kernel_sends_is_refused(simulate: Simulator, size: int) -> None:
-    with pytest.raises(AssertionError, match="not a whole number of sectors, up to 512 KiB: a"):
-        simulate("flash", f"a:read:random:{size}:1")
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        ("read:random:0:1", "not a whole number of sectors: a"),
+        ("write:random:100:1", "not a whole number of sectors: a"),
+        ("fua:random:1048576:1", "more than 512 KiB: a"),
+        ("discard:random:100:1", "not a whole number of sectors: a"),
+        ("flush:random:4096:1", "a flush has 0 bytes: a"),
+    ],
+)
+def test_a_request_that_no_kernel_sends_is_refused(
+    simulate: Simulator, job: str, says: str
+) -> None:
+    with pytest.raises(AssertionError, match=says):
+        simulate("flash", f"a:{job}")

@@ -387,7 +387,7 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 }
 
 /* Charge the budget and the pace for a request of bulk. */
-static void tg_budget_charge(struct tg_shard *shard, const struct request *rq, u32 cost)
+static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cost)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_budget *budget = &tg->budget;

@@ -298,9 +298,11 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		urgent = urgent && !tg_lane_exceeds_share(shard, lane);
 		tg_lane_is_due(shard, lane);
 	}
+	shard->pace = TG_PACE_UNKNOWN;
 	may_go = !tag->returned &&
 		 (urgent || (tg_bulk_may_go(shard) &&
-			     (tg_passes_pace(class, rq) || !tg_pace_holds(shard, class, rq))));
+			     (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
+			      !tg_pace_holds(shard, NULL, class, rq))));
 	if (unlikely(lane))
 		tg_lane_is_due(shard, NULL);
 	if (!may_go)
@@ -312,6 +314,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	if (cmpxchg(&shard->inbox.first, list, NULL) != list)
 		return NULL;
 	tag->class = class;
+	tag->paced = !tg_passes_pace(class, rq);
 	if (urgent)
 		tag->urgent = true;
 	if (urgent && class == PRIO_CLASS_HIGH)
@@ -363,6 +366,9 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	/* Read the clock first, so that tg_bulk_may_go() sees all times up to @now as past. */
 	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard)) {
+		/* The choice did not look at all that may go now. */
+		if (shard->denied)
+			return 0;
 		*limited = shard->paced;
 		return shard->paced ? max_t(s64, tg_pace_opens_at(shard->tg) - now, TG_REST_NS) :
 				      0;

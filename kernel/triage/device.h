@@ -253,21 +253,25 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);
 }
 
-/* Return whether the pace holds the writes of a class (flushes.h). It holds none of HIGH. */
-static inline bool tg_pace_is_closed(const struct tg_shard *shard, enum prio_class class)
+/*
+ * Return whether the pace holds the writes of a class in a lane (flushes.h). It holds none of HIGH.
+ * @lane is NULL if nothing is queued on the shard.
+ */
+static inline bool tg_pace_is_closed(struct tg_shard *shard, struct tg_lane *lane,
+				     enum prio_class class)
 {
 	return unlikely(READ_ONCE(shard->tg->flushes.pace)) && class != PRIO_CLASS_HIGH &&
-	       tg_pace_is_closed_now(shard, class);
+	       tg_pace_is_closed_now(shard, lane, class);
 }
 
 /* Return whether the pace holds a request of bulk. */
-static inline bool tg_pace_holds(const struct tg_shard *shard, enum prio_class class,
-				 const struct request *rq)
+static inline bool tg_pace_holds(struct tg_shard *shard, struct tg_lane *lane,
+				 enum prio_class class, const struct request *rq)
 {
 	if (likely(!READ_ONCE(shard->tg->flushes.pace)) || tg_op(rq) != TG_WRITE ||
-	    !tg_pace_is_closed(shard, class))
+	    !tg_pace_is_closed(shard, lane, class))
 		return false;
-	tg_pace_has_held(shard);
+	tg_pace_has_held(shard, lane, class);
 	return true;
 }
 

@@ -53,18 +53,19 @@
 #define TG_DRAIN_STEP 64
 /*
  * The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. If a
- * trial told nothing, the next one comes sooner: such trials cost at most 6 %.
+ * trial told nothing, the next one comes sooner, but no sooner than after TG_DRAIN_AGAIN times its
+ * length: such trials cost at most 6 %.
  */
 #define TG_DRAIN_SPACING 64
 #define TG_DRAIN_AGAIN 8
 /*
  * After this many periods in a row in which flushes were quick and the pace held writes, the step
- * doubles, RISE_MAX times at most: the drive has become faster. At rest a period with slow flushes
- * comes sooner.
+ * doubles, RISE_MAX times at most: the estimate is far too low. The largest step doubles the
+ * estimate. At rest a period with slow flushes comes sooner.
  */
 #define TG_DRAIN_RISE 8
-#define TG_DRAIN_RISE_MAX 3
-/* The least pace, in KiB/s: a pace below this might never rise again. */
+#define TG_DRAIN_RISE_MAX 6
+/* The least pace, in KiB/s. If flushes are slow even then, the pace ends. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
 /**
@@ -73,6 +74,8 @@
  * @flushes: number of flushes
  * @flush_ns: sum of their times
  * @kib: length of all writes of bulk, in KiB
+ * @busy: number of looks at which bulk was in the device, or waited for it
+ * @idle: number of looks at which there was no bulk
  * @spells: changes if the device was not pressed since; bulk had no pace meanwhile, and was not
  *	counted
  * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out;
@@ -83,6 +86,8 @@ struct tg_drain_seen {
 	u64 flushes;
 	u64 flush_ns;
 	u64 kib;
+	u64 busy;
+	u64 idle;
 	u64 spells;
 	u64 pauses;
 };
@@ -92,7 +97,9 @@ struct tg_drain_seen {
  * @pace: the rate at which bulk may write, in KiB/s; 0: any
  * @estimate: the rate at which the drive empties its buffer, in KiB/s; 0: unknown
  * @trying: a trial runs
+ * @guess: the first @estimate is from a period in which bulk was not @backlogged
  * @rate: bulk's rate in the last period that was no trial, in KiB/s
+ * @backlogged: bulk always had requests in that period, so the rate is the drive's
  * @before: the mean time of a flush in that period, in ns
  * @alone: that mean in the last trial; it is the time that bulk hardly affects
  * @buffered: the time that flushes took beyond that in the last period, in ns
@@ -100,6 +107,7 @@ struct tg_drain_seen {
  * @quick: number of periods in a row that have raised the estimate
  * @tried_at: when the trial began, in ns
  * @try_at: when the next trial is due, in ns
+ * @again_at: no trial begins before this time, in ns: the last one told nothing
  * @settled_at: the drive still empties its buffer until then, in ns
  * @begin: what was seen when this period began, plus what was seen in pauses since; its time is 0
  *	before the first period
@@ -109,6 +117,8 @@ struct tg_drain {
 	u32 pace;
 	u32 estimate;
 	bool trying;
+	bool backlogged;
+	bool guess;
 	u32 rate;
 	u64 before;
 	u64 alone;
@@ -117,6 +127,7 @@ struct tg_drain {
 	u32 quick;
 	u64 tried_at;
 	u64 try_at;
+	u64 again_at;
 	u64 settled_at;
 	struct tg_drain_seen begin;
 	struct tg_drain_seen last;
@@ -147,8 +158,15 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 {
 	drain->trying = true;
 	drain->tried_at = now;
-	drain->pace = tg_drain_clamp(min_t(u32, drain->estimate ?: rate, rate) / TG_DRAIN_TRIAL);
+	drain->pace = tg_drain_clamp((drain->estimate ?: rate) / TG_DRAIN_TRIAL);
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
+}
+
+/* End a trial that told nothing. It was seen until @now. */
+static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
+{
+	drain->again_at = now + (now - drain->tried_at) * TG_DRAIN_AGAIN;
+	drain->try_at = drain->again_at;
 }
 
 /*
@@ -166,21 +184,28 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange
 		drain->alone = mean;
 	/* The drive has become faster since. */
 	drain->first = max_t(u32, drain->first, drain->estimate);
-	drain->try_at = now + (now - drain->tried_at) * (told ? TG_DRAIN_SPACING : TG_DRAIN_AGAIN);
+	if (told)
+		drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_SPACING;
+	else
+		tg_drain_told_nothing(drain, now);
 	if (!drain->estimate && tg_drain_is_slow(drain->before, mean, exchange)) {
 		drain->estimate = tg_drain_clamp(drain->rate);
 		drain->first = drain->estimate;
+		drain->guess = !drain->backlogged;
 	}
 	drain->pace = drain->estimate;
 	drain->buffered = 0;
 	drain->quick = 0;
 }
 
-/* End a trial without a result, and forget the last period: too much has changed since. */
+/*
+ * End a trial without a result, and forget the last period: too much has changed since @now, when
+ * the device was last seen.
+ */
 static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
 {
 	if (drain->trying)
-		drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_AGAIN;
+		tg_drain_told_nothing(drain, now);
 	drain->trying = false;
 	drain->pace = drain->estimate;
 	drain->buffered = 0;
@@ -205,8 +230,10 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  * times are not those at the period's ends.
  *
  * But if flushes are slow although the pace did not limit bulk, or although it became half of what
- * it was at first, then the drive has changed, or bulk is not the cause. So the pace ends, and a
- * trial decides anew. Bulk thus has at least half of its throughput, whatever makes flushes slow.
+ * it was at first, or the least, then the drive has changed, or bulk is not the cause. So the pace
+ * ends, and a trial decides anew. Bulk thus has at least half of its throughput, whatever makes
+ * flushes slow. A first estimate that is only a guess, because bulk came in bursts, must keep
+ * flushes quick until it has risen.
  */
 static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool limited, u32 exchange)
@@ -216,7 +243,9 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 	const u32 had = drain->estimate;
 	const bool slow = tg_drain_is_slow(mean, drain->alone, exchange);
 
-	if (slow && (!limited || had < drain->first / TG_DRAIN_TRIAL)) {
+	const u32 least = drain->first / (drain->guess ? 1 : TG_DRAIN_TRIAL);
+
+	if (slow && (!limited || had <= max_t(u32, least, TG_DRAIN_PACE_LEAST))) {
 		drain->estimate = 0;
 		drain->pace = 0;
 		return;
@@ -236,12 +265,13 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 /*
  * Return whether a trial is due: there is no pace, and in two periods in a row flushes took much
  * longer than in the last trial; or the last trial was long ago. While bulk still fills the buffer,
- * its rate is not the drive's, so wait until it no longer falls.
+ * its rate is not the drive's, so wait until it no longer falls. If the last trial told nothing,
+ * wait in any case.
  */
 static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 rate, u32 exchange,
 				   u64 now)
 {
-	if (!rate || !drain->rate || rate < drain->rate - drain->rate / 8)
+	if (!rate || !drain->rate || rate < drain->rate - drain->rate / 8 || now < drain->again_at)
 		return false;
 	return now >= drain->try_at ||
 	       (!drain->estimate && tg_drain_is_slow(min_t(u64, mean, drain->before), drain->alone,
@@ -250,7 +280,7 @@ static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 r
 
 /* Learn from a period; see tg_drain_adapt(). */
 static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
-				  bool limited, u32 exchange, u64 now)
+				  bool backlogged, bool limited, u32 exchange, u64 now)
 {
 	if (drain->trying) {
 		tg_drain_tried(drain, mean, exchange, now);
@@ -265,6 +295,7 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 	if (tg_drain_is_due(drain, mean, rate, exchange, now))
 		tg_drain_try(drain, mean, rate, now);
 	drain->rate = rate;
+	drain->backlogged = backlogged;
 	drain->before = mean;
 }
 
@@ -289,6 +320,16 @@ static inline bool tg_drain_are_rare(const struct tg_drain *drain, u64 time, u64
 	return time > 3 * max_t(u64, drain->before, flush_ns);
 }
 
+/*
+ * Return whether a trial of @time ns has waited too long for flushes: as many as it needs would fit
+ * in this time, if they took as long as before.
+ */
+static inline bool tg_drain_waits_in_vain(const struct tg_drain *drain, u64 time, u64 flushes)
+{
+	return drain->trying && flushes < TG_DRAIN_LEAST &&
+	       time > TG_DRAIN_PERIOD_LONG + TG_DRAIN_LEAST * drain->before;
+}
+
 /* Leave what was seen since the last look out of this period. */
 static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_drain_seen *last,
 				      const struct tg_drain_seen *seen)
@@ -297,6 +338,8 @@ static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_dr
 	drain->begin.flushes += seen->flushes - last->flushes;
 	drain->begin.flush_ns += seen->flush_ns - last->flush_ns;
 	drain->begin.kib += seen->kib - last->kib;
+	drain->begin.busy += seen->busy - last->busy;
+	drain->begin.idle += seen->idle - last->idle;
 }
 
 /**
@@ -320,7 +363,7 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 	drain->last = *seen;
 	/* The block layer's counts begin anew when the disk is removed. */
 	if (!last.now || seen->spells != last.spells || seen->flushes < last.flushes) {
-		tg_drain_abandon(drain, seen->now);
+		tg_drain_abandon(drain, last.now);
 		drain->begin = *seen;
 		return true;
 	}
@@ -338,16 +381,23 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 		*drain = (struct tg_drain){
 			.alone = drain->alone,
 			.try_at = drain->try_at,
+			.again_at = drain->again_at,
 			.begin = *seen,
 			.last = *seen,
 		};
+		return true;
+	}
+	if (tg_drain_waits_in_vain(drain, time, flushes)) {
+		tg_drain_abandon(drain, seen->now);
+		drain->begin = *seen;
 		return true;
 	}
 	if (!tg_drain_is_over(drain, time, flushes, flush_ns, exchange))
 		return false;
 	tg_drain_judge(drain, time, div64_u64(flush_ns, flushes),
 		       min_t(u64, div64_u64(kib * 1000000, div64_u64(time, 1000)), U32_MAX),
-		       limited, exchange, seen->now);
+		       seen->busy - drain->begin.busy >= seen->idle - drain->begin.idle, limited,
+		       exchange, seen->now);
 	drain->begin = *seen;
 	return true;
 }

@@ -422,14 +422,14 @@ static bool tg_flow_writes(struct tg_flow *flow)
 }
 
 /* Return whether the pace holds all requests of a class in a lane. */
-bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
+bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
 {
 	struct tg_class *class = &lane->classes[of];
 	struct tg_flow *flow;
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!tg_pace_is_closed(shard, of) || !list_empty(&class->sparse) ||
+	if (!tg_pace_is_closed(shard, lane, of) || !list_empty(&class->sparse) ||
 	    !list_empty(&class->hinted))
 		return false;
 	list_for_each_entry(flow, &class->backlog, turn)
@@ -479,6 +479,7 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 
 	lockdep_assert_held(&shard->lock);
 
+	class->paced = false;
 	if (list_empty(&class->backlog))
 		return NULL;
 	flow = shard->tg->rotational ? tg_disk_near(shard, class) : NULL;
@@ -487,9 +488,10 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 		return NULL;
 	if (!flow)
 		flow = tg_flow_turn(shard, class);
-	if (tg_pace_holds(shard, of, tg_first(&flow->fifo))) {
+	if (tg_pace_holds(shard, lane, of, tg_first(&flow->fifo))) {
 		flow = tg_flow_turn_of_others(shard, class);
 		if (!flow) {
+			class->paced = true;
 			shard->paced = true;
 			return NULL;
 		}
@@ -591,7 +593,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 		}
 		/* Look at the backlog only now: the loop may have given it its first flow. */
 		rq = bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
-		if (rq || !shard->paced || !class->sparse_had)
+		if (rq || !bulk || !class->paced || !class->sparse_had)
 			return rq;
 		/* Sparse flows do not delay a backlog that the pace holds. */
 		class->sparse_had = 0;
@@ -626,6 +628,10 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	tg_tag(rq)->cost = cost;
 	/* Decide again: the flow may have moved to the backlog since the request came. */
 	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow, hinted);
+	tg_tag(rq)->paced = flow->class != PRIO_CLASS_HIGH && !flow->sparse &&
+			    !tg_is_waited_out(shard, flow->class);
+	if (tg_op(rq) == TG_WRITE && tg_tag(rq)->paced && READ_ONCE(shard->tg->flushes.pace))
+		tg_pace_charge_lane(shard, flow->lane, rq);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)

@@ -101,6 +101,8 @@ struct tg_arrivals {
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
  *	request, in ns; 0 while the backlog is empty or may not go
+ * @paced: the pace held the backlog when it was last asked
+ * @paced_at: jiffies when the pace last held a write of the class
  *
  * Guarded by the shard's lock.
  */
@@ -113,6 +115,8 @@ struct tg_class {
 	s64 owed;
 	u32 started;
 	u64 sparse_had;
+	bool paced;
+	unsigned long paced_at;
 };
 
 /**
@@ -135,7 +139,7 @@ void tg_flows_resize(struct tg_shard *shard);
 void tg_flows_exit(struct tg_shard *shard);
 struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, u64 group,
 			     enum prio_class class);
-bool tg_class_is_paced(const struct tg_shard *shard, struct tg_lane *lane, enum prio_class of);
+bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_class of);
 bool tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 			     enum prio_class class, bool bulk, enum tg_reason *reason);

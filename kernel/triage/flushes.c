@@ -32,11 +32,9 @@
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
- * A shard that waits may lag behind by this much at most: as long as the longest hold
- * (TG_WATCHDOG_NS). If its driver takes nothing for longer, it loses what it did not use. Nor does
- * it count as waiting then, give or take two ticks.
+ * A shard, cgroup or class counts as waiting for as long after a hold as the longest hold takes,
+ * give or take two ticks. Longer ago than that its driver takes nothing, or it sends no writes.
  */
-#define TG_PACE_LAG_NS (10 * NSEC_PER_MSEC)
 #define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
 void tg_flushes_init(struct tg_data *tg)
@@ -69,15 +67,20 @@ noinline void tg_flushes_learn(struct tg_data *tg)
 	if (!spin_trylock(&flushes->lock))
 		return;
 	WRITE_ONCE(flushes->look_at, jiffies + TG_LOOK_JIFFIES);
+	if (tg_bulk_inside(tg) || atomic_read(&tg->nr_held))
+		flushes->busy++;
+	else
+		flushes->idle++;
 	if (tg_finds_knee(tg)) {
 		seen = (struct tg_drain_seen){
 			.now = ktime_get_ns(),
 			.flushes = part_stat_read(disk, ios[STAT_FLUSH]),
 			.flush_ns = part_stat_read(disk, nsecs[STAT_FLUSH]),
 			.kib = tg_bulk_written(tg),
+			.busy = flushes->busy,
+			.idle = flushes->idle,
 			.spells = READ_ONCE(tg->budget.spells),
-			.pauses = 2 * (u64)READ_ONCE(tg->controller.probes) +
-				  READ_ONCE(tg->controller.probing),
+			.pauses = 2 * (u64)READ_ONCE(tg->controller.probes) + tg_probe_holds(tg),
 		};
 		if (tg_drain_see(&flushes->drain, &seen, READ_ONCE(flushes->limited),
 				 READ_ONCE(tg->tunables.exchange)))
@@ -158,21 +161,26 @@ static void tg_pace_turn_charge(struct tg_shard *shard, u64 cost)
 	WRITE_ONCE(shard->pace_turn, turn + cost);
 }
 
+/* Return the time for which the pace allows a write, in ns. */
+static u64 tg_pace_cost(const struct request *rq, u32 pace)
+{
+	return tg_limit_charged(0, 0, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), pace);
+}
+
 /*
  * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
  *
- * Some writes pass while the pace is closed: the driver sent them back, a task waits for the end of
- * all requests, they are of HIGH and their cgroup is beyond its share, or a process that asks for
- * little waits for them. A crowd of these must not hold all others for long. So before a write is
- * counted, at most one burst counts, and for each shard a write like this: shards whose holds end
- * together may all send one before the first is counted.
+ * The pace never holds some writes: a write that had to wait for a flush, those of HIGH whose
+ * cgroup is beyond its share, those of a process that asks for little, and all while a task waits
+ * for the end of all requests. They pass, whatever their number. A crowd of them must not hold all
+ * others, so writes that pass are charged with half of the time since the last of them, at most.
  */
-void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
+void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {
 	const u32 kib = DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K);
 	struct tg_flushes *flushes = &shard->tg->flushes;
 	const u32 pace = READ_ONCE(flushes->pace);
-	u64 cost, now, most;
+	u64 cost, now;
 	s64 old;
 
 	lockdep_assert_held(&shard->lock);
@@ -181,13 +189,72 @@ void tg_flushes_charge(struct tg_shard *shard, const struct request *rq)
 	if (!pace)
 		return;
 	now = ktime_get_ns();
-	cost = tg_limit_charged(0, 0, kib, pace);
-	most = now + TG_PACE_BURST_NS + shard->tg->nr_shards * cost;
+	cost = tg_pace_cost(rq, pace);
+	if (!tg_tag(rq)->paced) {
+		old = atomic64_xchg(&flushes->passed_at, now);
+		cost = clamp_t(s64, (s64)(now - old) / 2, 0, cost);
+	}
 	old = atomic64_read(&flushes->due);
-	while (!atomic64_try_cmpxchg(&flushes->due, &old, clamp_t(u64, old, now, most) + cost))
+	while (!atomic64_try_cmpxchg(&flushes->due, &old, max_t(u64, old, now) + cost))
 		;
 	if (shard->tg->nr_shards > 1)
 		tg_pace_turn_charge(shard, cost);
+}
+
+/* Return whether the pace has held a write of a class lately, and the class still has requests. */
+static bool tg_class_awaits_pace(const struct tg_lane *lane, enum prio_class of)
+{
+	const struct tg_class *class = &lane->classes[of];
+
+	return class->queued && time_before(jiffies, class->paced_at + TG_PACE_WAIT_JIFFIES);
+}
+
+static bool tg_lane_awaits_pace(const struct tg_lane *lane)
+{
+	return tg_class_awaits_pace(lane, PRIO_CLASS_NORMAL) ||
+	       tg_class_awaits_pace(lane, PRIO_CLASS_LOW);
+}
+
+/*
+ * Charge a write to the account of its cgroup, and to its class. LOW has its guaranteed share of
+ * what the pace allows, and NORMAL all else, while both wait.
+ */
+void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq)
+{
+	const u64 cost = tg_pace_cost(rq, max(READ_ONCE(shard->tg->flushes.pace), 1u));
+	const u64 low = tg_share_due(cost, READ_ONCE(shard->tg->tunables.share_low));
+
+	lockdep_assert_held(&shard->lock);
+
+	if (unlikely(tg_groups_shared(shard->tg)))
+		tg_lane_charge_pace(shard, lane, cost);
+	if (tg_class_awaits_pace(lane, PRIO_CLASS_NORMAL) &&
+	    tg_class_awaits_pace(lane, PRIO_CLASS_LOW))
+		lane->pace_due += tg_tag(rq)->class == PRIO_CLASS_LOW ? low - cost : low;
+	else
+		lane->pace_due = 0;
+}
+
+/*
+ * Return whether a class leaves the pace to another one: to the other class of its lane, or to
+ * another cgroup. The pace is shared apart from the device's time: who also reads would get none of
+ * it otherwise, because what it reads counts.
+ */
+static bool tg_pace_is_of_others(const struct tg_shard *shard, const struct tg_lane *lane,
+				 enum prio_class class)
+{
+	const enum prio_class due = lane->pace_due > 0 ? PRIO_CLASS_LOW : PRIO_CLASS_NORMAL;
+	const struct tg_lane *other;
+
+	if (class != due && tg_class_awaits_pace(lane, due))
+		return true;
+	if (list_is_singular(&shard->lanes))
+		return false;
+	list_for_each_entry(other, &shard->lanes, entry)
+		if (other != lane && tg_lane_awaits_pace(other) &&
+		    tg_lane_leads_pace(lane, other))
+			return true;
+	return false;
 }
 
 /* Return when bulk may write again, in ns. */
@@ -199,26 +266,40 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
- * is a pace. A shard yields to others for the first half of a burst only. It looks again after
- * TG_REST_NS, which is the other half, so bulk loses nothing if the others do not write.
+ * Return whether the pace is closed for a shard. A shard yields to others for the first half of a
+ * burst only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if
+ * the others do not write.
  */
-noinline bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class)
+static bool tg_pace_look(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 	const u64 due = atomic64_read(&tg->flushes.due);
 	const u64 now = ktime_get_ns();
 
-	lockdep_assert_held(&shard->lock);
-
 	if (now + TG_PACE_LEAD_NS >= due ||
 	    (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))
 		return false;
-	return tg_pressed(tg) && !tg_is_waited_out(shard, class);
+	return tg_pressed(tg);
 }
 
-/* Record that the pace holds a write. */
-void tg_pace_has_held(const struct tg_shard *shard)
+/*
+ * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
+ * is a pace, which then gives the same answer in all of a choice.
+ */
+noinline bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane,
+				    enum prio_class class)
+{
+	lockdep_assert_held(&shard->lock);
+
+	if (shard->pace == TG_PACE_UNKNOWN)
+		shard->pace = tg_pace_look(shard) ? TG_PACE_CLOSED : TG_PACE_OPEN;
+	if (tg_is_waited_out(shard, class))
+		return false;
+	return shard->pace == TG_PACE_CLOSED || (lane && tg_pace_is_of_others(shard, lane, class));
+}
+
+/* Record that the pace holds a write. @lane is NULL if the write is not queued yet. */
+void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class)
 {
 	struct tg_flushes *flushes = &shard->tg->flushes;
 
@@ -226,4 +307,9 @@ void tg_pace_has_held(const struct tg_shard *shard)
 
 	if (!READ_ONCE(flushes->limited))
 		WRITE_ONCE(flushes->limited, true);
+	if (!lane)
+		return;
+	if (!tg_lane_awaits_pace(lane) && tg_groups_shared(shard->tg))
+		tg_lane_join_pace(shard, lane);
+	lane->classes[class].paced_at = jiffies;
 }

@@ -10,8 +10,16 @@
 #include "drain.h"
 #include "prio-class.h"
 
+/*
+ * A shard or a cgroup that waits for the pace may lag behind the others by this much at most: as
+ * long as the longest hold (TG_WATCHDOG_NS). If it sends nothing for longer, it loses what it did
+ * not use.
+ */
+#define TG_PACE_LAG_NS (10 * NSEC_PER_MSEC)
+
 struct request;
 struct tg_data;
+struct tg_lane;
 struct tg_shard;
 
 /**
@@ -20,29 +28,43 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
+ * @passed_at: when a write last passed the pace, in ns; atomic, so that no time is charged twice
  * @turn: the least tg_shard.pace_turn of the sender and of the shards that waited when a write last
  *	went, but at most TG_PACE_LAG_NS behind the sender's, in ns; any CPU may update it without a
  *	lock. If a race loses an update, a shard waits a little longer.
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
+ * @busy: number of looks at which bulk was in the device, or waited for it
+ * @idle: number of the other looks
  */
 struct tg_flushes {
 	u32 pace;
 	bool limited;
 	unsigned long look_at;
 	atomic64_t due ____cacheline_aligned_in_smp;
+	atomic64_t passed_at;
 	u64 turn;
 
 	spinlock_t lock; /* guards all below */
 	struct tg_drain drain;
+	u64 busy;
+	u64 idle;
+};
+
+/* Whether the pace holds writes of bulk, as far as a choice has asked. */
+enum tg_pace_state {
+	TG_PACE_UNKNOWN,
+	TG_PACE_OPEN,
+	TG_PACE_CLOSED,
 };
 
 void tg_flushes_init(struct tg_data *tg);
 void tg_flushes_learn(struct tg_data *tg);
-void tg_flushes_charge(struct tg_shard *shard, const struct request *rq);
-bool tg_pace_is_closed_now(const struct tg_shard *shard, enum prio_class class);
-void tg_pace_has_held(const struct tg_shard *shard);
+void tg_flushes_charge(struct tg_shard *shard, struct request *rq);
+void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq);
+bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
+void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
 void tg_pace_tell(struct tg_shard *shard, struct request *rq);
 u64 tg_pace_opens_at(const struct tg_data *tg);
 

@@ -67,6 +67,7 @@ void tg_lane_init(struct tg_lane *lane)
 		INIT_LIST_HEAD(&lane->classes[i].hinted);
 		INIT_LIST_HEAD(&lane->classes[i].sparse);
 		INIT_LIST_HEAD(&lane->classes[i].backlog);
+		lane->classes[i].paced_at = jiffies - HZ;
 	}
 }
 
@@ -77,22 +78,26 @@ static u64 tg_groups_turn(const struct tg_data *tg)
 }
 
 /* Raise an account's time to @least if it is below. */
-static void tg_account_raise(struct tg_account *account, u64 least)
+static void tg_account_raise(struct tg_account *account, enum tg_shared of, u64 least)
 {
-	s64 old = atomic64_read(&account->time);
+	atomic64_t *time = &account->had[of].time;
+	s64 old = atomic64_read(time);
 
-	while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(&account->time, &old, least))
+	while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(time, &old, least))
 		;
 }
 
 /*
- * Return how far a cgroup may be ahead of the cgroup that is due and still be within its share, in
- * ns of virtual time. This is TG_SPARSE_DEBT turns: a flow may have as much debt and still be
- * sparse.
+ * Return how far a cgroup may be ahead of the cgroup that is due and still be within its share, or
+ * behind it after a pause, in ns of virtual time. This is TG_SPARSE_DEBT turns: a flow may have as
+ * much debt and still be sparse. For the pace it is the longest hold.
  */
-static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account)
+static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
+			    enum tg_shared of)
 {
-	return tg_share_time(TG_SPARSE_DEBT * tg_groups_turn(tg), READ_ONCE(account->weight));
+	return tg_share_time(of == TG_SHARED_PACE ? TG_PACE_LAG_NS :
+						    TG_SPARSE_DEBT * tg_groups_turn(tg),
+			     READ_ONCE(account->weight));
 }
 
 /*
@@ -100,40 +105,42 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
  * requests are all in the device pauses too, so each account keeps what it lacks of its share, up
  * to a few turns.
  */
-static void tg_account_join(const struct tg_data *tg, struct tg_account *account)
+static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
+			    enum tg_shared of)
 {
 	for (; account->parent; account = account->parent) {
-		const u64 now = READ_ONCE(account->parent->now);
+		const u64 now = READ_ONCE(account->parent->had[of].now);
 
-		if ((s64)(now - atomic64_read(&account->time)) > 0)
-			tg_account_raise(account, now - tg_account_slack(tg, account));
+		if ((s64)(now - atomic64_read(&account->had[of].time)) > 0)
+			tg_account_raise(account, of, now - tg_account_slack(tg, account, of));
 	}
 }
 
 /* Record that it is the turn of an account, and of each account above it. */
-static void tg_account_is_due(const struct tg_account *account)
+static void tg_account_is_due(const struct tg_account *account, enum tg_shared of)
 {
 	for (; account->parent; account = account->parent) {
-		const u64 time = atomic64_read(&account->time);
+		const u64 time = atomic64_read(&account->had[of].time);
 
-		if ((s64)(time - READ_ONCE(account->parent->now)) > 0)
-			WRITE_ONCE(account->parent->now, time);
+		if ((s64)(time - READ_ONCE(account->parent->had[of].now)) > 0)
+			WRITE_ONCE(account->parent->had[of].now, time);
 	}
 }
 
-static void tg_account_charge(struct tg_account *account, u64 cost)
+static void tg_account_charge(struct tg_account *account, enum tg_shared of, u64 cost)
 {
 	for (; account->parent; account = account->parent)
-		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);
+		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),
+			     &account->had[of].time);
 }
 
 /*
  * Return how far account @a is ahead of account @b, in ns of virtual time. Compare the two
  * ancestors that are just below their first common ancestor. Both accounts are of lanes, so they
- * have no children. Set @of, unless it is NULL, to this ancestor of @a.
+ * have no children. Set @child, unless it is NULL, to this ancestor of @a.
  */
 static s64 tg_account_leads(const struct tg_account *a, const struct tg_account *b,
-			    const struct tg_account **of)
+			    enum tg_shared of, const struct tg_account **child)
 {
 	while (a->depth > b->depth)
 		a = a->parent;
@@ -143,19 +150,19 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 		a = a->parent;
 		b = b->parent;
 	}
-	if (of)
-		*of = a;
-	return atomic64_read(&a->time) - atomic64_read(&b->time);
+	if (child)
+		*child = a;
+	return atomic64_read(&a->had[of].time) - atomic64_read(&b->had[of].time);
 }
 
 /* Return whether an account, or one above it, is further ahead than its share allows. */
 static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account)
 {
 	for (; account->parent; account = account->parent) {
-		const s64 ahead = atomic64_read(&account->time) -
-				  READ_ONCE(account->parent->now);
+		const s64 ahead = atomic64_read(&account->had[TG_SHARED_DEVICE].time) -
+				  READ_ONCE(account->parent->had[TG_SHARED_DEVICE].now);
 
-		if (ahead > (s64)tg_account_slack(tg, account))
+		if (ahead > (s64)tg_account_slack(tg, account, TG_SHARED_DEVICE))
 			return true;
 	}
 	return false;
@@ -172,7 +179,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
 	if (!tg_groups_meet(tg)) {
-		tg_account_is_due(lane->account);
+		tg_account_is_due(lane->account, TG_SHARED_DEVICE);
 		return false;
 	}
 	tg_note_tick(&tg->groups.exceeded_at);
@@ -188,7 +195,7 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 	rcu_read_lock();
 	/* Pairs with tg_lane_is_due(). */
 	due = smp_load_acquire(&shard->due);
-	precedes = !due || tg_account_leads(lane->account, due, NULL) < 0;
+	precedes = !due || tg_account_leads(lane->account, due, TG_SHARED_DEVICE, NULL) < 0;
 	rcu_read_unlock();
 	return precedes;
 }
@@ -199,7 +206,7 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
  */
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
 {
-	const struct tg_account *own, *other, *of;
+	const struct tg_account *own, *other, *child;
 	bool yields = false;
 
 	/* tg_group_free() waits for a grace period. */
@@ -209,10 +216,10 @@ bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
 	/* As above. */
 	other = smp_load_acquire(&to->due);
 	if (own && other && own != other) {
-		const s64 leads = tg_account_leads(own, other, &of);
+		const s64 leads = tg_account_leads(own, other, TG_SHARED_DEVICE, &child);
 
 		yields = leads > (s64)tg_share_time(tg_groups_turn(shard->tg),
-						    READ_ONCE(of->weight));
+						    READ_ONCE(child->weight));
 	}
 	rcu_read_unlock();
 	return yields;
@@ -223,7 +230,7 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 {
 	lockdep_assert_held(&shard->lock);
 
-	tg_account_join(shard->tg, lane->account);
+	tg_account_join(shard->tg, lane->account, TG_SHARED_DEVICE);
 }
 
 /* Charge a lane's cgroup for a request that goes to the device. */
@@ -236,10 +243,33 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
 	if (!urgent) {
-		tg_account_is_due(shard->due ?: lane->account);
+		tg_account_is_due(shard->due ?: lane->account, TG_SHARED_DEVICE);
 		tg_note_tick(&shard->tg->groups.bulk_at);
 	}
-	tg_account_charge(lane->account, cost);
+	tg_account_charge(lane->account, TG_SHARED_DEVICE, cost);
+}
+
+/* Let a lane's cgroup take part in the pace after a pause. */
+void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane)
+{
+	lockdep_assert_held(&shard->lock);
+
+	tg_account_join(shard->tg, lane->account, TG_SHARED_PACE);
+}
+
+/* Charge a lane's cgroup for a write for which the pace allows @cost ns. */
+void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
+{
+	lockdep_assert_held(&shard->lock);
+
+	tg_account_is_due(lane->account, TG_SHARED_PACE);
+	tg_account_charge(lane->account, TG_SHARED_PACE, cost);
+}
+
+/* Return whether a lane's cgroup has had more of the pace, by weight, than another's. */
+bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other)
+{
+	return tg_account_leads(lane->account, other->account, TG_SHARED_PACE, NULL) > 0;
 }
 
 /* Count a new request in its lane. If the lane was empty, it joins the others. */
@@ -249,7 +279,7 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 
 	if (lane->queued++)
 		return;
-	tg_account_join(shard->tg, lane->account);
+	tg_lane_join(shard, lane);
 	list_add_tail(&lane->entry, &shard->lanes);
 	WRITE_ONCE(shard->nr_lanes, shard->nr_lanes + 1);
 	if (!list_is_singular(&shard->lanes))
@@ -320,8 +350,14 @@ void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 	smp_store_release(&shard->due, due);
 }
 
+/* Return whether a lane's cgroup has had less of the device's time, by weight, than another's. */
+static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *other)
+{
+	return tg_account_leads(lane->account, other->account, TG_SHARED_DEVICE, NULL) < 0;
+}
+
 /* Return whether rate limits or the pace hold all requests of a lane. */
-static bool tg_lane_is_held(const struct tg_shard *shard, struct tg_lane *lane)
+static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
 	int class;
 
@@ -339,7 +375,7 @@ static bool tg_lane_is_held(const struct tg_shard *shard, struct tg_lane *lane)
  */
 void tg_lane_turn(struct tg_shard *shard)
 {
-	struct tg_lane *lane, *due = NULL;
+	struct tg_lane *lane, *due = NULL, *held = NULL;
 	bool goes_on = false;
 
 	lockdep_assert_held(&shard->lock);
@@ -348,14 +384,17 @@ void tg_lane_turn(struct tg_shard *shard)
 	list_for_each_entry(lane, &shard->lanes, entry) {
 		/* What it lacks of its share meanwhile is not owed to it later. */
 		if (tg_lane_is_held(shard, lane)) {
-			tg_account_join(shard->tg, lane->account);
+			tg_lane_join(shard, lane);
+			if (!held || tg_lane_is_before(lane, held))
+				held = lane;
 			continue;
 		}
 		goes_on |= lane->id == shard->turn;
-		if (!due || tg_account_leads(lane->account, due->account, NULL) < 0)
+		if (!due || tg_lane_is_before(lane, due))
 			due = lane;
 	}
-	tg_lane_is_due(shard, due);
+	/* If all are held, another cgroup's request ends the hold only if it goes before them. */
+	tg_lane_is_due(shard, due ?: held);
 	if (!due)
 		return;
 	goes_on |= tg_media_wait(shard) && shard->head.awaited->group == shard->turn;
@@ -407,8 +446,7 @@ struct tg_lane *tg_lane_pick(struct tg_shard *shard)
 			continue;
 		rank = tg_lane_rank(shard, lane);
 		if (best && (rank > best_rank ||
-			     (rank == best_rank &&
-			      tg_account_leads(lane->account, best->account, NULL) >= 0)))
+			     (rank == best_rank && !tg_lane_is_before(lane, best))))
 			continue;
 		best = lane;
 		best_rank = rank;

@@ -23,25 +23,43 @@
 struct tg_data;
 struct tg_shard;
 
+/*
+ * What cgroups share: the device's time, and the pace of bulk's writes (flushes.h). A cgroup that
+ * also reads has device time while its writes wait for the pace, so each has its own accounts.
+ */
+enum tg_shared {
+	TG_SHARED_DEVICE,
+	TG_SHARED_PACE,
+	TG_SHARED_COUNT
+};
+
 /**
- * struct tg_account - what a node of the tree of cgroups has had of a device
- * @parent: the account that it has a share of; NULL: the root's, or not known yet
- * @depth: the number of accounts above it
- * @weight: 1 to 10000
- * @time: virtual time: the cost of its requests, in ns, times 100, divided by @weight
+ * struct tg_had - what a node of the tree of cgroups has had of the device's time, or of the pace
+ * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
  * @now: the virtual time of its children: the @time that the due child had when bulk last went,
  *	before the charge. While only one cgroup asks, this is the @time of that cgroup. A child
  *	that comes after a pause begins at most a few turns before @now.
+ */
+struct tg_had {
+	atomic64_t time;
+	u64 now;
+};
+
+/**
+ * struct tg_account - a node of the tree of cgroups
+ * @parent: the account that it has a share of; NULL: the root's, or not known yet
+ * @depth: the number of accounts above it
+ * @weight: 1 to 10000
+ * @had: what it has had of each thing that is shared
  *
- * All shards read and write an account without a lock, @time atomically. A lost write of @now
- * does little harm: the next request of bulk writes it again.
+ * All shards read and write @had without a lock, @time atomically. A lost write of @now does little
+ * harm: the next request of bulk writes it again.
  */
 struct tg_account {
 	struct tg_account *parent;
 	u32 depth;
 	u32 weight;
-	atomic64_t time;
-	u64 now;
+	struct tg_had had[TG_SHARED_COUNT];
 };
 
 /**
@@ -52,6 +70,7 @@ struct tg_account {
  * @queued: number of requests in @classes
  * @asked: tg_shard.asked when tg_choose() last asked it for a request
  * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
+ * @pace_due: what LOW lacks of its part of the pace, in ns; below 0: what NORMAL lacks of its part
  * @classes: queued requests by class
  *
  * Guarded by the shard's lock. A lane exists as long as one of its requests: the request's bio
@@ -64,6 +83,7 @@ struct tg_lane {
 	unsigned int queued;
 	u32 asked;
 	unsigned long young_until;
+	s64 pace_due;
 	struct tg_class classes[PRIO_CLASS_COUNT];
 };
 
@@ -112,6 +132,9 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
 void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
+void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane);
+void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost);
+bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);

@@ -46,7 +46,7 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 		at = (unsigned long)rq->fifo_time + tg_aging_expire(shard->tg, class);
 		if (!time_before(at, due) || tg_limit_holds(shard, class))
 			continue;
-		if (tg_pace_holds(shard, class, rq)) {
+		if (tg_pace_holds(shard, lane, class, rq)) {
 			paced = true;
 			continue;
 		}
@@ -178,8 +178,10 @@ static struct request *tg_next_strict(struct tg_shard *shard, struct tg_lane *la
 	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
 		if (!lane->classes[class].queued || tg_limit_holds(shard, class))
 			continue;
-		if (class != PRIO_CLASS_HIGH && bulk)
+		if (class != PRIO_CLASS_HIGH && bulk) {
 			bulk = tg_bulk_may_go(shard);
+			shard->denied |= !bulk;
+		}
 		rq = tg_flow_next(shard, lane, class, bulk || tg_is_waited_out(shard, class),
 				  reason);
 		if (rq)
@@ -208,8 +210,10 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 
 	/* All requests of a cgroup beyond its share are bulk. */
 	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard) &&
-	    !tg_lane_is_waited_out(shard, lane))
+	    !tg_lane_is_waited_out(shard, lane)) {
+		shard->denied = true;
 		return NULL;
+	}
 	rq = tg_next_aged(shard, lane);
 	if (rq) {
 		*reason = TG_AGED;
@@ -261,6 +265,8 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 	lockdep_assert_held(&shard->lock);
 
 	shard->paced = false;
+	shard->denied = false;
+	shard->pace = TG_PACE_UNKNOWN;
 	if (rq) {
 		*reason = TG_RETURNED;
 		list_del_init(&rq->queuelist);

@@ -110,6 +110,7 @@ enum tg_reason {
  * @cost: the cost that the request was charged, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while it is queued
  * @class: enum prio_class; set when a holder of the shard's lock first sees the request
+ * @paced: the pace would have held it, had it been closed (flushes.h); set when it is taken
  * @held: the request is counted in @submitter->held
  * @returned: the driver sent it back; reset when it is queued again, before all other requests
  * @urgent: it goes before bulk and outside bulk's budget
@@ -131,7 +132,8 @@ struct tg_tag {
 	struct tg_submitter *submitter;
 	u32 cost;
 	u16 flow;
-	u8 class;
+	u8 class:4;
+	u8 paced:1;
 	u8 held:1;
 	u8 returned:1;
 	u8 urgent:1;
@@ -173,7 +175,9 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @turn_left: the rest of this turn, in ns of cost
  * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
  *	read without the lock, under RCU
- * @paced: the last choice found only writes that the pace holds (flushes.h)
+ * @paced: the last choice found writes that the pace holds (flushes.h)
+ * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
+ * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice
  * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
  * @pace_at: jiffies when that was last found; also read without the lock
  * @asked: changes with each choice among several lanes (tg_lane_pick())
@@ -222,6 +226,8 @@ struct tg_shard {
 	s64 turn_left;
 	struct tg_account *due;
 	bool paced;
+	bool denied;
+	enum tg_pace_state pace;
 	bool awaits_pace;
 	unsigned long pace_at;
 	u32 asked;

@@ -61,6 +61,21 @@ static void end_flush(struct drive *d)
 	d->flush_from = d->seen.now + d->apart_ns;
 }
 
+/*
+ * Look at the drive. Bulk is there if it waits for the pace or for room in the buffer. If it does
+ * not, it is there for as long as the drive takes its writes, which chance decides here.
+ */
+static void look(struct drive *d, bool waits)
+{
+	if (waits || any_between(1, d->takes) <= d->bulk)
+		d->seen.busy++;
+	else
+		d->seen.idle++;
+	d->look_at = d->seen.now + (d->look ?: LOOK);
+	if (tg_drain_see(&d->drain, &d->seen, d->limited, EXCHANGE))
+		d->limited = false;
+}
+
 /* Let @STEP ns pass. */
 static void step(struct drive *d)
 {
@@ -91,11 +106,8 @@ static void step(struct drive *d)
 		d->flush_began = d->seen.now;
 		d->flush_left = d->buffered;
 	}
-	if (d->seen.now < d->look_at)
-		return;
-	d->look_at = d->seen.now + (d->look ?: LOOK);
-	if (tg_drain_see(&d->drain, &d->seen, d->limited, EXCHANGE))
-		d->limited = false;
+	if (d->seen.now >= d->look_at)
+		look(d, writes < wants * part);
 }
 
 static void run(struct drive *d, u64 ns)
@@ -505,6 +517,129 @@ static void test_other_cause_now_and_then(void)
 	}
 }
 
+/* Something else makes flushes of @slow_ms at random, in turns of @turn_ms, for @ns. */
+static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
+{
+	u64 turn;
+
+	for (turn = 0; turn < ns / (turn_ms * MS); turn++) {
+		d->flush_ns = any() % 2 ? MS : slow_ms * MS;
+		run(d, turn_ms * MS);
+	}
+}
+
+/*
+ * Bulk trickles, and something else makes flushes slow now and then, so that by chance a trial
+ * seems to help, and the trickle becomes the pace. Then much bulk comes: soon it has most of its
+ * throughput, whether the other cause goes on or not.
+ */
+static void test_trickle(void)
+{
+	static const u32 trickles[] = { 200, 1500, 20000 };
+	u32 i;
+
+	for (i = 0; i < 6; i++) {
+		struct drive d = usual;
+		u32 tries;
+
+		d.bulk = trickles[i / 2];
+		for (tries = 0; tries < 1000 && !d.drain.estimate; tries++)
+			run_other_cause(&d, 300, 50, 300 * MS);
+		d.bulk = usual.bulk;
+		d.flush_ns = MS;
+		measure(&d, 0);
+		if (i % 2)
+			run_other_cause(&d, 300, 50, 20 * SECOND);
+		else
+			run(&d, 20 * SECOND);
+		expect_between("bulk keeps after a trickle", kept(&d, d.rate), .6, 1.001);
+	}
+}
+
+/*
+ * A process flushes a few times, and then not for so long that the device is not pressed: a trial
+ * begins near the end of its flushes, and cannot end. Such trials stay rare.
+ */
+static void test_few_flushes(void)
+{
+	static const struct { u32 flushes, every_ms; } few[] = {
+		{ 10, 2000 }, { 16, 2500 }, { 20, 3000 }, { 24, 2000 }, { 60, 4000 },
+	};
+	u32 i, turn;
+
+	for (i = 0; i < ARRAY_SIZE(few); i++) {
+		struct drive d = usual;
+
+		measure(&d, 0);
+		for (turn = 0; turn < 100; turn++) {
+			const u64 end = d.seen.now + few[i].every_ms * MS;
+
+			d.apart_ns = MS;
+			d.flush_from = d.seen.now;
+			d.nr = 0;
+			while (d.nr < few[i].flushes)
+				step(&d);
+			d.apart_ns = 0;
+			run(&d, SECOND);
+			if (d.seen.now >= end)
+				continue;
+			/* Bulk fills the buffer again, without a pace, and nobody looks. */
+			d.kib += (double)(end - d.seen.now) / SECOND * d.rate;
+			d.seen.now = end;
+			d.buffered = d.room;
+			d.seen.spells++;
+		}
+		expect_between("bulk keeps beside a few flushes", kept(&d, d.rate), .93, 1.001);
+	}
+}
+
+/* Flushes are slow by themselves, and slower in a trial or from one to the next: trials are rare. */
+static void test_trials_that_tell_nothing(void)
+{
+	u32 grow;
+
+	for (grow = 0; grow < 2; grow++) {
+		struct drive d = usual;
+		u64 until;
+
+		d.room = 256;
+		run(&d, 3 * SECOND);
+		measure(&d, 0);
+		until = d.seen.now + 60 * SECOND;
+		while (d.seen.now < until) {
+			if (grow)
+				d.flush_ns = 10 * MS + (d.seen.now - d.from) / 2000;
+			else
+				d.flush_ns = d.drain.trying ? 10 * MS + MS / 5 : 10 * MS;
+			step(&d);
+		}
+		expect_between("bulk keeps beside trials that tell nothing", kept(&d, d.rate), .93,
+			       1.001);
+	}
+}
+
+/* For an hour nobody asks, in a second trial after a bad one: the next one does not wait for it. */
+static void test_pause_in_trial(void)
+{
+	struct drive d = usual;
+
+	while (!d.drain.trying)
+		step(&d);
+	d.flush_ns = 100 * MS;
+	while (d.drain.trying)
+		step(&d);
+	d.flush_ns = usual.flush_ns;
+	while (!d.drain.trying)
+		step(&d);
+	d.seen.now += 3600 * SECOND;
+	d.seen.spells++;
+	d.flush_began = 0;
+	d.look_at = 0;
+	run(&d, 30 * SECOND);
+	measure(&d, 10 * SECOND);
+	expect_between("a flush after an hour in a trial, ms", mean_ms(&d), 1, 4);
+}
+
 /* Let bulk write @kib as fast as it can, again and again, with @off_ns between, for @ns. */
 static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
 {
@@ -588,6 +723,10 @@ int main(void)
 	test_bulk_comes_later();
 	test_tails();
 	test_other_cause_now_and_then();
+	test_trickle();
+	test_few_flushes();
+	test_trials_that_tell_nothing();
+	test_pause_in_trial();
 	test_bursts();
 	test_bounds();
 	if (!failed)

@@ -421,7 +421,10 @@ static bool tg_flow_writes(struct tg_flow *flow)
 	return tg_op(tg_first(&flow->fifo)) == TG_WRITE;
 }
 
-/* Return whether the pace holds all requests of a class in a lane. */
+/*
+ * Return whether the pace holds all requests of a class in a lane. If so, the class waits for the
+ * pace, although nobody may have asked it for a request: others have what may go.
+ */
 bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
 {
 	struct tg_class *class = &lane->classes[of];
@@ -435,6 +438,7 @@ bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_c
 	list_for_each_entry(flow, &class->backlog, turn)
 		if (!tg_flow_writes(flow))
 			return false;
+	tg_pace_has_held(shard, lane, of);
 	return true;
 }
 

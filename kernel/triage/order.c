@@ -110,8 +110,8 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 						READ_ONCE(tunables->share_low));
 		if (!c->queued || tg_limit_holds(shard, class))
 			c->owed = min_t(s64, c->owed, 0);
-		else if (c->owed > next && tg_class_is_paced(shard, lane, class))
-			c->owed = next;
+		else if (tg_class_is_paced(shard, lane, class))
+			c->owed = min(c->owed, next);
 	}
 }
 

@@ -48,7 +48,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     named = {
         str(getattr(value, "series", ""))
         for item in session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and not item.get_closest_marker("skip")
         for value in item.callspec.params.values()
     }
     session.config.stash[builds] = [

@@ -52,8 +52,16 @@ OUTSIDE = {
     ("controller.c", "tg_any_waits_for_bulk", "if (!atomic_read(&tg->nr_held))"): (
         "a sample; it decides no hold"
     ),
-    ("flushes.c", "tg_flushes_charge", "while (!atomic64_try_cmpxchg(&flushes->due, &old,"): (
-        "a hold for the pace ends by time alone"
+    (
+        "flushes.c",
+        "tg_flushes_charge",
+        "while (!atomic64_try_cmpxchg(&flushes->due, &old, max_t(u64, old, now) + cost))",
+    ): "a hold for the pace ends by time alone",
+    ("flushes.c", "tg_flushes_charge", "old = atomic64_xchg(&flushes->passed_at, now);"): (
+        "as above"
+    ),
+    ("flushes.c", "tg_flushes_learn", "if (tg_bulk_inside(tg) || atomic_read(&tg->nr_held))"): (
+        "a sample; it decides no hold"
     ),
     ("main.c", "tg_exit_sched", "WARN_ON_ONCE(atomic_read(&tg->nr_held));"): "no request is left",
     ("core.c", "tg_waits_for_bulk", "smp_rmb();"): "which of several shards goes first",
@@ -81,12 +89,12 @@ OUTSIDE = {
     (
         "group.c",
         "tg_account_raise",
-        "while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(&account->time, &old, least))",
+        "while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(time, &old, least))",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     (
         "group.c",
         "tg_account_charge",
-        "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)), &account->time);",
+        "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     ("group.c", "tg_group_link", "if (likely(smp_load_acquire(&group->all.parent)))"): (
         "which cgroup goes first"

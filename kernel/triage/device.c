@@ -10,8 +10,8 @@
 /* One request in this many is measured for the histograms. */
 #define TG_MEASURED 16
 
-/* Do the work that is due once a tick, when the shard sends its first request in that tick. */
-static void tg_tick(struct tg_shard *shard)
+/* Do the work that is due once a tick, when the shard sends its first request @rq in that tick. */
+static void tg_tick(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
 
@@ -23,7 +23,7 @@ static void tg_tick(struct tg_shard *shard)
 	if (time_after(jiffies, READ_ONCE(tg->costs.window_until)))
 		tg_costs_learn(tg);
 	if (READ_ONCE(tg->budget.pressed) && time_after(jiffies, READ_ONCE(tg->flushes.look_at)))
-		tg_flushes_learn(tg);
+		tg_flushes_learn(tg, rq);
 }
 
 /* Begin to time an urgent request, so that the controller can learn from it. */
@@ -86,7 +86,7 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 	lockdep_assert_held(&shard->lock);
 
 	if (device->tick != now)
-		tg_tick(shard);
+		tg_tick(shard, rq);
 	if (!device->unmeasured)
 		tg_send_measured(shard, rq);
 	if (!tag->urgent) {

@@ -255,7 +255,8 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 
 /*
  * Return whether the pace holds the writes of a class in a lane (flushes.h). It holds none of HIGH.
- * @lane is NULL if nothing is queued on the shard.
+ * @lane is NULL if the pace need not be shared with other classes and cgroups: nothing else is
+ * queued on the shard, or the write has aged.
  */
 static inline bool tg_pace_is_closed(struct tg_shard *shard, struct tg_lane *lane,
 				     enum prio_class class)

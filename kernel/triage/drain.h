@@ -65,11 +65,13 @@
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
+/* A guess is one no longer once it has risen by 1 in this many, while flushes were quick. */
+#define TG_DRAIN_SURE 8
 /* The least pace, in KiB/s. If flushes are slow even then, the pace ends. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
 /**
- * struct tg_drain_seen - what a device has done so far; all counts only grow
+ * struct tg_drain_seen - what a device has done so far; all counts but @pauses only grow
  * @now: ns
  * @flushes: number of flushes
  * @flush_ns: sum of their times
@@ -78,8 +80,8 @@
  * @idle: number of looks at which there was no bulk
  * @spells: changes if the device was not pressed since; bulk had no pace meanwhile, and was not
  *	counted
- * @pauses: number of times that a pause of bulk has begun or ended, because a probe kept bulk out;
- *	odd during a pause
+ * @pauses: changes when a pause of bulk begins or ends, because a probe keeps bulk out; odd during
+ *	a pause
  */
 struct tg_drain_seen {
 	u64 now;
@@ -97,9 +99,10 @@ struct tg_drain_seen {
  * @pace: the rate at which bulk may write, in KiB/s; 0: any
  * @estimate: the rate at which the drive empties its buffer, in KiB/s; 0: unknown
  * @trying: a trial runs
- * @guess: the first @estimate is from a period in which bulk was not @backlogged
+ * @guess: the first @estimate is from a period in which bulk was not @backlogged, and has not risen
+ *	by TG_DRAIN_SURE yet
  * @rate: bulk's rate in the last period that was no trial, in KiB/s
- * @backlogged: bulk always had requests in that period, so the rate is the drive's
+ * @backlogged: bulk mostly had requests in that period, so the rate is the drive's
  * @before: the mean time of a flush in that period, in ns
  * @alone: that mean in the last trial; it is the time that bulk hardly affects
  * @buffered: the time that flushes took beyond that in the last period, in ns
@@ -182,8 +185,9 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange
 	drain->trying = false;
 	if (told || !drain->alone)
 		drain->alone = mean;
-	/* The drive has become faster since. */
-	drain->first = max_t(u32, drain->first, drain->estimate);
+	/* The drive has become faster since. A guess must rise first. */
+	if (!drain->guess)
+		drain->first = max_t(u32, drain->first, drain->estimate);
 	if (told)
 		drain->try_at = now + (now - drain->tried_at) * TG_DRAIN_SPACING;
 	else
@@ -257,6 +261,8 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 								   time + buffered - before))) / 2;
 	else if (limited)
 		drain->estimate = min_t(u64, had + tg_drain_rise(drain), U32_MAX);
+	if (drain->estimate > drain->first + drain->first / TG_DRAIN_SURE)
+		drain->guess = false;
 	drain->estimate = tg_drain_clamp(drain->estimate);
 	drain->pace = tg_drain_clamp(drain->estimate - div64_u64(drain->estimate * buffered, time));
 	drain->buffered = buffered;
@@ -320,16 +326,6 @@ static inline bool tg_drain_are_rare(const struct tg_drain *drain, u64 time, u64
 	return time > 3 * max_t(u64, drain->before, flush_ns);
 }
 
-/*
- * Return whether a trial of @time ns has waited too long for flushes: as many as it needs would fit
- * in this time, if they took as long as before.
- */
-static inline bool tg_drain_waits_in_vain(const struct tg_drain *drain, u64 time, u64 flushes)
-{
-	return drain->trying && flushes < TG_DRAIN_LEAST &&
-	       time > TG_DRAIN_PERIOD_LONG + TG_DRAIN_LEAST * drain->before;
-}
-
 /* Leave what was seen since the last look out of this period. */
 static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_drain_seen *last,
 				      const struct tg_drain_seen *seen)
@@ -385,11 +381,6 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 			.begin = *seen,
 			.last = *seen,
 		};
-		return true;
-	}
-	if (tg_drain_waits_in_vain(drain, time, flushes)) {
-		tg_drain_abandon(drain, seen->now);
-		drain->begin = *seen;
 		return true;
 	}
 	if (!tg_drain_is_over(drain, time, flushes, flush_ns, exchange))

@@ -421,10 +421,18 @@ static bool tg_flow_writes(struct tg_flow *flow)
 	return tg_op(tg_first(&flow->fifo)) == TG_WRITE;
 }
 
-/*
- * Return whether the pace holds all requests of a class in a lane. If so, the class waits for the
- * pace, although nobody may have asked it for a request: others have what may go.
- */
+/* Return whether a flow of a class's backlog has a write to send. */
+bool tg_class_writes(struct tg_class *class)
+{
+	struct tg_flow *flow;
+
+	list_for_each_entry(flow, &class->backlog, turn)
+		if (tg_flow_writes(flow))
+			return true;
+	return false;
+}
+
+/* Return whether the pace holds all requests of a class in a lane. */
 bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_class of)
 {
 	struct tg_class *class = &lane->classes[of];
@@ -432,14 +440,13 @@ bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_c
 
 	lockdep_assert_held(&shard->lock);
 
-	if (!tg_pace_is_closed(shard, lane, of) || !list_empty(&class->sparse) ||
+	if (!READ_ONCE(shard->tg->flushes.pace) || !list_empty(&class->sparse) ||
 	    !list_empty(&class->hinted))
 		return false;
 	list_for_each_entry(flow, &class->backlog, turn)
 		if (!tg_flow_writes(flow))
 			return false;
-	tg_pace_has_held(shard, lane, of);
-	return true;
+	return tg_pace_is_closed(shard, lane, of);
 }
 
 /*
@@ -623,6 +630,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	struct tg_flow *flow = tg_flow_of(shard, rq);
 	struct tg_class *class = tg_flow_class(flow);
 	const u32 cost = tg_costs_charge(shard, flow, rq);
+	const u32 pace = READ_ONCE(shard->tg->flushes.pace);
 	/* Ask only once: other shards change the answer. */
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
 	u64 time;
@@ -632,10 +640,6 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	tg_tag(rq)->cost = cost;
 	/* Decide again: the flow may have moved to the backlog since the request came. */
 	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow, hinted);
-	tg_tag(rq)->paced = flow->class != PRIO_CLASS_HIGH && !flow->sparse &&
-			    !tg_is_waited_out(shard, flow->class);
-	if (tg_op(rq) == TG_WRITE && tg_tag(rq)->paced && READ_ONCE(shard->tg->flushes.pace))
-		tg_pace_charge_lane(shard, flow->lane, rq);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	if (flow->sparse)
@@ -658,6 +662,11 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	WRITE_ONCE(shard->queued, shard->queued - 1);
 	if (list_empty(&flow->fifo))
 		tg_flow_emptied(shard, flow);
+	tg_tag(rq)->paced = pace && tg_op(rq) == TG_WRITE && !flow->sparse &&
+			    flow->class != PRIO_CLASS_HIGH &&
+			    !tg_is_waited_out(shard, flow->class);
+	if (tg_tag(rq)->paced)
+		tg_pace_charge_lane(shard, flow->lane, rq, pace);
 	time = cost + tg_media_take(shard, flow, rq);
 	tg_lane_take(shard, flow->lane, tg_tag(rq)->urgent, time);
 	return time;

@@ -139,6 +139,7 @@ void tg_flows_resize(struct tg_shard *shard);
 void tg_flows_exit(struct tg_shard *shard);
 struct tg_flow *tg_flow_find(struct tg_shard *shard, u64 key, u64 group,
 			     enum prio_class class);
+bool tg_class_writes(struct tg_class *class);
 bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_class of);
 bool tg_flow_add(struct tg_shard *shard, struct request *rq);
 struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,

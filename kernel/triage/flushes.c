@@ -56,10 +56,12 @@ static u64 tg_bulk_written(const struct tg_data *tg)
 
 /*
  * Learn the pace. Forget it if the administrator wants a latency and not an exchange rate. Called
- * once a tick at most, while the device is pressed.
+ * once a tick at most, while the device is pressed, and the request @rq is just being sent.
  */
-noinline void tg_flushes_learn(struct tg_data *tg)
+noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
+	/* Bulk that is sent does not show that there was bulk before. */
+	const u32 sent = tg_tag(rq)->urgent ? 0 : tg_tag(rq)->cost;
 	const struct block_device *disk = tg->queue->disk->part0;
 	struct tg_flushes *flushes = &tg->flushes;
 	struct tg_drain_seen seen;
@@ -67,7 +69,7 @@ noinline void tg_flushes_learn(struct tg_data *tg)
 	if (!spin_trylock(&flushes->lock))
 		return;
 	WRITE_ONCE(flushes->look_at, jiffies + TG_LOOK_JIFFIES);
-	if (tg_bulk_inside(tg) || atomic_read(&tg->nr_held))
+	if (tg_bulk_inside(tg) > sent || atomic_read(&tg->nr_held))
 		flushes->busy++;
 	else
 		flushes->idle++;
@@ -168,12 +170,26 @@ static u64 tg_pace_cost(const struct request *rq, u32 pace)
 }
 
 /*
+ * Return what a write that passes the pace is charged of its @cost, in ns. If a race loses an
+ * update of @passed_at, a little is charged twice.
+ */
+static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
+{
+	const u64 at = clamp_t(u64, READ_ONCE(flushes->passed_at), now - TG_DRAIN_PERIOD, now);
+	const u64 charged = min_t(u64, cost, (now - at) / 2);
+
+	WRITE_ONCE(flushes->passed_at, at + 2 * charged);
+	return charged;
+}
+
+/*
  * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
  *
  * The pace never holds some writes: a write that had to wait for a flush, those of HIGH whose
  * cgroup is beyond its share, those of a process that asks for little, and all while a task waits
  * for the end of all requests. They pass, whatever their number. A crowd of them must not hold all
- * others, so writes that pass are charged with half of the time since the last of them, at most.
+ * others, so all that pass are charged with half of the time at most. They may use up this half
+ * late, but not later than TG_DRAIN_PERIOD: then it is bulk's.
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -190,10 +206,8 @@ void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 		return;
 	now = ktime_get_ns();
 	cost = tg_pace_cost(rq, pace);
-	if (!tg_tag(rq)->paced) {
-		old = atomic64_xchg(&flushes->passed_at, now);
-		cost = clamp_t(s64, (s64)(now - old) / 2, 0, cost);
-	}
+	if (!tg_tag(rq)->paced)
+		cost = tg_pace_passes(flushes, cost, now);
 	old = atomic64_read(&flushes->due);
 	while (!atomic64_try_cmpxchg(&flushes->due, &old, max_t(u64, old, now) + cost))
 		;
@@ -201,38 +215,62 @@ void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 		tg_pace_turn_charge(shard, cost);
 }
 
-/* Return whether the pace has held a write of a class lately, and the class still has requests. */
-static bool tg_class_awaits_pace(const struct tg_lane *lane, enum prio_class of)
+/*
+ * Return whether a class waits for the pace: it has held a write of the class lately, and nothing
+ * else does. tg_pace_charge_lane() ends this when the class has no more writes to send.
+ */
+static bool tg_class_awaits_pace(const struct tg_shard *shard, const struct tg_lane *lane,
+				 enum prio_class of)
 {
 	const struct tg_class *class = &lane->classes[of];
 
-	return class->queued && time_before(jiffies, class->paced_at + TG_PACE_WAIT_JIFFIES);
+	return class->queued && time_before(jiffies, class->paced_at + TG_PACE_WAIT_JIFFIES) &&
+	       !tg_limit_holds(shard, of);
 }
 
-static bool tg_lane_awaits_pace(const struct tg_lane *lane)
+static bool tg_lane_awaits_pace(const struct tg_shard *shard, const struct tg_lane *lane)
 {
-	return tg_class_awaits_pace(lane, PRIO_CLASS_NORMAL) ||
-	       tg_class_awaits_pace(lane, PRIO_CLASS_LOW);
+	return tg_class_awaits_pace(shard, lane, PRIO_CLASS_NORMAL) ||
+	       tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW);
+}
+
+/* Return the lane that the pace is for next (tg_shard.pace_first). */
+static const struct tg_lane *tg_pace_first(const struct tg_shard *shard)
+{
+	const struct tg_lane *lane, *first = NULL;
+
+	if (list_is_singular(&shard->lanes))
+		return NULL;
+	list_for_each_entry(lane, &shard->lanes, entry)
+		if (tg_lane_awaits_pace(shard, lane) && (!first || tg_lane_leads_pace(first, lane)))
+			first = lane;
+	return first;
 }
 
 /*
- * Charge a write to the account of its cgroup, and to its class. LOW has its guaranteed share of
- * what the pace allows, and NORMAL all else, while both wait.
+ * Charge a write that leaves its flow to the account of its cgroup, and to its class. LOW has its
+ * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. If no flow of
+ * the class has another write to send, the class no longer waits: others must not leave the pace to
+ * its reads.
  */
-void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq)
+void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
+			 u32 pace)
 {
-	const u64 cost = tg_pace_cost(rq, max(READ_ONCE(shard->tg->flushes.pace), 1u));
+	struct tg_class *class = &lane->classes[tg_tag(rq)->class];
+	const u64 cost = tg_pace_cost(rq, pace);
 	const u64 low = tg_share_due(cost, READ_ONCE(shard->tg->tunables.share_low));
 
 	lockdep_assert_held(&shard->lock);
 
 	if (unlikely(tg_groups_shared(shard->tg)))
 		tg_lane_charge_pace(shard, lane, cost);
-	if (tg_class_awaits_pace(lane, PRIO_CLASS_NORMAL) &&
-	    tg_class_awaits_pace(lane, PRIO_CLASS_LOW))
+	if (tg_class_awaits_pace(shard, lane, PRIO_CLASS_NORMAL) &&
+	    tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW))
 		lane->pace_due += tg_tag(rq)->class == PRIO_CLASS_LOW ? low - cost : low;
 	else
 		lane->pace_due = 0;
+	if (!tg_class_writes(class))
+		class->paced_at = jiffies - HZ;
 }
 
 /*
@@ -244,17 +282,10 @@ static bool tg_pace_is_of_others(const struct tg_shard *shard, const struct tg_l
 				 enum prio_class class)
 {
 	const enum prio_class due = lane->pace_due > 0 ? PRIO_CLASS_LOW : PRIO_CLASS_NORMAL;
-	const struct tg_lane *other;
 
-	if (class != due && tg_class_awaits_pace(lane, due))
+	if (class != due && tg_class_awaits_pace(shard, lane, due))
 		return true;
-	if (list_is_singular(&shard->lanes))
-		return false;
-	list_for_each_entry(other, &shard->lanes, entry)
-		if (other != lane && tg_lane_awaits_pace(other) &&
-		    tg_lane_leads_pace(lane, other))
-			return true;
-	return false;
+	return shard->pace_first && tg_lane_leads_pace(lane, shard->pace_first);
 }
 
 /* Return when bulk may write again, in ns. */
@@ -270,16 +301,18 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
  * burst only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if
  * the others do not write.
  */
-static bool tg_pace_look(const struct tg_shard *shard)
+static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
 	const u64 due = atomic64_read(&tg->flushes.due);
 	const u64 now = ktime_get_ns();
 
+	if (!tg_pressed(tg))
+		return TG_PACE_NONE;
 	if (now + TG_PACE_LEAD_NS >= due ||
 	    (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))
-		return false;
-	return tg_pressed(tg);
+		return TG_PACE_OPEN;
+	return TG_PACE_CLOSED;
 }
 
 /*
@@ -291,14 +324,18 @@ noinline bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane
 {
 	lockdep_assert_held(&shard->lock);
 
-	if (shard->pace == TG_PACE_UNKNOWN)
-		shard->pace = tg_pace_look(shard) ? TG_PACE_CLOSED : TG_PACE_OPEN;
-	if (tg_is_waited_out(shard, class))
+	if (shard->pace == TG_PACE_UNKNOWN) {
+		shard->pace = tg_pace_look(shard);
+		shard->pace_first = shard->pace == TG_PACE_OPEN ? tg_pace_first(shard) : NULL;
+	}
+	if (shard->pace == TG_PACE_NONE)
 		return false;
-	return shard->pace == TG_PACE_CLOSED || (lane && tg_pace_is_of_others(shard, lane, class));
+	if (shard->pace == TG_PACE_OPEN && !(lane && tg_pace_is_of_others(shard, lane, class)))
+		return false;
+	return !tg_is_waited_out(shard, class);
 }
 
-/* Record that the pace holds a write. @lane is NULL if the write is not queued yet. */
+/* Record that the pace holds a write. @lane is as in tg_pace_is_closed(). */
 void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class)
 {
 	struct tg_flushes *flushes = &shard->tg->flushes;
@@ -309,7 +346,7 @@ void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 		WRITE_ONCE(flushes->limited, true);
 	if (!lane)
 		return;
-	if (!tg_lane_awaits_pace(lane) && tg_groups_shared(shard->tg))
+	if (!tg_lane_awaits_pace(shard, lane) && tg_groups_shared(shard->tg))
 		tg_lane_join_pace(shard, lane);
 	lane->classes[class].paced_at = jiffies;
 }

@@ -28,7 +28,8 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
- * @passed_at: when a write last passed the pace, in ns; atomic, so that no time is charged twice
+ * @passed_at: half of the time up to this is charged to writes that passed the pace, in ns; any
+ *	CPU may update it without a lock
  * @turn: the least tg_shard.pace_turn of the sender and of the shards that waited when a write last
  *	went, but at most TG_PACE_LAG_NS behind the sender's, in ns; any CPU may update it without a
  *	lock. If a race loses an update, a shard waits a little longer.
@@ -43,7 +44,7 @@ struct tg_flushes {
 	bool limited;
 	unsigned long look_at;
 	atomic64_t due ____cacheline_aligned_in_smp;
-	atomic64_t passed_at;
+	u64 passed_at;
 	u64 turn;
 
 	spinlock_t lock; /* guards all below */
@@ -52,17 +53,19 @@ struct tg_flushes {
 	u64 idle;
 };
 
-/* Whether the pace holds writes of bulk, as far as a choice has asked. */
+/* What a choice knows of the pace. */
 enum tg_pace_state {
 	TG_PACE_UNKNOWN,
+	TG_PACE_NONE,		/* the device is not pressed */
 	TG_PACE_OPEN,
 	TG_PACE_CLOSED,
 };
 
 void tg_flushes_init(struct tg_data *tg);
-void tg_flushes_learn(struct tg_data *tg);
+void tg_flushes_learn(struct tg_data *tg, struct request *rq);
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq);
-void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq);
+void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
+			 u32 pace);
 bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
 void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
 void tg_pace_tell(struct tg_shard *shard, struct request *rq);

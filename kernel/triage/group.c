@@ -356,16 +356,24 @@ static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *
 	return tg_account_leads(lane->account, other->account, TG_SHARED_DEVICE, NULL) < 0;
 }
 
-/* Return whether rate limits or the pace hold all requests of a lane. */
+/*
+ * Return whether rate limits or the pace hold all requests of a lane. A class of which the pace
+ * holds all waits for the pace, although nobody asks it for a request while other lanes may send.
+ */
 static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
+	bool held = true;
 	int class;
 
-	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++)
-		if (lane->classes[class].queued && !tg_limit_holds(shard, class) &&
-		    !tg_class_is_paced(shard, lane, class))
-			return false;
-	return true;
+	for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
+		if (!lane->classes[class].queued || tg_limit_holds(shard, class))
+			continue;
+		if (tg_class_is_paced(shard, lane, class))
+			tg_pace_has_held(shard, lane, class);
+		else
+			held = false;
+	}
+	return held;
 }
 
 /*
@@ -375,7 +383,7 @@ static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
  */
 void tg_lane_turn(struct tg_shard *shard)
 {
-	struct tg_lane *lane, *due = NULL, *held = NULL;
+	struct tg_lane *lane, *due = NULL;
 	bool goes_on = false;
 
 	lockdep_assert_held(&shard->lock);
@@ -385,16 +393,13 @@ void tg_lane_turn(struct tg_shard *shard)
 		/* What it lacks of its share meanwhile is not owed to it later. */
 		if (tg_lane_is_held(shard, lane)) {
 			tg_lane_join(shard, lane);
-			if (!held || tg_lane_is_before(lane, held))
-				held = lane;
 			continue;
 		}
 		goes_on |= lane->id == shard->turn;
 		if (!due || tg_lane_is_before(lane, due))
 			due = lane;
 	}
-	/* If all are held, another cgroup's request ends the hold only if it goes before them. */
-	tg_lane_is_due(shard, due ?: held);
+	tg_lane_is_due(shard, due);
 	if (!due)
 		return;
 	goes_on |= tg_media_wait(shard) && shard->head.awaited->group == shard->turn;

@@ -46,7 +46,7 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 		at = (unsigned long)rq->fifo_time + tg_aging_expire(shard->tg, class);
 		if (!time_before(at, due) || tg_limit_holds(shard, class))
 			continue;
-		if (tg_pace_holds(shard, lane, class, rq)) {
+		if (tg_pace_holds(shard, NULL, class, rq)) {
 			paced = true;
 			continue;
 		}
@@ -110,8 +110,8 @@ static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_cl
 						READ_ONCE(tunables->share_low));
 		if (!c->queued || tg_limit_holds(shard, class))
 			c->owed = min_t(s64, c->owed, 0);
-		else if (tg_class_is_paced(shard, lane, class))
-			c->owed = min(c->owed, next);
+		else if (c->owed > next && tg_class_is_paced(shard, lane, class))
+			c->owed = next;
 	}
 }
 

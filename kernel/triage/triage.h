@@ -178,6 +178,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @paced: the last choice found writes that the pace holds (flushes.h)
  * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
  * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice
+ * @pace_first: while @pace is TG_PACE_OPEN: of the lanes that wait for the pace, the one whose
+ *	cgroup has had least of it; NULL if none waits, or only one lane has requests
  * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
  * @pace_at: jiffies when that was last found; also read without the lock
  * @asked: changes with each choice among several lanes (tg_lane_pick())
@@ -228,6 +230,7 @@ struct tg_shard {
 	bool paced;
 	bool denied;
 	enum tg_pace_state pace;
+	const struct tg_lane *pace_first;
 	bool awaits_pace;
 	unsigned long pace_at;
 	u32 asked;

@@ -459,6 +459,22 @@ static void test_rare_flushes(void)
 	expect_between("bulk keeps beside rare flushes", kept(&d, d.rate), .96, 1.001);
 }
 
+/* A process flushes every second or two: its flushes are short all the same. */
+static void test_flush_now_and_then(void)
+{
+	static const u32 apart_ms[] = { 300, 700, 1000, 1900 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(apart_ms); i++) {
+		struct drive d = usual;
+
+		d.apart_ns = apart_ms[i] * MS;
+		run(&d, 60 * SECOND);
+		measure(&d, 120 * SECOND);
+		expect_between("a flush now and then, ms", mean_ms(&d), 1, 14);
+	}
+}
+
 /* Bulk comes after a trial that found nothing, long before the next one: flushes soon are short. */
 static void test_bulk_comes_later(void)
 {
@@ -548,6 +564,7 @@ static void test_trickle(void)
 		d.bulk = usual.bulk;
 		d.flush_ns = MS;
 		measure(&d, 0);
+		expect("the estimate is a guess", d.drain.guess, true);
 		if (i % 2)
 			run_other_cause(&d, 300, 50, 20 * SECOND);
 		else
@@ -720,6 +737,7 @@ int main(void)
 	test_counts_begin_anew();
 	test_nobody_flushes();
 	test_rare_flushes();
+	test_flush_now_and_then();
 	test_bulk_comes_later();
 	test_tails();
 	test_other_cause_now_and_then();

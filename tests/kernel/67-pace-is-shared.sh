@@ -8,7 +8,7 @@
 . "${0%/*}/lib.sh"
 
 OFF=20		# per cent of its due share by which a cgroup may be off
-BACKLOG=30	# per cent of all writes that those which wait must have beside those which do not
+BACKLOG=45	# per cent of all writes that those which wait must have beside those which do not
 
 # in_cgroup PATH NAME OPTION...: run a job of fio in a cgroup, in the background.
 in_cgroup() {

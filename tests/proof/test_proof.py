@@ -57,10 +57,7 @@ OUTSIDE = {
         "tg_flushes_charge",
         "while (!atomic64_try_cmpxchg(&flushes->due, &old, max_t(u64, old, now) + cost))",
     ): "a hold for the pace ends by time alone",
-    ("flushes.c", "tg_flushes_charge", "old = atomic64_xchg(&flushes->passed_at, now);"): (
-        "as above"
-    ),
-    ("flushes.c", "tg_flushes_learn", "if (tg_bulk_inside(tg) || atomic_read(&tg->nr_held))"): (
+    ("flushes.c", "tg_flushes_learn", "if (tg_bulk_inside(tg) > sent || atomic_read(&tg->nr_held))"): (
         "a sample; it decides no hold"
     ),
     ("main.c", "tg_exit_sched", "WARN_ON_ONCE(atomic_read(&tg->nr_held));"): "no request is left",

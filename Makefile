@@ -2,7 +2,7 @@
 # The targets call ./triage and pytest. `make help` lists them.
 
 KERNEL ?= 6.12
-SEEDS ?= due
+TESTS ?= due
 developer = $(shell lab/environment lab/requirements-dev.txt)
 
 mutating = $(shell "$(CURDIR)/lab/environment" "$(CURDIR)/lab/requirements-mutants.txt")
@@ -20,8 +20,8 @@ help:
 demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
-test: ## the tests, fast ones first, with a third of the seeded bugs (SEEDS=all: with all)
-	SEEDS=$(SEEDS) PYTHONPATH=lab $(developer) -m pytest --durations=10 \
+test: ## the tests, fast ones first, with a third of those that are many of a kind (TESTS=all)
+	TESTS=$(TESTS) PYTHONPATH=lab $(developer) -m pytest --durations=10 \
 		--numprocesses=2 --dist=loadfile --no-loadscope-reorder \
 		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \
 		tests/packaging tests/product

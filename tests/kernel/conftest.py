@@ -12,6 +12,7 @@ from collections.abc import Generator
 import pytest
 from triagelab.provision import kernels
 
+from tests import due
 from tests.kernel import clock
 
 #: The program that builds a debug kernel. It lowers its own priority and that of its session, by
@@ -50,7 +51,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for item in session.items
         if isinstance(item, pytest.Function)
         and hasattr(item, "callspec")
-        and not item.get_closest_marker("skip")
+        and not due.is_left_out(item)
         for value in item.callspec.params.values()
     }
     session.config.stash[builds] = [

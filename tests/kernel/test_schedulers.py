@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run the checks in this folder (NN-name.sh) in guests, with each scheduler.
 
-All selected checks run first, in guests side by side. Then each test reads the result of its own
-check.
+Checks of the kernel's own schedulers, and those on other kernel series, are many of one kind
+(tests/due.py). All selected checks run first, in guests side by side. Then each test reads the
+result of its own check.
 """
 
 from collections import defaultdict
@@ -15,6 +16,7 @@ from triagelab.base import sources
 from triagelab.check import verify
 from triagelab.provision import kernels, modules
 
+from tests import due
 from tests.kernel import clock
 
 
@@ -93,7 +95,11 @@ def results(
     selected: dict[tuple[str, verify.Place, str], list[Case]] = defaultdict(list)
     nodes: dict[Case, str] = {}
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.obj is test_check:
+        if (
+            isinstance(item, pytest.Function)
+            and item.obj is test_check
+            and not due.is_left_out(item)
+        ):
             case = cast(Case, item.callspec.params["case"])
             selected[case.scheduler, case.place, case.series].append(case)
             nodes[case] = item.nodeid
@@ -122,7 +128,22 @@ def results(
     return found
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=str)
+def is_of_many(case: Case) -> bool:
+    """Return whether the same check runs elsewhere too, where little differs."""
+    return case.scheduler in OTHERS or case.series in set(kernels.SERIES) - {kernels.DEFAULT_SERIES}
+
+
+ALL = list(cases())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(case for case in ALL if not is_of_many(case)),
+        *due.selected([case for case in ALL if is_of_many(case)]),
+    ],
+    ids=str,
+)
 def test_check(case: Case, results: dict[Case, verify.Result]) -> None:
     result = results[case]
     if result.state == "skip":

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests that checks can fail: they catch the bugs in seeded/, in copies of our schedulers.
 
-All selected bugs are built and checked first, in guests side by side. Then each test reads the
-result for its own bug. tests/product/test_storm.py tests the bugs that storms find.
-
-With SEEDS=due in the environment, as in `make test`, only a third of the bugs is selected. Which
-third depends on the sources: each change has another one, and the same sources the same.
+All selected bugs (tests/due.py) are built and checked first, in guests side by side. Then each test
+reads the result for its own bug. tests/product/test_storm.py tests the bugs that storms find.
 """
 
-import hashlib
-import os
 import re
 from typing import cast
 
 import pytest
-from triagelab.base import sources, tools
+from triagelab.base import tools
 from triagelab.check import verify
 from triagelab.provision import kernels, modules
 
+from tests import due
 from tests.kernel import bugs, clock
 
 
@@ -31,7 +27,7 @@ def results(
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and item.obj is test_caught
-        and not item.get_closest_marker("skip")
+        and not due.is_left_out(item)
     }
     tools.require([bugs.PATCH])
     checks = {check.name: check for check in verify.checks()}
@@ -63,35 +59,9 @@ def results(
 
 
 CHECKED = [bug for bug in bugs.seeded() if isinstance(bug, bugs.Checked)]
-#: With SEEDS=due, one in this many bugs is selected.
-PARTS = 3
-LEFT_OUT = pytest.mark.skip(reason="due for other sources; make test SEEDS=all has all bugs")
 
 
-def selection(choice: str, content: bytes) -> list[bugs.Checked]:
-    """Return the bugs to check: `all`, or those that are `due` for sources with this content."""
-    if choice == "all":
-        return CHECKED
-    assert choice == "due", f"SEEDS is {choice}, not all or due"
-    part = hashlib.sha256(content).digest()[0] % PARTS
-    return CHECKED[part::PARTS]
-
-
-def content() -> bytes:
-    """Return the content of what decides whether a bug is caught: modules and checks."""
-    folders = (sources.MODULES, verify.CHECKS)
-    found = (path for folder in folders for path in sorted(folder.rglob("*.[chs]*")))
-    return b"".join(path.read_bytes() for path in found if path.is_file())
-
-
-SELECTED = selection(os.environ.get("SEEDS", "all"), content())
-
-
-@pytest.mark.parametrize(
-    "bug",
-    [pytest.param(bug, marks=() if bug in SELECTED else LEFT_OUT) for bug in CHECKED],
-    ids=str,
-)
+@pytest.mark.parametrize("bug", due.selected(CHECKED), ids=str)
 def test_caught(bug: bugs.Checked, results: dict[bugs.Checked, verify.Result]) -> None:
     result = results[bug]
     print(result.log)
@@ -104,7 +74,6 @@ def test_there_is_a_bug_for_each_kind_of_mistake() -> None:
 
 
 def test_each_bug_is_due_for_some_sources() -> None:
-    due = [selection("due", bytes([n])) for n in range(50)]
-    assert {bug for part in due for bug in part} == set(CHECKED)
-    assert max(map(len, due)) <= -(-len(CHECKED) // PARTS)
-    assert selection("all", b"") == CHECKED
+    parts = [due.due(CHECKED, bytes([n])) for n in range(50)]
+    assert {bug for part in parts for bug in part} == set(CHECKED)
+    assert max(map(len, parts)) <= -(-len(CHECKED) // due.PARTS)

@@ -14,6 +14,8 @@ from triagelab.ask import devices, drives
 from triagelab.fit import fitting
 from triagelab.fit.simulator import Simulator
 
+from tests import due
+
 
 @pytest.fixture(scope="session")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Simulator:
@@ -34,7 +36,7 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", drives.names())
+@pytest.mark.parametrize("name", due.selected(drives.names()))
 def test_ten_times_the_window_gives_the_same_misses(quick: Simulator, name: str) -> None:
     """A figure that depends on the simulated time says nothing about the drive."""
     for each in fitting.compare(quick, drives.find(name), times=10):

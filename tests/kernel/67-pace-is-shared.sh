@@ -37,7 +37,7 @@ writes() {
 }
 
 use_cgroups
-use_flash
+use_flash buffer_kib=$((65536 / FLASH_SLOWER))	# as in check 66
 grep -q "^pace " /sys/kernel/debug/block/$DEV/sched/depth 2>/dev/null ||
 	skip "$SCHEDULER paces no writes"
 choose_scheduler "$SCHEDULER"

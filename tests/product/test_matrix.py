@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of `./triage matrix` as users call it, on the oldest kernel, the default and the newest."""
+"""Tests of `./triage matrix` as users call it, on the oldest kernel and the newest."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,13 @@ from tests.product.product import triage
 
 def test_builds_for_the_oldest_and_the_newest_kernels_and_verifies(tmp_path: Path) -> None:
     newest = kernels.backported()[-1]
-    words = [word for name in (*kernels.SERIES, newest) for word in ("--kernel", name)]
+    chosen = [kernels.SERIES[0], newest]
+    words = [word for name in chosen for word in ("--kernel", name)]
     done = triage("matrix", *words, "--check", "01", "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stdout + done.stderr
     record = json.loads(done.stdout)
     assert record == json.loads((tmp_path / "out/matrix.json").read_text())
-    assert [row["series"] for row in record["kernels"]] == [*kernels.SERIES, newest]
+    assert [row["series"] for row in record["kernels"]] == chosen
     for row in record["kernels"]:
         assert row["kernel"].startswith(row["series"])
         assert {build["result"] for build in row["builds"].values()} == {"pass"}

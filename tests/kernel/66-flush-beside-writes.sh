@@ -55,8 +55,7 @@ set_tunables() {
 	echo 10 > "$(tunable quantum)"
 }
 
-# On a debug kernel flash is slower. It has a smaller buffer, so that a flush takes as long.
-use_flash hw_queues=2 buffer_kib=$((65536 / FLASH_SLOWER))
+use_flash hw_queues=2
 grep -q "^pace " /sys/kernel/debug/block/$DEV/sched/depth 2>/dev/null ||
 	skip "$SCHEDULER paces no writes"
 
@@ -71,26 +70,26 @@ compare() {
 	beside "$SCHEDULER" "$@"
 	flushes_are_short
 	[ $((first * 100)) -ge $((first_alone * LEAST)) ] ||
-		fail "bulk that writes has $first requests a second, $first_alone without a scheduler"
+		miss "bulk that writes has $first requests a second, $first_alone without a scheduler"
 	[ $((second * 100)) -ge $((second_alone * LEAST)) ] ||
-		fail "other bulk has $second requests a second, $second_alone without a scheduler"
+		miss "other bulk has $second requests a second, $second_alone without a scheduler"
 }
 
 flushes_are_short() {
 	[ $((flush * 100)) -le $((flush_alone * MOST)) ] ||
-		fail "a flush takes $flush us, $flush_alone without a scheduler"
+		miss "a flush takes $flush us, $flush_alone without a scheduler"
 }
 
 # Beside reads a trial takes two seconds, and there may be another one soon after.
 compare randread 0 12
 compare randwrite 1 4
 [ $((read * 100)) -le $((read_alone * READ)) ] ||
-	fail "a read beside held writes takes $read us, $read_alone without a scheduler"
+	miss "a read beside held writes takes $read us, $read_alone without a scheduler"
 
 # By default the lowest class is guaranteed 5 %. It ages after 5 s.
 beside "$SCHEDULER" randwrite 0 4 --prioclass=3
 [ $((second * 100)) -ge $((first * SHARE)) ] ||
-	fail "bulk of the lowest class has $second requests a second, of the middle one $first"
+	miss "bulk of the lowest class has $second requests a second, of the middle one $first"
 
 # All writes of bulk are older than this.
 set_tunables() {
@@ -100,4 +99,4 @@ set_tunables() {
 beside "$SCHEDULER" randwrite 1 4
 flushes_are_short
 [ $((second * 100)) -ge $((first * PART)) ] ||
-	fail "bulk of one hardware queue has $first requests a second, of the other $second"
+	miss "bulk of one hardware queue has $first requests a second, of the other $second"

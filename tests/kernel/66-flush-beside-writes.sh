@@ -14,6 +14,7 @@ READ=10		# per cent of a read beside the same bulk writes without a scheduler
 SHARE=3		# per cent of the other class's writes
 PART=80		# per cent of the writes of the hardware queue that asks more often
 LEAST=80	# per cent of bulk's requests without a scheduler
+READS=90	# per cent of bulk's reads without a scheduler
 
 # flushes: print number of flushes so far, and their time together in ms.
 flushes() {
@@ -82,6 +83,8 @@ flushes_are_short() {
 
 # Beside reads a trial takes two seconds, and there may be another one soon after.
 compare randread 0 12
+[ $((second * 100)) -ge $((second_alone * READS)) ] ||
+	miss "other bulk has $second requests a second, $second_alone without a scheduler"
 compare randwrite 1 4
 [ $((read * 100)) -le $((read_alone * READ)) ] ||
 	miss "a read beside held writes takes $read us, $read_alone without a scheduler"

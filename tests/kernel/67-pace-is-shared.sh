@@ -42,16 +42,16 @@ grep -q "^pace " /sys/kernel/debug/block/$DEV/sched/depth 2>/dev/null ||
 	skip "$SCHEDULER paces no writes"
 choose_scheduler "$SCHEDULER"
 echo 100000 > "$(tunable budget_fixed)"		# only the pace limits bulk
-weigh light 100
-weigh heavy 300
+weigh single 100
+weigh triple 300
 weigh reading 100
 
-bulk light light --rw=randwrite
-bulk heavy heavy --rw=randwrite
+bulk single single --rw=randwrite
+bulk triple triple --rw=randwrite
 bulk reading reading --rw=randread
 flushes
 wait
-part=$(($(writes light) * 10000 / ($(writes light) + $(writes heavy))))
+part=$(($(writes single) * 10000 / ($(writes single) + $(writes triple))))
 echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000 parts of the" \
 	"writes, beside one of 300"
 [ $((part * 100)) -ge $((2500 * (100 - OFF))) ] && [ $((part * 100)) -le $((2500 * (100 + OFF))) ] ||

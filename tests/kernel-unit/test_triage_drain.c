@@ -347,17 +347,23 @@ static void test_huge_buffer(void)
 	expect_between("bulk keeps beside a huge buffer", kept(&d, d.rate), .90, 1.001);
 }
 
+/* Let something make all flushes of the next trial take @slow_ms. */
+static void run_bad_trial(struct drive *d, u64 slow_ms)
+{
+	while (!d->drain.trying)
+		step(d);
+	d->flush_ns = slow_ms * MS;
+	while (d->drain.trying)
+		step(d);
+	d->flush_ns = usual.flush_ns;
+}
+
 /* Something makes all flushes of a trial slow: the next trial comes soon. */
 static void test_bad_trial(void)
 {
 	struct drive d = usual;
 
-	while (!d.drain.trying)
-		step(&d);
-	d.flush_ns = 100 * MS;
-	while (d.drain.trying)
-		step(&d);
-	d.flush_ns = usual.flush_ns;
+	run_bad_trial(&d, 100);
 	expect("a pace from a bad trial", d.drain.pace, 0);
 	run(&d, 15 * SECOND);
 	measure(&d, 5 * SECOND);
@@ -377,12 +383,7 @@ static void test_bad_trial_with_pace(void)
 		struct drive d = usual;
 
 		run(&d, 5 * SECOND);
-		while (!d.drain.trying)
-			step(&d);
-		d.flush_ns = slow_ms[i] * MS;
-		while (d.drain.trying)
-			step(&d);
-		d.flush_ns = usual.flush_ns;
+		run_bad_trial(&d, slow_ms[i]);
 		measure(&d, 20 * SECOND);
 		expect_between("a flush after a bad trial with a pace, ms", mean_ms(&d), 1, 5);
 	}
@@ -640,12 +641,7 @@ static void test_pause_in_trial(void)
 {
 	struct drive d = usual;
 
-	while (!d.drain.trying)
-		step(&d);
-	d.flush_ns = 100 * MS;
-	while (d.drain.trying)
-		step(&d);
-	d.flush_ns = usual.flush_ns;
+	run_bad_trial(&d, 100);
 	while (!d.drain.trying)
 		step(&d);
 	d.seen.now += 3600 * SECOND;

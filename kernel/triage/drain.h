@@ -65,6 +65,11 @@
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
+/*
+ * Writes that the pace never holds are charged to it with this many parts of the time for each part
+ * that remains for bulk: as many turns as sparse flows have for each turn of the backlog (flow.c).
+ */
+#define TG_DRAIN_PASSING 16
 /* A guess is one no longer once it has risen by 1 in this many, while flushes were quick. */
 #define TG_DRAIN_SURE 8
 /* The least pace, in KiB/s. If flushes are slow even then, the pace ends. */
@@ -163,6 +168,25 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 	drain->tried_at = now;
 	drain->pace = tg_drain_clamp((drain->estimate ?: rate) / TG_DRAIN_TRIAL);
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
+}
+
+/*
+ * Return whether a trial must go on until the buffer is empty. If bulk wrote @rate, more than the
+ * trial's pace, because some of its writes pass the pace, the buffer needs more time than
+ * tg_drain_try() has allowed: its data divided by what the drive writes more than bulk does. A
+ * trial that lowers the rate by less than 1/8 cannot tell.
+ */
+static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
+{
+	const u32 full = drain->estimate ?: drain->rate;
+	const u32 less = max_t(u32, full - min_t(u32, full, rate), full / 8 + 1);
+	const u64 until = drain->tried_at + drain->before +
+			  div64_u64(min_t(u64, drain->before, 1ull << 31) * full, less);
+
+	if (now >= until)
+		return false;
+	drain->settled_at = until;
+	return true;
 }
 
 /* End a trial that told nothing. It was seen until @now. */
@@ -289,7 +313,8 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 				  bool backlogged, bool limited, u32 exchange, u64 now)
 {
 	if (drain->trying) {
-		tg_drain_tried(drain, mean, exchange, now);
+		if (!tg_drain_settles(drain, rate, now))
+			tg_drain_tried(drain, mean, exchange, now);
 		return;
 	}
 	if (drain->estimate) {
@@ -391,6 +416,28 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 		       exchange, seen->now);
 	drain->begin = *seen;
 	return true;
+}
+
+/**
+ * tg_drain_passes() - charge the pace for a write that it never holds
+ * @at: the time up to which such writes have used their part; updated; in ns
+ * @cost: the time for which the pace allows the write, in ns
+ * @now: ns
+ *
+ * Such writes pass, whatever their number. They are charged with TG_DRAIN_PASSING parts of the time
+ * at most, so that many of them do not hold bulk for ever. They may use up their part late, but not
+ * later than TG_DRAIN_PERIOD: then it is bulk's.
+ *
+ * Return: how much of @cost to charge, in ns
+ */
+static inline u64 tg_drain_passes(u64 *at, u64 cost, u64 now)
+{
+	const u64 from = clamp_t(u64, *at, now - min_t(u64, now, TG_DRAIN_PERIOD), now);
+	const u64 unused = now - from;
+	const u64 charged = min_t(u64, cost, unused - unused / (TG_DRAIN_PASSING + 1));
+
+	*at = from + charged + charged / TG_DRAIN_PASSING;
+	return charged;
 }
 
 #endif

@@ -175,10 +175,10 @@ static u64 tg_pace_cost(const struct request *rq, u32 pace)
  */
 static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 {
-	const u64 at = clamp_t(u64, READ_ONCE(flushes->passed_at), now - TG_DRAIN_PERIOD, now);
-	const u64 charged = min_t(u64, cost, (now - at) / 2);
+	u64 at = READ_ONCE(flushes->passed_at);
+	const u64 charged = tg_drain_passes(&at, cost, now);
 
-	WRITE_ONCE(flushes->passed_at, at + 2 * charged);
+	WRITE_ONCE(flushes->passed_at, at);
 	return charged;
 }
 
@@ -187,9 +187,7 @@ static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
  *
  * The pace never holds some writes: a write that had to wait for a flush, those of HIGH whose
  * cgroup is beyond its share, those of a process that asks for little, and all while a task waits
- * for the end of all requests. They pass, whatever their number. A crowd of them must not hold all
- * others, so all that pass are charged with half of the time at most. They may use up this half
- * late, but not later than TG_DRAIN_PERIOD: then it is bulk's.
+ * for the end of all requests. See tg_drain_passes().
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {

@@ -28,8 +28,7 @@ struct tg_shard;
  * @limited: the pace has held a write of bulk since the last period of drain.h
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
- * @passed_at: half of the time up to this is charged to writes that passed the pace, in ns; any
- *	CPU may update it without a lock
+ * @passed_at: the @at of tg_drain_passes() (drain.h), in ns; any CPU may update it without a lock
  * @turn: the least tg_shard.pace_turn of the sender and of the shards that waited when a write last
  *	went, but at most TG_PACE_LAG_NS behind the sender's, in ns; any CPU may update it without a
  *	lock. If a race loses an update, a shard waits a little longer.

@@ -23,18 +23,20 @@
  * @flush_ns: the shortest time of a flush
  * @apart_ns: from the end of a flush to the next
  * @bulk: KiB/s that bulk would write
+ * @passing: KiB/s that bulk writes besides, and that the pace never holds
  * @blocks: the drive takes no writes during a flush, and nothing is dispatched then
  * @look: ns from one look to the next, because requests are dispatched so rarely; 0: LOOK
  */
 struct drive {
-	u64 rate, takes, room, flush_ns, apart_ns, bulk;
+	u64 rate, takes, room, flush_ns, apart_ns, bulk, passing;
 	bool blocks;
 	u64 look;
 	/* The state: */
 	struct tg_drain drain;
 	struct tg_drain_seen seen;
 	bool limited;
-	double buffered, written;
+	double buffered, written, charged;
+	u64 passed_at;
 	u64 flush_began, flush_from, look_at;
 	double flush_left;
 	/* The results since measure(): */
@@ -76,22 +78,44 @@ static void look(struct drive *d, bool waits)
 		d->limited = false;
 }
 
+/* Write @kib that the pace does not hold, and charge the pace. */
+static void pass(struct drive *d, double kib)
+{
+	d->buffered += kib;
+	d->written += kib;
+	if (d->drain.pace)
+		d->charged += d->drain.pace / 1e9 *
+			      tg_drain_passes(&d->passed_at, kib * 1e9 / d->drain.pace, d->seen.now);
+}
+
+/* Return how much bulk may write in a step, in KiB. */
+static double allowed(struct drive *d)
+{
+	const double kib = (d->drain.pace ?: U32_MAX) * (STEP / 1e9);
+	const double charged = min_t(double, d->charged, kib);
+
+	d->charged -= charged;
+	return kib - charged;
+}
+
 /* Let @STEP ns pass. */
 static void step(struct drive *d)
 {
 	const double part = STEP / 1e9;
-	double pace = d->drain.pace ?: U32_MAX, wants = min_t(double, d->bulk, d->takes);
+	double wants = min_t(double, d->bulk, d->takes) * part, may;
 	double drained = min_t(double, d->buffered, d->rate * part), writes;
 
 	d->seen.now += STEP;
-	if (d->drain.pace && wants > pace)
-		d->limited = true;
 	d->buffered -= drained;
+	pass(d, min_t(double, d->passing * part, d->room - d->buffered));
+	may = allowed(d);
+	if (wants > may)
+		d->limited = true;
 	if (d->blocks && d->flush_began) {
 		d->look_at = max_t(u64, d->look_at, d->seen.now + STEP);
 		wants = 0;
 	}
-	writes = min_t(double, min_t(double, wants, pace) * part, d->room - d->buffered);
+	writes = min_t(double, min_t(double, wants, may), d->room - d->buffered);
 	d->buffered += writes;
 	d->written += writes;
 	d->kib += writes;
@@ -107,7 +131,7 @@ static void step(struct drive *d)
 		d->flush_left = d->buffered;
 	}
 	if (d->seen.now >= d->look_at)
-		look(d, writes < wants * part);
+		look(d, writes < wants);
 }
 
 static void run(struct drive *d, u64 ns)
@@ -701,6 +725,42 @@ static void test_bursts(void)
 	}
 }
 
+/*
+ * Beside bulk others write that the pace does not hold, most of what the drive can take: flushes
+ * are short all the same, the others lose nothing, and bulk has what they leave.
+ */
+static void test_passing(void)
+{
+	static const u32 per_cent[] = { 20, 50, 70, 80, 90 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(per_cent); i++) {
+		struct drive d = usual;
+
+		d.passing = d.rate * per_cent[i] / 100;
+		run(&d, 5 * SECOND);
+		measure(&d, 60 * SECOND);
+		expect_between("a flush beside writes that pass, ms", mean_ms(&d), 1, 4);
+		expect_between("bulk keeps of what they leave", kept(&d, d.rate - d.passing), .7, 1.01);
+	}
+}
+
+/*
+ * More passes than the drive can take: bulk has its part of the pace, and all of it once nothing
+ * passes.
+ */
+static void test_all_passes(void)
+{
+	u64 at = 0, charged = 0, now;
+
+	for (now = SECOND; now < 11 * SECOND; now += MS)
+		charged += tg_drain_passes(&at, 2 * MS, now);
+	expect_between("charged of the time", charged / 10e9, .93, TG_DRAIN_PASSING / 17.0 + .005);
+	expect_between("charged after a pause, ms", tg_drain_passes(&at, SECOND, now + SECOND) / 1e6,
+		       46, 48);
+	expect("charged for little", tg_drain_passes(&at, MS, now + 2 * SECOND), MS);
+}
+
 /* The largest numbers do not overflow: the rate is clamped, and slow flushes are found slow. */
 static void test_bounds(void)
 {
@@ -742,6 +802,8 @@ int main(void)
 	test_trials_that_tell_nothing();
 	test_pause_in_trial();
 	test_bursts();
+	test_passing();
+	test_all_passes();
 	test_bounds();
 	if (!failed)
 		printf("triage drain: flushes are short, and the drive is busy\n");

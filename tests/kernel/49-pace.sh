@@ -27,6 +27,7 @@ echo 0 > "$(tunable share_normal)"
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--time_based --runtime=$SLOW --ramp_time=500ms --norandommap \
 	--name=rare --bs=4k --prioclass=1 --ioengine=psync --thinktime=20000 \
+	--ramp_time=0 --runtime=$((1000 * SLOW + 500))ms \
 	--name=bulk --bs=${KIB}k --ioengine=io_uring --iodepth=32 ||
 	fail "fio: $(cat "$TEST_TMP/report")"
 rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")

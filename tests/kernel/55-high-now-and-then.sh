@@ -44,6 +44,8 @@ reads() {
 		ioengine=psync
 		prioclass=1
 		thinktime=300ms
+		ramp_time=0
+		runtime=$((2 * SLOW + 1))
 	END
 	fio --minimal --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
 		fail "fio: $(cat "$TEST_TMP/report")"

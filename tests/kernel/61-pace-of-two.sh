@@ -23,6 +23,7 @@ rates() {
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$SLOW --ramp_time=500ms --norandommap \
 		--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 \
+		--ramp_time=0 --runtime=$((1000 * SLOW + 500))ms \
 		--name=first --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=0 \
 		--name=second --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed="$1" ||
 		fail "fio: $(cat "$TEST_TMP/report")"

@@ -19,8 +19,8 @@ rate() {
 		--name=bulk --bs=64k --ioengine=io_uring --iodepth=32 --cpus_allowed=3 \
 		--startdelay=$((100 * SLOW))ms \
 		--name=rare --bs=64k --prioclass=3 --ioengine=psync \
-		--thinktime=$((20000 * FLASH_SLOWER)) \
-		--cpus_allowed="$1" ||
+		--thinktime=$((20000 * FLASH_SLOWER)) --ramp_time=0 \
+		--runtime=$((800 * SLOW + 300))ms --cpus_allowed="$1" ||
 		fail "fio: $(cat "$TEST_TMP/report")"
 	rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")
 }

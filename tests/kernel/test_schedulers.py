@@ -6,9 +6,11 @@ Checks of the kernel's own schedulers, and those on other kernel series, are man
 result of its own check.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -149,3 +151,15 @@ def test_check(case: Case, results: dict[Case, verify.Result]) -> None:
     if result.state == "skip":
         pytest.skip(result.reason)
     assert result.state == "pass", result.log
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parent.glob("[0-9]*.sh")), ids=lambda p: p.stem
+)
+def test_no_job_forgets_its_pauses(path: Path) -> None:
+    """Each job that pauses starts without a ramp (fiofile.py says why)."""
+    text = path.read_text()
+    ramped = re.search(r"ramp_time=[^0]", text)
+    for pause in re.finditer(r"thinktime=", text):
+        near = text[max(0, pause.start() - 200) : pause.end() + 200]
+        assert not ramped or "ramp_time=0" in near, f"{path.name}: {near}"

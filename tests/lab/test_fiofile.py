@@ -272,6 +272,28 @@ def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "[global]\nrw=read\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "works"),
+    [
+        ("ramp_time=1\nthinktime=500", False),
+        ("ramp_time=100ms\nthinktime=1ms", False),
+        ("ramp_time=0s\nthinktime=500", True),
+        ("ramp_time=1\nthinktime=0", True),
+        ("ramp_time=1", True),
+    ],
+)
+def test_a_job_that_would_forget_its_pauses_is_refused(
+    tmp_path: Path, options: str, works: bool
+) -> None:
+    """See https://github.com/axboe/fio/pull/1549."""
+    text = f"[global]\n{options}\n[a]\nrw=read\n"
+    if works:
+        read(tmp_path, text)
+    else:
+        with pytest.raises(RequestError, match="job a has ramp_time and thinktime"):
+            read(tmp_path, text)
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="cannot read"):
         fiofile.read(tmp_path / "none.fio")

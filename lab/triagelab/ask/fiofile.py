@@ -103,6 +103,10 @@ class Section:
         reads = all(re.split("[:,]", way)[0].strip() in ("read", "randread") for way in ways)
         return not reads or any("verify" in key for key in self.options)
 
+    def has(self, option: str) -> bool:
+        """Return whether an option has a value other than 0."""
+        return re.fullmatch(r"0*[a-z]*", self.options.get(option, "0"), re.I) is None
+
     def number(self, option: str, default: int) -> int:
         """Return an option's number. Raise RequestError for 2*8 or 4k: only fio can read these."""
         return self._value(option, default, number, "4 or 0x4")
@@ -190,6 +194,13 @@ class FioFile:
         urgencies = [job.urgency for job in self.jobs]  # raises if a priority is no plain number
         if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
+        for job in self.jobs:
+            if job.has("ramp_time") and job.has("thinktime"):
+                raise RequestError(
+                    f"{self.path}: job {job.name} has ramp_time and thinktime: when the ramp ends, "
+                    "fio before 3.35 forgets to pause for as many requests as it had sent; "
+                    "remove ramp_time"
+                )
 
     def require_device_alone(self) -> None:
         """Raise RequestError if a job could touch more of this computer than the device."""

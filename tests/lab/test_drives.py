@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the named drives: their files, and the devices made from these files."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,35 @@ def test_the_profiles_are_drives_that_were_measured(profile: str, drive: str) ->
         for key, of in devices.find(drive, {}).settings.items()
         if key not in drives.find(drive).settings
     }
+
+
+@pytest.mark.parametrize(
+    ("profile", "iops", "like"),
+    [("hdd", 40, "hdd-hts72101"), ("hdd", 900, "hdd-f1"), ("flash", 3000, "usb-crucial"),
+     ("flash", 14_000, "sata-s4610")],
+)  # fmt: skip
+def test_a_drive_of_a_users_own_is_like_one_with_as_slow_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, iops: float, like: str
+) -> None:
+    others = ["usb-crucial", "sata-s4610", "hdd-f1", "hdd-hts72101", "sd-a2"]
+    load: dict[str, int | str] = {
+        "op": "read", "pattern": "random", "bytes": 4096, "depth": 1, "jobs": 1,
+    }  # fmt: skip
+    lone = drives.Point("fit", load, {"iops": iops}, {}, ())
+    mine = replace(
+        drives.find("usb-crucial"), name="mine", profile=profile, parameters={}, points=(lone,)
+    )
+    for path in drives.FOLDER.glob("*.toml"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "mine.toml").write_text(drives.text(mine))
+    monkeypatch.setattr(drives, "FOLDER", tmp_path)
+    assert drives.alike("mine", others) == like
+    assert drives.alike("mine", ["sd-a2"]) is None, "its lone reads were not measured"
+
+
+@pytest.mark.parametrize(("name", "like"), [("hdd", "hdd-f1"), ("flash", "980pro"), ("null", None)])
+def test_a_profile_is_like_a_drive_that_has_it(name: str, like: str | None) -> None:
+    assert drives.alike(name, ["980pro", "hdd-f1"]) == like
 
 
 def test_what_a_guest_was_set_to_has_all_parameters_of_its_model(tmp_path: Path) -> None:

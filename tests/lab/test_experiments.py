@@ -117,6 +117,15 @@ def test_the_matrix_of_drives_has_every_drive_that_is_shipped() -> None:
     assert list(matrix) and {str(name) for name in matrix} >= set(drives.names())
 
 
+def test_another_device_has_the_time_of_a_drive_like_it() -> None:
+    experiment = experiments.find("drives-matrix", {"device": ("hdd", "null")})
+    times = {
+        experiment.device_at(point): experiment.values_at(point)["seconds"]
+        for point in experiment.points
+    }
+    assert times == {"hdd": 20, "null": 3}
+
+
 def test_no_process_is_no_job(made: Path) -> None:
     experiment = experiments.find("made")
     jobs = {

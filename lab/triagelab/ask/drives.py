@@ -5,6 +5,7 @@ drives/NAME.toml describes the drive NAME. docs/modeldisk.md explains the file's
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -207,6 +208,13 @@ class Drive:
             _require_known(f"errors.{role}", kinds, MEDIANS)
 
     @property
+    def lone_read_us(self) -> float | None:
+        """Return the mean time of a 4 KiB read that is alone in the drive; None: not measured."""
+        lone = {"op": "read", "pattern": "random", "bytes": 4096, "depth": 1, "jobs": 1}
+        found = (1e6 / point.measured["iops"] for point in self.points if point.load == lone)
+        return next(found, None)
+
+    @property
     def error_text(self) -> str:
         """Return a line with the median and the worst errors of each role in `errors`."""
         roles = []
@@ -219,6 +227,24 @@ class Drive:
 def names() -> list[str]:
     """Return the names of all drives."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def alike(name: str, others: Iterable[str]) -> str | None:
+    """Return the drive among `others` that is most like the device `name`, None if none is.
+
+    A drive is like another one with the same profile, whose lone reads take a similar time. The
+    device `hdd` is like the first disk.
+    """
+    own = find(name) if name in names() else None
+    found = [
+        drive for drive in map(find, others) if drive.profile == (own.profile if own else name)
+    ]
+    if own is None:
+        return found[0].name if found else None
+    lone = own.lone_read_us
+    times = {drive.name: drive.lone_read_us for drive in found}
+    apart = {at: abs(math.log(time / lone)) for at, time in times.items() if time and lone}
+    return min(apart, key=lambda at: apart[at], default=None)
 
 
 def find(name: str) -> Drive:

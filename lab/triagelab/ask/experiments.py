@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Self
 
-from triagelab.ask import applications, fiofile
+from triagelab.ask import applications, drives, fiofile
 from triagelab.ask.applications import Application
 from triagelab.base import metrics, settings, sources, tomlfile
 from triagelab.base.errors import RequestError, unknown
@@ -130,7 +130,7 @@ class Experiment(_Described):
         """Return the experiment on `device` alone, even if its matrix varies the device."""
         if settings.DEVICE not in self.vary:
             return replace(self, device=device)
-        case = self.vary[settings.DEVICE].get(device, {settings.DEVICE: device})
+        case = _on(device, self.vary[settings.DEVICE])
         return replace(self, vary={**self.vary, settings.DEVICE: {device: case}})
 
     def device_at(self, point: Point) -> str:
@@ -324,6 +324,16 @@ def _cases(
     return {label: nothing | case for label, case in cases.items()}
 
 
+def _on(device: Value, cases: Mapping[Value, Case]) -> Case:
+    """Return the case for a device; if there is none, that of the drive most like it.
+
+    So a slow drive of a user's own has as much time as a slow drive of the experiment.
+    """
+    named = [str(each) for each in cases if each in drives.names()]
+    case = cases.get(device) or cases.get(drives.alike(str(device), named) or device, {})
+    return {**case, settings.DEVICE: device}
+
+
 def _require_used(
     path: Path,
     fixed: Mapping[str, Value],
@@ -369,7 +379,7 @@ def _varied(
     for name, values in changes.items():
         cases = own.get(name, {})
         if name == settings.DEVICE and cases:
-            varied[name] = {value: cases.get(value, {name: value}) for value in values}
+            varied[name] = {value: _on(value, cases) for value in values}
             continue
         if any(set(case) != {name} for case in cases.values()):  # a table of named cases
             for value in values:

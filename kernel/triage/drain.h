@@ -170,6 +170,24 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
 }
 
+/* Return bulk's rate if there were no trial, in KiB/s. */
+static inline u32 tg_drain_untried(const struct tg_drain *drain)
+{
+	return drain->estimate ?: drain->rate;
+}
+
+/*
+ * Return whether a trial in which bulk wrote @rate lowered bulk's rate, by 1/8 at least. Bulk that
+ * writes hardly more than the least pace counts as lowered: there is nothing to gain from it.
+ */
+static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
+{
+	const u32 full = tg_drain_untried(drain);
+
+	return full <= TG_DRAIN_TRIAL * TG_DRAIN_PACE_LEAST ||
+	       full - min_t(u32, full, rate) > full / 8;
+}
+
 /*
  * Return whether a trial must go on until the buffer is empty. If bulk wrote @rate, more than the
  * trial's pace, because some of its writes pass the pace, the buffer needs more time than
@@ -178,7 +196,7 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
  */
 static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
 {
-	const u32 full = drain->estimate ?: drain->rate;
+	const u32 full = tg_drain_untried(drain);
 	const u32 less = max_t(u32, full - min_t(u32, full, rate), full / 8 + 1);
 	const u64 until = drain->tried_at + drain->before +
 			  div64_u64(min_t(u64, drain->before, 1ull << 31) * full, less);
@@ -197,14 +215,17 @@ static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 }
 
 /*
- * End a trial, in which flushes took @mean ns. If flushes were slower than before, bulk is not the
- * cause, and the trial told nothing. Where there is a pace, flushes are quick before and in the
- * trial, so only much slower ones count.
+ * End a trial, in which bulk wrote @rate, and flushes took @mean ns. If flushes were slower than
+ * before, bulk is not the cause, and the trial told nothing. Where there is a pace, flushes are
+ * quick before and in the trial, so only much slower ones count. If bulk wrote hardly less than
+ * before and flushes were as slow, the trial told nothing either.
  */
-static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 exchange, u64 now)
+static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u32 exchange, u64 now)
 {
-	const bool told = drain->estimate ? !tg_drain_is_slow(mean, drain->before, exchange) :
-					    mean <= drain->before;
+	const bool helped = tg_drain_is_slow(drain->before, mean, exchange);
+	const bool told = (helped || tg_drain_lowered(drain, rate)) &&
+			  (drain->estimate ? !tg_drain_is_slow(mean, drain->before, exchange) :
+					     mean <= drain->before);
 
 	drain->trying = false;
 	if (told || !drain->alone)
@@ -314,7 +335,7 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 {
 	if (drain->trying) {
 		if (!tg_drain_settles(drain, rate, now))
-			tg_drain_tried(drain, mean, exchange, now);
+			tg_drain_tried(drain, mean, rate, exchange, now);
 		return;
 	}
 	if (drain->estimate) {
@@ -432,11 +453,14 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
  */
 static inline u64 tg_drain_passes(u64 *at, u64 cost, u64 now)
 {
-	const u64 from = clamp_t(u64, *at, now - min_t(u64, now, TG_DRAIN_PERIOD), now);
-	const u64 unused = now - from;
-	const u64 charged = min_t(u64, cost, unused - unused / (TG_DRAIN_PASSING + 1));
+	u64 unused, charged;
 
-	*at = from + charged + charged / TG_DRAIN_PASSING;
+	/* Another CPU is ahead: its time is used. */
+	if (*at >= now)
+		return 0;
+	unused = min_t(u64, now - *at, TG_DRAIN_PERIOD);
+	charged = min_t(u64, cost, unused - unused / (TG_DRAIN_PASSING + 1));
+	*at = now - unused + charged + charged / TG_DRAIN_PASSING;
 	return charged;
 }
 

@@ -104,18 +104,18 @@ static u64 tg_pace_turn(const struct tg_shard *shard)
 }
 
 /*
- * Tell other shards whether this one waits for the pace, once it has chosen the request @rq, or
- * NULL for none. If it chose without a look at the writes that the pace held, it still waits.
+ * Tell other shards whether this one waits for the pace, once it has chosen a request. It waits
+ * until it has nothing queued, or until @pace_at is long ago: if bulk's budget holds it meanwhile,
+ * it does not look at the writes that the pace holds.
  */
-void tg_pace_tell(struct tg_shard *shard, struct request *rq)
+void tg_pace_tell(struct tg_shard *shard)
 {
 	lockdep_assert_held(&shard->lock);
 
 	if (shard->paced && shard->queued) {
 		WRITE_ONCE(shard->pace_at, jiffies);
 		WRITE_ONCE(shard->awaits_pace, true);
-	} else if (shard->awaits_pace &&
-		   (!shard->queued || (rq && tg_op(rq) == TG_WRITE && !tg_tag(rq)->urgent))) {
+	} else if (shard->awaits_pace && !shard->queued) {
 		WRITE_ONCE(shard->awaits_pace, false);
 	}
 }
@@ -169,16 +169,16 @@ static u64 tg_pace_cost(const struct request *rq, u32 pace)
 	return tg_limit_charged(0, 0, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), pace);
 }
 
-/*
- * Return what a write that passes the pace is charged of its @cost, in ns. If a race loses an
- * update of @passed_at, a little is charged twice.
- */
+/* Return what a write that passes the pace is charged of its @cost, in ns. */
 static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 {
-	u64 at = READ_ONCE(flushes->passed_at);
-	const u64 charged = tg_drain_passes(&at, cost, now);
+	s64 old = atomic64_read(&flushes->passed_at);
+	u64 at, charged;
 
-	WRITE_ONCE(flushes->passed_at, at);
+	do {
+		at = old;
+		charged = tg_drain_passes(&at, cost, now);
+	} while (!atomic64_try_cmpxchg(&flushes->passed_at, &old, at));
 	return charged;
 }
 
@@ -245,15 +245,25 @@ static const struct tg_lane *tg_pace_first(const struct tg_shard *shard)
 	return first;
 }
 
+/* Return the new tg_lane.pace_due after a change of @ns. */
+static s64 tg_pace_due(s64 due, s64 ns)
+{
+	const s64 most = max_t(s64, abs(ns), TG_PACE_LAG_NS);
+
+	return clamp(due + ns, -most, most);
+}
+
 /*
  * Charge a write that leaves its flow to the account of its cgroup, and to its class. LOW has its
- * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. If no flow of
- * the class has another write to send, the class no longer waits: others must not leave the pace to
+ * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. A class lags
+ * behind the other by TG_PACE_LAG_NS at most, as aged writes go whatever is due. If no flow of the
+ * class has another write to send, the class no longer waits: others must not leave the pace to
  * its reads.
  */
 void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 u32 pace)
 {
+	const bool is_low = tg_tag(rq)->class == PRIO_CLASS_LOW;
 	struct tg_class *class = &lane->classes[tg_tag(rq)->class];
 	const u64 cost = tg_pace_cost(rq, pace);
 	const u64 low = tg_share_due(cost, READ_ONCE(shard->tg->tunables.share_low));
@@ -264,7 +274,7 @@ void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct re
 		tg_lane_charge_pace(shard, lane, cost);
 	if (tg_class_awaits_pace(shard, lane, PRIO_CLASS_NORMAL) &&
 	    tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW))
-		lane->pace_due += tg_tag(rq)->class == PRIO_CLASS_LOW ? low - cost : low;
+		lane->pace_due = tg_pace_due(lane->pace_due, is_low ? low - cost : low);
 	else
 		lane->pace_due = 0;
 	if (!tg_class_writes(class))
@@ -297,7 +307,8 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 /*
  * Return whether the pace is closed for a shard. A shard yields to others for the first half of a
  * burst only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if
- * the others do not write.
+ * the others do not write. The same holds for classes and cgroups: who is due may lack the device's
+ * time. So once more of the pace would be lost, anybody may write.
  */
 static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {
@@ -305,7 +316,7 @@ static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 	const u64 due = atomic64_read(&tg->flushes.due);
 	const u64 now = ktime_get_ns();
 
-	if (!tg_pressed(tg))
+	if (!tg_pressed(tg) || now >= due)
 		return TG_PACE_NONE;
 	if (now + TG_PACE_LEAD_NS >= due ||
 	    (now + TG_PACE_BURST_NS >= due && !tg_pace_yields(shard)))

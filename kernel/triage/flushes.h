@@ -43,7 +43,7 @@ struct tg_flushes {
 	bool limited;
 	unsigned long look_at;
 	atomic64_t due ____cacheline_aligned_in_smp;
-	u64 passed_at;
+	atomic64_t passed_at;
 	u64 turn;
 
 	spinlock_t lock; /* guards all below */
@@ -55,7 +55,7 @@ struct tg_flushes {
 /* What a choice knows of the pace. */
 enum tg_pace_state {
 	TG_PACE_UNKNOWN,
-	TG_PACE_NONE,		/* the device is not pressed */
+	TG_PACE_NONE,		/* the device is not pressed, or nobody uses the pace */
 	TG_PACE_OPEN,
 	TG_PACE_CLOSED,
 };
@@ -67,7 +67,7 @@ void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct re
 			 u32 pace);
 bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
 void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class);
-void tg_pace_tell(struct tg_shard *shard, struct request *rq);
+void tg_pace_tell(struct tg_shard *shard);
 u64 tg_pace_opens_at(const struct tg_data *tg);
 
 #endif

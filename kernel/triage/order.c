@@ -276,7 +276,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 	} else {
 		rq = tg_choose(shard, reason);
 		if (!rq) {
-			tg_pace_tell(shard, NULL);
+			tg_pace_tell(shard);
 			return NULL;
 		}
 		lane = tg_flow_of(shard, rq)->lane;
@@ -285,7 +285,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		if (unlikely(READ_ONCE(shard->tg->tunables.limited)))
 			tg_limit_charge(shard, rq);
 	}
-	tg_pace_tell(shard, rq);
+	tg_pace_tell(shard);
 	shard->counts[tg_tag(rq)->class].reasons[*reason]++;
 	return rq;
 }

@@ -759,6 +759,34 @@ static void test_all_passes(void)
 	expect_between("charged after a pause, ms", tg_drain_passes(&at, SECOND, now + SECOND) / 1e6,
 		       46, 48);
 	expect("charged for little", tg_drain_passes(&at, MS, now + 2 * SECOND), MS);
+	charged = at;
+	expect("charged by a CPU that is late", tg_drain_passes(&at, MS, at - MS), 0);
+	expect("used by a CPU that is late", at, charged);
+}
+
+/*
+ * A crowd that the pace does not hold fills the drive, so trials cannot tell. Then it stops: soon
+ * flushes are short.
+ */
+static void test_crowd_stops(void)
+{
+	static const struct { u32 per_cent, room; u64 seconds; } crowds[] = {
+		{ 95, 16384, 4 }, { 120, 16384, 2 }, { 95, 71000, 15 }, { 120, 71000, 9 },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(crowds); i++) {
+		struct drive d = usual;
+
+		d.room = crowds[i].room;
+		d.passing = d.rate * crowds[i].per_cent / 100;
+		run(&d, 10 * SECOND);
+		d.passing = 0;
+		run(&d, crowds[i].seconds * SECOND);
+		measure(&d, 10 * SECOND);
+		expect_between("a flush after a crowd, ms", mean_ms(&d), 1, 5);
+		expect_between("bulk keeps after a crowd", kept(&d, d.rate), .9, 1.01);
+	}
 }
 
 /* The largest numbers do not overflow: the rate is clamped, and slow flushes are found slow. */
@@ -804,6 +832,7 @@ int main(void)
 	test_bursts();
 	test_passing();
 	test_all_passes();
+	test_crowd_stops();
 	test_bounds();
 	if (!failed)
 		printf("triage drain: flushes are short, and the drive is busy\n");

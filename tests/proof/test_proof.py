@@ -61,6 +61,11 @@ OUTSIDE = {
     ): "a hold for the pace ends by time alone",
     (
         "flushes.c",
+        "tg_pace_passes",
+        "} while (!atomic64_try_cmpxchg(&flushes->passed_at, &old, at));",
+    ): "as the last one",
+    (
+        "flushes.c",
         "tg_flushes_learn",
         "if (tg_bulk_inside(tg) > sent || atomic_read(&tg->nr_held))",
     ): "a sample; it decides no hold",

@@ -5,6 +5,7 @@ A fit to the figures of a model finds the model's parameters again.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -384,36 +385,47 @@ def test_a_median_that_is_too_large_is_told_of_any_role() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "parameters", "found_again"),
+    ("sizes", "depths", "parameters", "found_again"),
     [
         (
-            "flash",
+            (4096, 16384, 65536),
+            (1, 2, 4, 8, 16, 32, 64),
             {"cmd_ns": 2000, "ctrl_ns": 15_000, "read_ns": 45_000, "read_spread_pct": 0, "dies": 8,
-             "bus_mbps": 500},
-            {"ctrl_ns": 0.05, "read_ns": 0.2},
+             "bus_mbps": 500, "read_full_ns": 110_000, "full_mbps": 420},
+            {"ctrl_ns": 0.05, "dies": 0.05, "read_full_ns": 0.05, "full_mbps": 0.05,
+             "read_ns": 0.1},
         ),
         (
-            "hdd",
+            (4096,),
+            (1, 2, 4, 8, 16, 32),
             {"rpm": 7200, "queue_rule": 1, "readahead_kib": 0, "age_limit_ms": 0, "reorder_min": 0,
              "seek_settle_ns": 2_000_000, "seek_sqrt_ns": 12_000_000, "seek_knee_permille": 300},
             {"rpm": 0, "queue_rule": 0},
         ),
     ],
+    ids=["flash", "hdd"],
 )  # fmt: skip
 def test_a_modelled_drive_is_found_again(
     tmp_path: Path,
-    profile: str,
+    sizes: tuple[int, ...],
+    depths: tuple[int, ...],
     parameters: dict[str, int],
     found_again: dict[str, float],
 ) -> None:
+    """The held points are predicted, and parameters that limit reads are found.
+
+    Others trade places: reads show only the sum of cmd_ns and read_ns, and no bus that is faster
+    than what reads from the dies.
+    """
     simulate = Simulator.build(tmp_path, sanitize=False)
+    profile = "hdd" if "rpm" in parameters else "flash"
     blank = dataclasses.replace(
         drives.find("hdd-f1"), profile=profile, parameters=parameters, host_ns=1000
     )
     guess = 100.0 if profile == "hdd" else 20_000.0  # in IOPS; it sets only the simulated time
     measured = []
-    for depth in (1, 2, 4, 8, 16, 32):
-        load = dataclasses.replace(point(depth), measured={"iops": guess})
+    for size, depth in itertools.product(sizes, depths):
+        load = dataclasses.replace(point(depth, bytes=size), measured={"iops": guess})
         found = fitting.modelled(simulate, blank, load, fitting.steady(simulate, blank, load))
         measured.append(dataclasses.replace(load, measured=found))
     drive = dataclasses.replace(blank, parameters={}, points=fitting.with_roles(measured))

@@ -382,11 +382,12 @@ static void processes_send(void)
 /* Record that a request of a process goes to the device. */
 static void process_dispatched(struct process *p, const struct request *rq)
 {
-	const u64 since = max(p->dispatched_at, measured_from);
+	const u64 came_at = max(rq->start_time_ns, measured_from);
+	const u64 before = max(p->dispatched_at, measured_from);
 
 	p->kib += rq->bytes / SZ_1K;
-	p->longest_wait = max(p->longest_wait, kernel_now - rq->start_time_ns);
-	p->longest_gap = max(p->longest_gap, kernel_now - since);
+	p->longest_wait = max(p->longest_wait, kernel_now - came_at);
+	p->longest_gap = max(p->longest_gap, kernel_now - before);
 	p->dispatched_at = kernel_now;
 }
 

@@ -528,7 +528,7 @@ struct request {
 	struct blk_mq_hw_ctx *mq_hctx;
 	/* The model device's: */
 	struct process *process;
-	u64 at;		/* when it may be sent again, or when the device is done with it, in ns */
+	u64 at;	/* when it may be sent again, or when the device answers it, in ns */
 };
 
 #define req_op(rq) ((enum req_op)((rq)->cmd_flags & REQ_OP_MASK))

@@ -179,7 +179,7 @@ static void test_aged_writes_end(void)
 
 /*
  * Let a crowd of processes write, whose writes the pace never holds. Each pauses for @think_ns
- * after a request. Check that all of them together write from @least to @most, as parts of the pace.
+ * after a request. Check that they write from @least to @most together, as parts of the pace.
  * Return the process that waits for the pace.
  */
 static const struct process *run_crowd(u64 think_ns, double least, double most)

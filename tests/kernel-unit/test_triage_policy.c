@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guards: classes, cgroups and hardware queues share the pace of bulk's writes as promised, and a
+ * hardware queue that may write does not wait. The scheduler's own sources run here, on a model of
+ * a device (policy/device.h). Each test says what it measured in a scheduler with a defect. Run
+ * with: make -C kernel unit
+ */
+#include "policy/device.h"
+
+#define SZ_16K (16 * SZ_1K)
+#define SZ_1M (1024 * SZ_1K)
+#define PACE 200000
+#define CROWD 32
+#define LOADS 60
+/* The watchdog ends any hold after 10 ms, and its timer may be late. */
+#define LONGEST_MS 10.5
+
+/* Let processes settle for a second, then measure. */
+static void settle_and_measure(u64 ns)
+{
+	run(SECOND);
+	measure(ns);
+}
+
+/*
+ * NORMAL writes and reads beside small writes of LOW, and the device is busy. Where a write has a
+ * large base cost, LOW lacks device time for its share of the pace: NORMAL has what LOW leaves. If
+ * tg_pace_look() does not let everybody write once the pace is unused, NORMAL has 60 % at 20 us,
+ * and 42 % at 60 us.
+ */
+static void test_low_lacks_device_time(void)
+{
+	static const struct { u32 base; double normal, low; } writes[] = {
+		{ 2000, .93, .045 }, { 20000, .9, .02 }, { 60000, .9, .005 },
+	};
+	struct process *normal, *low;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(writes); i++) {
+		begin(1, PACE);
+		tg.costs.of[TG_WRITE].base = writes[i].base;
+		normal = process_add(&(struct process){
+			.writes = true, .bytes = SZ_1M, .depth = 16,
+		});
+		process_add(&(struct process){ .bytes = SZ_4K, .depth = 128 });
+		low = process_add(&(struct process){
+			.priority = LOW, .writes = true, .bytes = SZ_4K, .depth = 32,
+		});
+		settle_and_measure(2 * SECOND);
+		expect_between("NORMAL's part beside LOW", part_of_pace(normal),
+			       writes[i].normal, .98);
+		expect_between("LOW's part", part_of_pace(low), writes[i].low, .06);
+	}
+}
+
+/*
+ * The same with two cgroups, of weights 1000 and 100. The light one lacks device time. With the
+ * same defect the heavy one has 69 % at 20 us, and 32 % at 60 us.
+ */
+static void test_light_cgroup_lacks_device_time(void)
+{
+	static const u32 bases[] = { 2000, 20000, 60000 };
+	struct process *heavy;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(bases); i++) {
+		begin(1, PACE);
+		tg.costs.of[TG_WRITE].base = bases[i];
+		cgroup_weigh(1, 1000);
+		heavy = process_add(&(struct process){
+			.cgroup = 1, .writes = true, .bytes = SZ_1M, .depth = 16,
+		});
+		process_add(&(struct process){ .cgroup = 1, .bytes = SZ_4K, .depth = 128 });
+		process_add(&(struct process){
+			.cgroup = 2, .writes = true, .bytes = SZ_4K, .depth = 64,
+		});
+		settle_and_measure(2 * SECOND);
+		expect_between("the heavy cgroup's part", part_of_pace(heavy), .88, .98);
+	}
+}
+
+/*
+ * Two cgroups that only write share the pace by weight, whatever their depths. If the
+ * weights do not count for the pace (tg_lane_charge_pace()), 100 : 300 have 50 : 50.
+ */
+static void test_cgroups_that_write(void)
+{
+	static const struct { u32 weight; double part; } firsts[] = {
+		{ 300, .5 }, { 100, .25 },
+	};
+	struct process *first, *second;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(firsts); i++) {
+		begin(1, PACE);
+		cgroup_weigh(1, firsts[i].weight);
+		cgroup_weigh(2, 300);
+		first = process_add(&(struct process){
+			.cgroup = 1, .writes = true, .bytes = SZ_64K, .depth = 16,
+		});
+		second = process_add(&(struct process){
+			.cgroup = 2, .writes = true, .bytes = SZ_64K, .depth = 64,
+		});
+		settle_and_measure(SECOND);
+		expect_near("the first cgroup's part", part_of_pace(first), firsts[i].part, .02);
+		expect_near("the second one's", part_of_pace(second), 1 - firsts[i].part, .02);
+	}
+}
+
+/*
+ * Let each of @nr_shards hardware queues have a process that writes, and the first @readers of them
+ * another one that reads, with requests of @bytes. Check that each queue writes as much.
+ */
+static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int readers, u32 bytes)
+{
+	struct process *writers[MOST_SHARDS];
+	unsigned int i;
+
+	begin(nr_shards, PACE);
+	tg.controller.room = room;
+	for (i = 0; i < nr_shards; i++)
+		writers[i] = process_add(&(struct process){
+			.shard = i, .writes = true, .bytes = SZ_64K, .depth = 16,
+		});
+	for (i = 0; i < readers; i++)
+		process_add(&(struct process){
+			.shard = i, .bytes = bytes, .depth = bytes == SZ_4K ? 64 : 16,
+		});
+	settle_and_measure(SECOND);
+	for (i = 0; i < nr_shards; i++)
+		expect_near("a hardware queue's part", part_of_pace(writers[i]),
+			    1. / nr_shards, .02);
+}
+
+/*
+ * Hardware queues have equal parts of the pace, also if some of them read too, so that they ask
+ * more often. If a shard that sends a write no longer waits for the pace (tg_pace_tell()), two have
+ * up to 71 : 29, and of four the one that reads has up to 49 %.
+ */
+static void test_hardware_queues(void)
+{
+	static const u64 rooms[] = { 200000, 500000 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(rooms); i++) {
+		expect_equal_shards(2, rooms[i], 0, 0);
+		expect_equal_shards(2, rooms[i], 1, SZ_4K);
+		expect_equal_shards(2, rooms[i], 1, SZ_64K);
+		expect_equal_shards(4, rooms[i], 1, SZ_4K);
+		expect_equal_shards(4, rooms[i], 3, SZ_64K);
+	}
+}
+
+/*
+ * On a slow device a process of NORMAL has so many writes that they age, and go whatever LOW lacks.
+ * Then it ends. What LOW lacks is bounded, so another process of NORMAL, with few writes, does not
+ * wait until LOW has all of it: it waits for 31 ms. If tg_pace_due() has no bound, for 616 ms.
+ */
+static void test_aged_writes_end(void)
+{
+	struct process *deep, *shallow;
+
+	begin(1, 20000);
+	deep = process_add(&(struct process){ .writes = true, .bytes = SZ_64K, .depth = 512 });
+	process_add(&(struct process){
+		.priority = LOW, .writes = true, .bytes = SZ_64K, .depth = 32,
+	});
+	run(15 * SECOND);
+	process_stop(deep);
+	shallow = process_add(&(struct process){ .writes = true, .bytes = SZ_64K, .depth = 4 });
+	/* The pace allows the 32 MiB that are left in 1.6 s. */
+	run(1700 * MS);
+	expect("aged writes that are left", deep->sent, 0);
+	measure(3 * SECOND);
+	expect_between("the longest wait after aged writes, ms", shallow->longest_wait / 1e6,
+		       1, 100);
+	expect_between("NORMAL's part after aged writes", part_of_pace(shallow), .9, .98);
+}
+
+/*
+ * Let a crowd of processes write, whose writes the pace never holds. Each pauses for @think_ns
+ * after a request. Check that they write from @least to @most together, as parts of the pace.
+ * Return the process that waits for the pace.
+ */
+static const struct process *run_crowd(u64 think_ns, double least, double most)
+{
+	struct process *bulk, *crowd[CROWD];
+	double part = 0;
+	u32 i;
+
+	begin(1, PACE);
+	bulk = process_add(&(struct process){ .writes = true, .bytes = SZ_64K, .depth = 32 });
+	for (i = 0; i < CROWD; i++)
+		crowd[i] = process_add(&(struct process){
+			.asks_little = true, .writes = true, .bytes = SZ_16K, .depth = 1,
+			.think_ns = think_ns,
+		});
+	/* Beside HIGH the crowd is bulk. */
+	process_add(&(struct process){
+		.priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = MS,
+	});
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
+	settle_and_measure(2 * SECOND);
+	for (i = 0; i < CROWD; i++)
+		part += part_of_pace(crowd[i]);
+	expect_between("the crowd's part", part, least, most);
+	return bulk;
+}
+
+/*
+ * Beside a crowd that writes more than the pace, the writes that wait for the pace have a 17th of
+ * it, without long gaps. If tg_pace_passes() charges the crowd for all, they have nothing. Beside a
+ * crowd that writes less, they have the rest.
+ */
+static void test_crowd(void)
+{
+	static const u64 busy_ns[] = { MS / 2, MS, 2 * MS };
+	const struct process *bulk;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(busy_ns); i++) {
+		bulk = run_crowd(busy_ns[i], 1, 3);
+		expect_between("bulk's part beside a crowd", part_of_pace(bulk), .04, .08);
+		expect_between("its longest gap, ms", bulk->longest_gap / 1e6, 0, 20);
+	}
+	bulk = run_crowd(4 * MS, .5, .65);
+	expect_between("what bulk has of the rest", part_of_pace(bulk), .35, .5);
+}
+
+/* Return whether bulk of a shard has a write to send. */
+static bool shard_has_writes(struct tg_shard *shard)
+{
+	struct tg_lane *lane;
+	int class;
+
+	list_for_each_entry(lane, &shard->lanes, entry)
+		for (class = PRIO_CLASS_NORMAL; class < PRIO_CLASS_COUNT; class++)
+			if (tg_class_writes(&lane->classes[class]))
+				return true;
+	return false;
+}
+
+/* Return whether bulk of a shard may go. The look leaves no trace. */
+static bool shard_may_send(const struct tg_shard *shard)
+{
+	const struct tg_budget before = tg.budget;
+	const bool may = tg_bulk_may_go(shard);
+
+	tg.budget = before;
+	return may;
+}
+
+/* Return whether a shard waits for nothing: it has writes, nobody uses the pace, bulk may go. */
+static bool shard_is_left(struct tg_shard *shard)
+{
+	return kernel_now > (u64)atomic64_read(&tg.flushes.due) && shard_has_writes(shard) &&
+	       shard_may_send(shard);
+}
+
+/* Run for @ns. Return for how long a shard was left at most, in ns. */
+static u64 run_watched(u64 ns)
+{
+	const u64 until = kernel_now + ns;
+	u64 left_at[MOST_SHARDS] = {}, longest = 0;
+	unsigned int i;
+
+	while (kernel_now < until) {
+		step();
+		for (i = 0; i < tg.nr_shards; i++) {
+			if (!shard_is_left(&shards[i]))
+				left_at[i] = 0;
+			else if (!left_at[i])
+				left_at[i] = kernel_now;
+			else
+				longest = max(longest, kernel_now - left_at[i]);
+		}
+	}
+	return longest;
+}
+
+static unsigned int requests_sent(void)
+{
+	unsigned int i, sum = 0;
+
+	for (i = 0; i < nr_processes; i++)
+		sum += processes[i].sent;
+	return sum;
+}
+
+/* Stop all processes. Return how many requests do not complete, although no pace applies. */
+static unsigned int stop_all(void)
+{
+	const u64 until = kernel_now + 5 * SECOND;
+	unsigned int i;
+
+	for (i = 0; i < nr_processes; i++)
+		process_stop(&processes[i]);
+	device_is_pressed = false;
+	while (requests_sent() && kernel_now < until)
+		step();
+	return requests_sent();
+}
+
+#define any_of(array) ((array)[any() % ARRAY_SIZE(array)])
+
+static void add_any_bulk(bool cgroups_share)
+{
+	static const unsigned short priorities[] = { NORMAL, NORMAL, LOW };
+	static const u32 bytes[] = { SZ_4K, SZ_16K, SZ_64K, SZ_1M }, depths[] = { 3, 16, 64, 200 };
+	struct process p = {
+		.shard = any() % tg.nr_shards,
+		.cgroup = cgroups_share ? any() % MOST_CGROUPS : 0,
+		.priority = any_of(priorities),
+		.writes = any() % 3,
+		.bytes = any_of(bytes),
+		.depth = any_of(depths),
+	};
+
+	if (any() % 3 == 0 && p.depth < 60)
+		p.think_ns = any_between(1, 20) * MS / 2;
+	process_add(&p);
+}
+
+static void add_any_high(void)
+{
+	process_add(&(struct process){
+		.shard = any() % tg.nr_shards, .priority = HIGH, .bytes = SZ_4K,
+		.depth = any_between(1, 4), .think_ns = any_between(1, 7) * MS / 10,
+	});
+}
+
+static void add_any_of_crowd(bool cgroups_share)
+{
+	process_add(&(struct process){
+		.shard = any() % tg.nr_shards, .cgroup = cgroups_share ? any() % MOST_CGROUPS : 0,
+		.asks_little = true, .writes = any() % 2, .bytes = SZ_16K, .depth = 1,
+		.think_ns = any_between(200, 5200) * 1000,
+	});
+}
+
+/* Begin with a random device and random processes. */
+static void begin_any(void)
+{
+	static const u32 shards_of[] = { 1, 1, 2, 4 }, paces[] = { 5000, 20000, PACE, 1000000 };
+	static const u32 bases[] = { 2000, 20000, 60000 }, weights[] = { 1, 100, 1000, 10000 };
+	static const u64 rooms[] = { 100000, 300000, 1000000 };
+	static const u64 budgets[] = { TG_DEPTH_MAX, 50000, 200000, 1000000 };
+	const u32 nr_shards = any_of(shards_of), pace = any_of(paces);
+	bool cgroups_share;
+	u32 i;
+
+	begin(nr_shards, pace);
+	tg.controller.room = any_of(rooms);
+	tg.controller.budget = any_of(budgets);
+	tg.costs.of[TG_WRITE].base = any_of(bases);
+	for (i = 1; i < MOST_CGROUPS; i++)
+		cgroup_weigh(i, any_of(weights));
+	cgroups_share = any() % 2;
+	for (i = any_between(3, 8); i; i--)
+		add_any_bulk(cgroups_share);
+	if (any() % 2)
+		add_any_high();
+	for (i = any() % 2 ? any() % 20 : 0; i; i--)
+		add_any_of_crowd(cgroups_share);
+}
+
+/*
+ * Whatever the load, no hardware queue with a write to send is left for longer than the longest
+ * hold while nobody uses the pace and bulk may go, and all requests complete. In these loads the
+ * longest time is 0.6 ms. It is 19.5 ms if completions do not wake held shards (tg_back_noticed()).
+ * If the watchdog does not run the hardware queue, 58 of the loads never complete.
+ */
+static void test_any_load(void)
+{
+	char what[64];
+	u32 load;
+
+	for (load = 0; load < LOADS; load++) {
+		any_begin(load);
+		begin_any();
+		snprintf(what, sizeof(what), "a hardware queue is left under load %u, ms", load);
+		expect_between(what, run_watched(SECOND) / 1e6, 0, LONGEST_MS);
+		snprintf(what, sizeof(what), "requests of load %u that do not complete", load);
+		expect(what, stop_all(), 0);
+	}
+}
+
+int main(void)
+{
+	test_low_lacks_device_time();
+	test_light_cgroup_lacks_device_time();
+	test_cgroups_that_write();
+	test_hardware_queues();
+	test_aged_writes_end();
+	test_crowd();
+	test_any_load();
+	processes_forget();
+	if (!failed)
+		printf("triage policy: the pace is shared, and nobody waits for nothing\n");
+	return failed;
+}

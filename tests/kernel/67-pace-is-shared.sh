@@ -93,6 +93,6 @@ left=$(($(writes waiting) * 400 / ($(writes waiting) * 4 + $(writes crowd))))
 flushes=$(writes flushes)
 echo "measured: processes that ask for little have $part % of the writes they ask for," \
 	"others have $left % of all data; a process flushes $flushes times a second"
+[ $((flushes * FLASH_SLOWER / 4)) -ge $FLUSHES ] || miss "a process flushes $flushes times a second"
 [ $part -ge $SERVED ] || miss "processes that ask for little have $part % of what they ask for"
 [ $left -ge $LEFT ] || miss "writes that wait have $left % of all data"
-[ $((flushes * FLASH_SLOWER / 4)) -ge $FLUSHES ] || miss "a process flushes $flushes times a second"

@@ -47,6 +47,17 @@ done
 exec chroot root env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \\
 	/lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
 """
+#: The shell script that kills the copy whose first process is $1 and removes its control group $2,
+#: with the groups below. They go once their processes are gone, which takes a moment.
+_REMOVE = """
+kill -KILL "$1"
+for try in $(seq 600); do
+	find "$2" -depth -type d -exec rmdir {} + 2> /dev/null
+	[ -e "$2" ] || exit 0
+	sleep 0.1
+done
+exit 1
+"""
 _LIMIT_S = 60.0
 
 
@@ -85,6 +96,25 @@ class Booted:
 
 
 @contextmanager
+def in_the_end(script: str, *arguments: str) -> Iterator[None]:
+    """Run a shell script at the end of the `with` block, also if this process is killed in it.
+
+    The script waits in a process of its own until its standard input ends. Fail if it fails.
+    """
+    guard = subprocess.Popen(
+        ["sh", "-c", f"cat > /dev/null\n{script}", "sh", *arguments],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert guard.stdin
+    try:
+        yield
+    finally:
+        guard.stdin.close()
+        assert guard.wait() == 0, script
+
+
+@contextmanager
 def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
     """Boot a copy of the system, with the `usr` folder of each layer laid over its /usr.
 
@@ -112,11 +142,10 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
             stderr=subprocess.STDOUT,
         )
     try:
-        yield _running(outer, said)
+        with in_the_end(_REMOVE, str(outer.pid), str(group)):
+            yield _running(outer, said)
     finally:
-        outer.kill()
         outer.wait()
-        _remove(group)
         (folder / "mount").rmdir()
 
 
@@ -143,18 +172,6 @@ def _unified() -> Path:
     pytest.skip("no cgroup2 is mounted here, which systemd would need")
 
 
-def _remove(group: Path) -> None:
-    """Remove a control group and the groups below it; retry until their processes are gone."""
-    latest = time.monotonic() + _LIMIT_S
-    while group.exists() and time.monotonic() < latest:
-        for path, _, _ in os.walk(group, topdown=False):
-            try:
-                Path(path).rmdir()
-            except OSError:
-                time.sleep(0.1)
-    assert not group.exists()
-
-
 @contextmanager
 def loop_disk(folder: Path) -> Iterator[str]:
     """Make a loop device with a file system, and yield its name; remove it afterwards."""
@@ -167,11 +184,8 @@ def loop_disk(folder: Path) -> Iterator[str]:
     if done.returncode:
         pytest.skip(f"no loop device: {done.stderr.strip()}")
     name = done.stdout.strip().removeprefix("/dev/")
-    try:
+    with in_the_end('losetup -d "$1" && rm "$2"', f"/dev/{name}", str(image)):
         yield name
-    finally:
-        subprocess.run(["losetup", "-d", f"/dev/{name}"], check=True)
-        image.unlink()
 
 
 def layer(folder: Path, *unpacked: Path) -> Path:

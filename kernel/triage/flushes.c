@@ -307,8 +307,8 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 /*
  * Return whether the pace is closed for a shard. A shard yields to others for the first half of a
  * burst only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if
- * the others do not write. The same holds for classes and cgroups: who is due may lack the device's
- * time. So once more of the pace would be lost, anybody may write.
+ * the others do not write. A class or cgroup that is due may lack the device's time and not write.
+ * So as soon as a part of the pace would be lost, anybody may write.
  */
 static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {

@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,3 +79,34 @@ def test_a_keeper_that_systemd_runs_puts_back(killed: str, system: tuple[Booted,
     assert running.give(f"cat {queue}/scheduler {queue}/nr_requests").splitlines()[-2:] == before
     wait_for(running, f"! systemctl is-active -q '{unit}'")
     running.tried("systemctl reset-failed")
+
+
+#: A process that makes a loop device, boots a system that mounts it, and waits.
+_WAITS = """
+import sys, time
+from pathlib import Path
+from tests.booted import booted, loop_disk
+folder = Path(sys.argv[1])
+with loop_disk(folder) as disk, booted(folder / "system", []) as system:
+    system.give(f"mount /dev/{disk} /tmp")
+    print(disk, system.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_test_leaves_no_system_and_no_loop_device(tmp_path: Path) -> None:
+    waits = subprocess.Popen(
+        [sys.executable, "-c", _WAITS, tmp_path],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert waits.stdout
+    disk, pid = waits.stdout.readline().split()
+    waits.kill()
+    waits.wait()
+    left = [Path(f"/proc/{pid}"), Path(f"/sys/block/{disk}/loop")]
+    latest = time.monotonic() + 60
+    while any(path.exists() for path in left):
+        assert time.monotonic() < latest, left
+        time.sleep(0.1)

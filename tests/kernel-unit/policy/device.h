@@ -100,7 +100,7 @@ static u64 device_free_at;
 static bool device_is_pressed;
 static u64 measured_from;
 
-/* The parts of triage for disks are not here: nothing may call these but for their answer "no". */
+/* The parts of triage for disks are not here, and nothing may call them. */
 
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow, enum tg_reason *reason)
 {

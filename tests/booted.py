@@ -63,9 +63,14 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Booted:
-    """A running copy of the system; `pid` is the PID that its systemd has outside the copy."""
+    """A running copy of the system.
+
+    pid    the PID that its systemd has outside the copy
+    group  the control group of all its processes
+    """
 
     pid: int
+    group: Path
 
     def give(self, script: str, environment: Mapping[str, str] | None = None) -> str:
         """Run a shell script in the copy and return its output; fail if a command in it fails."""
@@ -143,20 +148,20 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
         )
     try:
         with in_the_end(_REMOVE, str(outer.pid), str(group)):
-            yield _running(outer, said)
+            yield _running(outer, group, said)
     finally:
         outer.wait()
         (folder / "mount").rmdir()
 
 
-def _running(outer: "subprocess.Popen[bytes]", said: Path) -> Booted:
+def _running(outer: "subprocess.Popen[bytes]", group: Path, said: Path) -> Booted:
     """Wait until systemd reports that the copy is running; return the copy."""
     latest = time.monotonic() + _LIMIT_S
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     while time.monotonic() < latest and outer.poll() is None:
         found = children.read_text().split()
         if found:
-            system = Booted(int(found[0]))
+            system = Booted(int(found[0]), group)
             if system.tried("systemctl is-system-running").stdout.endswith("running\n"):
                 return system
         time.sleep(0.1)

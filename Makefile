@@ -20,7 +20,7 @@ help:
 demo: ## the main experiment: a database beside a backup, table and report
 	./triage run mixed-priority
 
-test: ## the tests, fast ones first, with a third of those that are many of a kind (TESTS=all)
+test: ## the tests, fast ones first, with a quarter of those that are many of a kind (TESTS=all)
 	TESTS=$(TESTS) PYTHONPATH=lab $(developer) -m pytest --durations=10 \
 		--numprocesses=2 --dist=loadfile --no-loadscope-reorder \
 		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Select a third of the tests that are many of one kind.
+"""Select a quarter of the tests that are many of one kind.
 
 They show that checks can fail, or run checks again where little differs. With TESTS=due in the
-environment, as in `make test`, a third of each kind is selected. Which third depends on the
+environment, as in `make test`, a quarter of each kind is selected. Which quarter depends on the
 sources: a change mostly has another one, and the same sources have the same. Without that
 variable, all are selected.
 """
@@ -21,20 +21,25 @@ from triagelab.base import sources
 Case = TypeVar("Case")
 
 #: One in this many tests of a kind is due.
-PARTS = 3
+PARTS = 4
 LEFT_OUT = pytest.mark.skip(reason="due for other sources; `make test TESTS=all` has all")
 
 
 def selected(cases: Sequence[Case]) -> list[ParameterSet]:
     """Return the cases as parameters of a test, and mark those that are not selected."""
-    choice = os.environ.get("TESTS", "all")
-    assert choice in ("all", "due"), f"TESTS is {choice}, not all or due"
-    chosen = cases if choice == "all" else due(cases, content())
+    chosen = chosen_of(cases)
     return [pytest.param(case, marks=() if case in chosen else LEFT_OUT) for case in cases]
 
 
+def chosen_of(cases: Sequence[Case]) -> Sequence[Case]:
+    """Return the cases that are selected."""
+    choice = os.environ.get("TESTS", "all")
+    assert choice in ("all", "due"), f"TESTS is {choice}, not all or due"
+    return cases if choice == "all" else due(cases, content())
+
+
 def due(cases: Sequence[Case], content: bytes) -> Sequence[Case]:
-    """Return the third of the cases that is due for sources with this content."""
+    """Return the quarter of the cases that is due for sources with this content."""
     return cases[hashlib.sha256(content).digest()[0] % PARTS :: PARTS]
 
 

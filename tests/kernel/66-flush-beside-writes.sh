@@ -21,10 +21,10 @@ flushes() {
 	awk '{ print $16, $17 }' /sys/block/$DEV/stat
 }
 
-# beside SCHEDULER KIND CPU SECONDS [OPTION]: let bulk write on CPU 0, and read or write (KIND) on a CPU, beside a
-# process that flushes and one that reads. Set flush and read to the mean time of each, in us, of
-# flushes in the second half: by then there is a pace. Set first and second to the requests a second
-# of bulk on CPU 0 and of the other, which has the OPTION of fio.
+# beside SCHEDULER KIND CPU SECONDS [OPTION]: let bulk write on CPU 0, and read or write (KIND) on a
+# CPU, beside a process that flushes and one that reads. Set flush and read to the mean time of each,
+# in us, of flushes in the second half: by then there is a pace. Set first and second to the requests
+# a second of bulk on CPU 0 and of the other, which has the OPTION of fio.
 beside() {
 	choose_scheduler "$1"
 	[ "$1" = none ] || set_tunables

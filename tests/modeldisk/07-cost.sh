@@ -18,16 +18,16 @@ now_ns() {
 	awk '/^now at/ { print $3 }' /proc/timer_list
 }
 
-# busy DEVICE SECONDS OPTION...: run fio. Set ios to its requests, busy to the CPU's busy ns.
+# busy DEVICE MS OPTION...: run fio. Set ios to its requests, busy to the CPU's busy ns.
 busy() {
 	_disk=$1
-	_seconds=$2
+	_ms=$2
 	shift 2
 	_ios=$(awk '{ print $1 }' "/sys/block/$_disk/stat")
 	_idle=$(idle_ns)
 	_now=$(now_ns)
 	fio --filename="/dev/$_disk" --direct=1 --minimal --output=/tmp/fio --time_based \
-		--runtime="$_seconds" --norandommap --name=cost --rw=randread --iodepth=1 \
+		--runtime="${_ms}ms" --norandommap --name=cost --rw=randread --iodepth=1 \
 		--ioengine=io_uring "$@"
 	busy=$(($(now_ns) - _now - ($(idle_ns) - _idle)))
 	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
@@ -38,10 +38,10 @@ busy() {
 cost() {
 	disk=$1
 	shift
-	busy "$disk" 1 "$@"
+	busy "$disk" 250 "$@"
 	short_ios=$ios
 	short_busy=$busy
-	busy "$disk" 2 "$@"
+	busy "$disk" 750 "$@"
 	cost=$(((busy - short_busy) / (ios - short_ios)))
 }
 

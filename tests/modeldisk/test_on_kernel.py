@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run this folder's checks (NN-name.sh) in guests, and check modeldisk's figures in guests.
 
-On `sim`, guests run side by side: checks with each kernel, figures with the default one. On `vm`,
-guests run one at a time, with the default kernel, and only for checks that ask for `vm`.
+On `sim`, guests run side by side: checks with each kernel, figures with the default one. Checks
+with other kernels are many of one kind (tests/due.py). On `vm`, guests run one at a time, with the
+default kernel, and only for checks that ask for `vm`.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from triagelab.check import verify
 from triagelab.plan.machine import Job, Outcome
 from triagelab.provision import kernels, modules
 from triagelab.run import machines
+
+from tests import due
 
 HERE = Path(__file__).parent
 #: Seconds a guest may take.
@@ -83,7 +86,11 @@ def outcomes(
     """Run every selected case; return each result, and the folder with its log."""
     selected: dict[Case, Guest] = {}
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.obj is test_property:
+        if (
+            isinstance(item, pytest.Function)
+            and item.obj is test_property
+            and not due.is_left_out(item)
+        ):
             case = cast(Case, item.callspec.params["case"])
             files: dict[str, Path | str] = {
                 "run": f"#!/bin/sh\nsh /job/{case.check.script.name} > out/log 2>&1\n",
@@ -99,7 +106,15 @@ def outcomes(
     return {case: (outcome, selected[case].folder) for case, outcome in ended}
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=str)
+ALL = list(cases())
+DEFAULT = [case for case in ALL if case.series == kernels.DEFAULT_SERIES]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [*DEFAULT, *due.selected([case for case in ALL if case not in DEFAULT])],
+    ids=str,
+)
 def test_property(case: Case, outcomes: dict[Case, tuple[Outcome, Path]]) -> None:
     outcome, folder = outcomes[case]
     assert outcome.status == 0, (folder / "out/log").read_text()

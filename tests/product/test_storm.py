@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from triagelab.provision import kernels
 
+from tests import due
 from tests.kernel import bugs
 from tests.product.product import ROOT, qemus, triage
 
@@ -27,13 +28,19 @@ def record(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_triage_withstands_fifty_seeds(tmp_path: Path) -> None:
-    done = triage("storm", "triage", "--out", tmp_path / "out")
+#: The seeds that triage must withstand, in parts of which some are due (tests/due.py).
+SEEDS = [range(1, 14), range(14, 27), range(27, 40), range(40, 51)]
+
+
+@pytest.mark.parametrize("seeds", due.selected(SEEDS), ids=lambda s: f"{s.start}-{s.stop - 1}")
+def test_triage_withstands(seeds: range, tmp_path: Path) -> None:
+    words = ["--seed", seeds.start, "--seeds", len(seeds), "--out", tmp_path / "out"]
+    done = triage("storm", "triage", *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "50 storms, 0 failed" in done.stdout
+    assert f"{len(seeds)} storms, 0 failed" in done.stdout
     found = record(tmp_path / "out")
     assert found["result"] == "pass"
-    assert len({storm["fingerprint"] for storm in found["storms"]}) == 50
+    assert len({storm["fingerprint"] for storm in found["storms"]}) == len(seeds)
 
 
 @pytest.mark.parametrize("scheduler", ["triage", "kyber"])

@@ -86,7 +86,7 @@ class Result:
         return found[0]
 
     def mean(self, scheduler: str, job: str | None, metric: str, **at: Any) -> str:
-        """Return a metric's mean with its unit; `at` has values of the row's point."""
+        """Return a metric's mean with its unit; `at` selects the row by values of its point."""
         row = self._row(scheduler, job, metric, at)
         return figures.quantity(row["mean"], row["unit"])
 
@@ -107,8 +107,8 @@ class Result:
     def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
         """Return the mean under `scheduler`, divided by the mean under the scheduler `to`.
 
-        If `to` is "alone", divide by the mean of the job alone, under `none`. That run has none of
-        the scheduler's settings, SCHEDULER.TUNABLE.
+        If `to` is "alone", divide by the mean of the job alone, under `none`. The row of the job
+        alone has no tunables of `scheduler` (SCHEDULER.TUNABLE), so drop these from `at` for it.
         """
         of = at
         if to == "alone":
@@ -250,9 +250,9 @@ class Figures:
     def problems(self) -> Iterator[str]:
         """Yield a message for each document, table, result file or picture with a fault.
 
-        A document must have the result files' figures. A table with intervals must be in a block.
-        A document must show each result file. A picture must be the one that was taken with its
-        result file's figures.
+        Each block must have the text that text() returns. A table with intervals must be in a
+        block. Some document must show each result file. Each picture must be the one that was taken
+        with the figures of its result file.
         """
         shown: set[str] = set()
         for document in self.documents():
@@ -272,7 +272,7 @@ class Figures:
                     yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
-        """Write the result file `name` from the run directory `out`. Take its pictures again."""
+        """Write the result file `name` from the run directory `out`; take the file's pictures."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
         rows = [
@@ -297,7 +297,7 @@ class Figures:
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
 
     def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
-        """Replace the rows of a result file's table by a command's rows; keep the headings."""
+        """Put a command's rows in place of the rows of a result file's table; keep the headings."""
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
@@ -309,7 +309,7 @@ class Figures:
         path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
-        """Return all quoted words in the templates that use a result file: metrics and others."""
+        """Return all quoted words, metrics among them, in the templates that use a result file."""
         texts = [path.read_text() for path in self.folder.glob("*.jinja")]
         return {
             word

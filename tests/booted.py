@@ -48,7 +48,7 @@ exec chroot root env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C
 	/lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
 """
 #: The shell script that kills the copy whose first process is $1 and removes its control group $2,
-#: with the groups below. They go once their processes are gone, which takes a moment.
+#: with the groups below. A group can go once its processes are gone, which takes a moment.
 _REMOVE = """
 kill -KILL "$1"
 for try in $(seq 600); do
@@ -104,7 +104,7 @@ class Booted:
 def in_the_end(script: str, *arguments: str) -> Iterator[None]:
     """Run a shell script at the end of the `with` block, also if this process is killed in it.
 
-    The script waits in a process of its own until its standard input ends. Fail if it fails.
+    A process of its own waits for this end, then runs the script. Fail if the script fails.
     """
     guard = subprocess.Popen(
         ["sh", "-c", f"cat > /dev/null\n{script}", "sh", *arguments],

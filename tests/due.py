@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Select a quarter of the tests that are many of one kind.
+"""Select a quarter of the tests of each kind that has many.
 
-They show that checks can fail, or run checks again where little differs. With TESTS=due in the
-environment, as in `make test`, a quarter of each kind is selected. Which quarter depends on the
-sources: a change mostly has another one, and the same sources have the same. Without that
-variable, all are selected.
+Such tests show that checks can fail, or run checks again where little differs. With TESTS=due in
+the environment, as in `make test`, a quarter of each kind is selected. A hash of the sources
+decides which quarter, so a change of the sources mostly selects another one. Without TESTS, all
+tests are selected.
 """
 
 import functools
@@ -17,7 +17,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 from triagelab.base import sources
 
-#: What a test is given.
+#: The type of a test's parameter.
 Case = TypeVar("Case")
 
 #: One in this many tests of a kind is due.

@@ -23,8 +23,8 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
 _TAGS_TAKEN = 0.9
-#: The owners of the tags are counted at this number of moments of a wait for a tag. In a single
-#: moment a tag may be between two owners.
+#: Count the owners of the tags at this many moments during a wait for a tag. A single moment would
+#: miss the tags that are between two owners.
 _MOMENTS = 9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -35,7 +35,7 @@ class Place:
     """A disk's scheduler and settings.
 
     tags    the most requests that one hardware queue may have
-    queues  hardware queues
+    queues  the number of hardware queues
     """
 
     scheduler: str
@@ -148,9 +148,9 @@ def _stall(seen: Seen, begin: int, end: int) -> int:
 
 
 def _there(since: int, other: Request, time: int) -> bool:
-    """Return whether the request `other`, there since `since` (0: never), was there at `time`.
+    """Return whether `other`, in a place since `since` (0: never), was still there at `time`.
 
-    When `other` is no longer followed, nothing is known about it: it is not there.
+    From `until` on, nothing is known about `other`: assume that it has left.
     """
     return 0 < since <= time < other.end(_NEVER)
 
@@ -328,7 +328,7 @@ def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # One request more may have gone first, with allowance that was left from earlier.
+        # One more request may have gone first, on allowance that was left from earlier.
         if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
             return f"{name} {value}"
     return ""

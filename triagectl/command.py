@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parse and run the command line. Manual page and completion use `parser()`'s help texts too."""
+"""Parse and run the command line. The manual page and completion use the same help texts."""
 
 import argparse
 import io

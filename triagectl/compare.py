@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Compare figures of a live load under two settings, and tell changes from its variation.
+"""Judge whether two settings differ, by figures of a live load that also varies by itself.
 
 The values come in pairs: one block of time under the old settings, and the next one under the tried
 settings, or the other way round. A toss decides the order in each pair. If the settings make no
@@ -53,9 +53,9 @@ class Verdict:
 
 
 def outside(pairs: int) -> int:
-    """Return how many of the pairs' ratios lie beyond each end of the interval, its end included.
+    """Return how many of the pairs' ratios lie at or beyond each end of the interval.
 
-    The ratio 1 is outside only if the tried settings win or lose all pairs but fewer than these.
+    The interval excludes 1 only if fewer than this number of pairs go against the others.
     The result is 0 if there are too few pairs for any difference to be seen.
     """
     beyond = 0.0
@@ -69,7 +69,7 @@ def outside(pairs: int) -> int:
 def compared(
     name: str, before: Sequence[float], after: Sequence[float], more_is_better: bool
 ) -> Verdict | None:
-    """Compare a figure's values. Each value under the old settings makes a pair with one `after`.
+    """Compare a figure's values. The values at the same index of `before` and `after` are a pair.
 
     Return None if there are too few pairs.
     """
@@ -87,7 +87,7 @@ def compared(
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Return helped, harmed, mixed, `no difference` or unknown.
 
-    It is unknown without verdicts, and if no figure differs but one of them cannot be told.
+    The answer is unknown without verdicts, or if no figure differs and one cannot be judged.
     """
     answers = {verdict.answer for verdict in verdicts}
     if {"better", "worse"} <= answers:

@@ -21,10 +21,10 @@ class Counts:
     busy_ms: int
 
     def since(self, before: "Counts") -> "Counts":
-        """Return the difference to earlier counts; `in_flight` keeps its present value.
+        """Return the difference from earlier counts; `in_flight` keeps its present value.
 
-        The difference is never below 0: a disk that is gone, or a new disk of the same name, begins
-        at 0.
+        A disk that is gone has counts of 0, and a new disk of the same name begins at 0. So a
+        negative difference counts as 0.
         """
         return Counts(
             max(0, self.reads - before.reads),

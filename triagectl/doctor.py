@@ -33,7 +33,7 @@ _VM = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background
 
 @dataclass(frozen=True)
 class Options:
-    """The user's options. If `file` is None, the file is in this folder and named by the time."""
+    """The user's options. Without `file`, the file is in the current folder, named by the time."""
 
     file: Path | None = None
     json: bool = False

@@ -46,7 +46,7 @@ def giving_way() -> Iterator[None]:
     try:
         yield
     finally:
-        # Only root may raise the priority again. Any other user's command ends soon.
+        # Only root may raise the priority again. Other users' commands keep it low, but end soon.
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, nice)
             restore()

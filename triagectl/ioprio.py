@@ -32,7 +32,7 @@ _SYSCALLS = {
 }
 #: sched_getscheduler() adds this flag to the policy.
 _RESET_ON_FORK = 0x40000000
-#: A policy of real time too; the module os does not name it.
+#: Another real-time policy, for which the module os has no name.
 _SCHED_DEADLINE = 6
 _PROCESS = 1
 

@@ -41,7 +41,7 @@ _IDENTITIES = (
     "loop/backing_file",
 )
 _NAMES = ("dm/name", "loop/backing_file")
-#: Mounts that many machines have: those of the system, and folders that a standard names.
+#: Mount points that many machines have, so they identify none: the system's and standard folders.
 _USUAL = re.compile(
     r"/(proc|sys|dev|run)(/.*)?|"
     r"/(boot(/efi)?|efi|tmp|usr(/local)?|home|root|srv|opt|etc|mnt|media|snap|"
@@ -85,13 +85,13 @@ class Scrubber:
 def _without_address(found: re.Match[str]) -> str:
     """Return `<ip>` with the punctuation after it, or the text itself if it is no address."""
     text = found[0]
-    # "::" alone is an address, but hardly anybody's.
     ends = [len(text)] + [len(text) - 1] * (text[-1] in ":.")
     for end in ends:
         try:
             address = ipaddress.ip_address(text[:end])
         except ValueError:
             continue
+        # "::" and 0.0.0.0 stand for any address, and identify nobody: keep them.
         return text if address.is_unspecified else f"<ip>{text[end:]}"
     return text
 

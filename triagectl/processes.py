@@ -38,9 +38,9 @@ class Table:
     def turn(self) -> None:
         """Begin a new interval. Each thread is looked up again when it sends its next request.
 
-        Its name and priority may have changed, and the kernel may have given its number to another
-        thread. Earlier results are kept, because a thread that has ended cannot be looked up any
-        more, but may still appear in the figures. If there are too many, the oldest are dropped.
+        A thread's name and priority may have changed, or its number may be another thread's now.
+        Earlier results are kept, because a thread that has ended cannot be looked up any more, but
+        may still appear in the figures. If there are too many, the oldest are dropped.
         """
         if len(self._earlier) + len(self._known) > _KNOWN_MOST:
             self._earlier = {}
@@ -50,8 +50,8 @@ class Table:
     def of(self, tid: int, comm: bytes) -> Process:
         """Return the process of a thread.
 
-        If the thread has ended, return what an earlier interval has found. If there is nothing,
-        the process has the thread's number, and its name is the event's `comm`.
+        If the thread has ended, return the process that an earlier interval has found. If there is
+        none, the returned process has the thread's number, and the event's `comm` as its name.
         """
         found = self._known.get(tid)
         if found is None:
@@ -88,7 +88,7 @@ def threads(system: System, pid: int) -> list[int]:
 
 def of_unit(system: System, unit: str) -> list[int]:
     """Return the processes of a systemd unit, also those in control groups below the unit's."""
-    # An instance's name may have a dot, as in openvpn@a.b.
+    # Look for a known suffix, not for a dot: an instance's name may have one, as openvpn@a.b has.
     name = unit if unit.endswith(_KINDS) else f"{unit}.service"
     top = system.mounted("cgroup2")
     if top is None:

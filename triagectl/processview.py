@@ -16,7 +16,7 @@ from triagectl.system import System, names, read
 #: If an open file has one of these flags, the process itself submits its writes.
 _OWN_WRITES = os.O_DIRECT | os.O_DSYNC
 _IGNORING = ("none", "kyber", "adios")
-#: From this kernel on dm-crypt passes a bio's priority on to its own work.
+#: From this kernel version on, dm-crypt's kernel threads keep a bio's priority.
 _CRYPT_KEEPS = (6, 9)
 
 
@@ -25,7 +25,7 @@ class _Use:
     """The open files of a process on one device.
 
     bases   the disks at the bottom of the device
-    stacks  the kinds of the stacked devices between, like dm-crypt
+    stacks  the kinds of the stacked devices above those disks, like dm-crypt
     """
 
     device: str
@@ -76,7 +76,7 @@ def _named(system: System, name: str) -> _Use:
 
 
 def _resolve(system: System, disk: Disk, use: _Use) -> None:
-    """Add to `use` the disks below a device, and the kinds of the stacked devices between."""
+    """Add to `use` the disks at the bottom of a device, and the kinds of stacked devices above."""
     if disk.below and not disk.takes_schedulers:
         use.stacks.append(disk.stack)
         for name in disk.below:
@@ -132,7 +132,7 @@ def _disk_of(
 
 
 def _warnings(use: _Use, disk: Disk, priority: ioprio.Priority | None) -> Iterator[str]:
-    """Yield the reasons why the priority may have less effect on a disk, or none."""
+    """Yield the reasons why the priority may have little effect on a disk, or no effect."""
     if disk.scheduler in _IGNORING:
         yield f"{disk.scheduler} ignores I/O priorities: ionice does nothing on {disk.name}"
     elif disk.scheduler == "mq-deadline":
@@ -169,7 +169,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the control groups' limits and weights, and a hint if no disk is in use."""
+    """Yield warnings of control groups' limits and weights, and a hint if there is no disk."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

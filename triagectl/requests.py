@@ -2,8 +2,8 @@
 """Put requests together from the trace events of the block layer.
 
 An event names its request only by device and sector. Two requests at the same sector at the same
-time cannot be told apart: both are left out, and counted as `ambiguous`. A bio that had no tag and
-comes again is one request: io_uring asks first without waiting for a tag, and then with it.
+time cannot be told apart: both are left out, and counted as `ambiguous`. A bio that got no tag and
+is submitted again is one request: io_uring first asks without waiting for a tag, and then waits.
 """
 
 import errno
@@ -25,14 +25,14 @@ def text(field: bytes) -> bytes:
 class Request:
     """One request, with the times of its events in ns. 0 means that the event was not seen.
 
-    queued     its first bio came to the block layer, for the first time
+    queued     its first bio came to the block layer, at the first attempt
     got        it got a tag
     inserted   it was given to the scheduler
     issued     the driver got it
     completed  the device finished it
     until      the matcher stopped following it, because no more events were read
     beside     how many requests the device had when it got this one
-    discard    it frees sectors. If it joins another discard, no event tells: it seems to wait
+    discard    it frees sectors. If it joins another discard, no event says so: it seems to wait
     refused    its bio was sent back because there was no tag: the submitter will send it again
     twice      another request had the same sector at the same time
     """
@@ -139,7 +139,7 @@ class Matcher:
     def expire(self, before: int) -> None:
         """Forget requests that came before `before` and have not been sent to the device.
 
-        If its driver took a bio without a request, no later event comes.
+        A bio that the driver serves without a request has no later event.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:

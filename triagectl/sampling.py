@@ -19,17 +19,17 @@ LIMIT = 0.015
 #: The shortest and the longest time, in s, that a window stays open before its events are read.
 _SLICE = 0.002
 _SLICE_MOST = 0.1
-#: The wanted number of events in a window. They are enough to share the window's cost, and few
+#: The wanted number of events in a window: enough to be worth the cost of opening it, but few
 #: enough for the buffer of one CPU, in case one CPU has them all.
 _EVENTS = 1500
-#: CPU time, in s, that may be used in advance: that of several windows. Without this advance a
+#: CPU time, in s, that may be used in advance: enough for several windows. Without this advance a
 #: pause would cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
 #: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen. More
 #: would let a burst after a quiet hour take a core for half a minute.
 _SAVED = 1.0
-#: A bio that was not sent to the device within this time, in ns, never will be. The time
-#: is half of the kernel's timeout for a hung task.
+#: A bio that was not sent to the device within this time, in ns, never will be. The time is half of
+#: the kernel's timeout for a hung task.
 _EXPIRE_NS = 60 * 10**9
 #: The longest wait for the last requests of a window, in s.
 _TAIL = 1.0
@@ -64,7 +64,7 @@ class Sampler:
         """Sample until the clock shows `until`. The matcher keeps requests that are not done."""
         self.matcher.expire(self._now_ns() - _EXPIRE_NS)
         while self.clock() < until:
-            # Also before the first window: an earlier call may have ended before its pause.
+            # A pause may be due at once: an earlier call may have ended before its pause.
             pause = self._debt()
             if pause > 0:
                 self._close()
@@ -77,9 +77,9 @@ class Sampler:
     def end(self) -> None:
         """Turn the events off at once, and give up the requests that are not done.
 
-        Without this call the next run() continues them, also if the settings change before it.
+        Without this call the next run() follows them further, even after a change of settings.
         """
-        # To decode the last events takes time, in which nothing is recorded.
+        # Note the time first: decoding the last events takes time, in which nothing is recorded.
         end = self._now_ns()
         self.instance.record(False)
         self._look()
@@ -87,7 +87,7 @@ class Sampler:
         self.matcher.forget()
 
     def _debt(self) -> float:
-        """Return for how long, in s, this process must rest to have kept to its limit."""
+        """Return for how long, in s, this process must pause to keep to its limit."""
         used = (self.cpu() - self._cpu_began) / self.limit
         self._began = max(self._began, self.clock() - used - _SAVED)
         return used - _AHEAD / self.limit - (self.clock() - self._began)
@@ -96,8 +96,8 @@ class Sampler:
         begin = self.clock()
         self.instance.record(True)
         opened = self.clock()
-        # On a slow computer, or a busy one, to open a window takes longer than a short slice. Then
-        # a pause follows, so the window must show something.
+        # On a slow or busy computer, opening a window may take longer than a short slice, and a
+        # pause follows. So keep the window open for as long as that, to see some requests.
         end = min(until, opened + max(self._slice, opened - begin))
         watched, count, step = 0.0, 0, self._slice
         while True:

@@ -27,10 +27,10 @@ def amount(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text in which everything that is not printable is escaped, also a line's end.
+    """Return a text with all characters escaped that are not printable, also line ends.
 
-    Any user may choose the names of processes and control groups: they must not move a terminal's
-    cursor or look like this program's lines.
+    Any user may choose names of processes and control groups. Such a name must not move a
+    terminal's cursor or look like this program's lines.
     """
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode()

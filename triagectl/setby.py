@@ -57,7 +57,7 @@ class Verdict:
 
 
 def verdict(system: System, disk: Disk) -> Verdict:
-    """Return the origin of a disk's scheduler, and whether it was changed afterwards."""
+    """Return the origin of a disk's scheduler, and whether the scheduler changed since the boot."""
     default, certain = kernel_default(system, disk)
     sources = [Source("kernel", default, "", certain)]
     before = [default] if certain else disk.schedulers

@@ -61,9 +61,10 @@ class Disk:
         return dev(self.attribute("dev") or "0:0")
 
     def is_still(self, diskseq: int | None) -> bool:
-        """Return whether a record with this `diskseq` is of this disk, not of an earlier namesake.
+        """Return whether a record with this `diskseq` is of this disk.
 
-        Linux before 5.15 has no such number: there only the name is compared.
+        The record may be of an earlier disk of this name. Linux before 5.15 has no such number:
+        there the result is always true.
         """
         return None in (diskseq, self.number("diskseq")) or diskseq == self.number("diskseq")
 
@@ -169,7 +170,7 @@ def find(system: System, name: str) -> Disk:
 
 
 def find_scheduled(system: System, name: str) -> Disk:
-    """Return the disk that a user named. Raises RequestError if the disk takes none."""
+    """Return the disk that a user named. Raises RequestError if nobody can choose its scheduler."""
     disk = find(system, name)
     if not disk.takes_schedulers:
         below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))
@@ -185,7 +186,7 @@ def find_scheduled(system: System, name: str) -> Disk:
 
 
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
-    """Yield the disks below a stacked device. If the device has a scheduler, yield it instead."""
+    """Yield the disks below a stacked device, or the device itself if it has a scheduler."""
     below = [] if disk.takes_schedulers else disk.below
     if not below:
         yield disk

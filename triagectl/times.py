@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 #: A percentile is returned only if at least this many values are expected above it.
 _BEYOND = 5
-#: A sample of this many times has 100 above its P99.
+#: The most times that a Sample keeps. 100 of them are above its P99.
 _KEPT = 10_000
 
 
@@ -33,7 +33,7 @@ class Times:
         return len(self._values)
 
     def quantile(self, q: float) -> int | None:
-        """Return the time, in ns, that a share `q` does not exceed; None if there are too few."""
+        """Return the quantile `q`, in ns; None if too few times are expected above it."""
         if len(self._values) * (1 - q) < _BEYOND:
             return None
         if not self._sorted:

@@ -220,7 +220,7 @@ def _triage(system: System, disk: Disk) -> dict[str, Any] | None:
 
 
 def rendered(views: Sequence[dict[str, Any]], about: dict[str, Any], interval: float) -> str:
-    """Return the screen."""
+    """Return the text of a screen."""
     share = about["sampled"]
     if share:
         seen = "all requests timed" if share > 0.95 else f"timed 1 moment in {1 / share:.0f}"

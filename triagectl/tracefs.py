@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Record trace events in a tracefs instance of its own, so that other tracing is not disturbed.
+"""Record trace events in a separate tracefs instance, so that other tracing is not disturbed.
 
 A child process waits until triagectl ends, even if it is killed, and then removes the instance.
 """
@@ -98,8 +98,9 @@ class Instance:
         """Return the events from the start of the last call to the start of this one.
 
         Later events are left for the next call: CPUs are read one after the other, so this call
-        misses some events of the CPUs that it reads first. If a CPU's buffer was full, the kernel
-        dropped events: leave out all CPUs' events before that time. `lost` counts such calls.
+        misses some later events of the CPUs that it reads first. If a CPU's buffer was full, the
+        kernel dropped events: leave out all CPUs' events up to the end of this gap. `lost` counts
+        such calls.
         """
         found = self._left
         intact = 0

@@ -24,20 +24,20 @@ from triagectl.times import Sample
 
 #: The time to wait after a change, in s, until the requests queued before it are done.
 _SETTLE_S = 3.0
-#: The number of pairs of blocks: in a trial of any length, and in one whose blocks are long enough
-#: for more. With 12 pairs one of them may go against the others, with 20 pairs three.
+#: The number of pairs of blocks in a short trial, and in a long one. A figure may still have a
+#: verdict if one of 12 pairs, or three of 20, go against the others.
 _PAIRS, _PAIRS_MOST = 12, 20
-#: A trial has more pairs if each block, with the wait before it, is then this long, in s.
+#: A trial is long if each block of 20 pairs, with the wait before it, has this time, in s, or more.
 _LONG_S = 10.0
 #: The shortest block, in s: a shorter one would have no P99.
 _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
 #: The time, in s, by which each block may be late before the keeper takes the trial for hung: the
-#: sampler waits for the last requests of its window. A change has all the time that it takes.
+#: sampler waits for the last requests of its window. The time of a change of settings is extra.
 _LATE_S = 3.0
 
-#: From this share on, requests in no P99 are told: the slowest hundredth may be among them.
+#: Report the requests that are in no P99 from this share on: they may include the slowest 1 %.
 _LEFT_OUT_TOLD = 0.01
 
 #: Figures for which more is better; all others are times.
@@ -72,9 +72,9 @@ class _Latencies:
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Count a request that is done. If the block ended before, count its age then."""
+        """Count a request. If it was not done at the end of the block, count its age then."""
         if request.discard:
-            # The kernel's counts keep discards apart too. One that joined another has no end.
+            # The kernel counts discards apart too. One that joined another has no event of its end.
             return
         self.count += 1
         took = max(0, (request.completed or request.until) - request.queued)
@@ -185,7 +185,7 @@ class Arms:
             self._tries = tries
 
     def confirm(self) -> None:
-        """Raise CtlError if the trial was ended meanwhile, so that the disk has other settings."""
+        """Raise CtlError if the trial has ended: then the disk may have other settings."""
         wayback.confirm(self._system, self._disk)
 
     def changed(self) -> bool:
@@ -194,7 +194,7 @@ class Arms:
 
 
 def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) -> list[Block]:
-    """Measure a block for each one of the order; fewer if something else chose a scheduler."""
+    """Measure one block for each item of `order`. Stop if something else chose a scheduler."""
     found: list[Block] = []
     for number, tries in enumerate(order):
         left = 2 * seconds * (1 - number / len(order))
@@ -202,7 +202,7 @@ def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) ->
         arms.choose(tries)
         time.sleep(_SETTLE_S)
         block = meter.block()
-        # An ended trial has another scheduler too: ask for the end first.
+        # If the trial was ended, the scheduler may have changed too: check for the end first.
         arms.confirm()
         if arms.changed():
             break
@@ -304,7 +304,7 @@ def _named(options: Options) -> str:
 
 
 def judged(order: Sequence[bool], blocks: Sequence[Block]) -> list[compare.Verdict]:
-    """Compare each figure. A pair counts if both blocks have the figure, and one is not 0."""
+    """Compare each figure. A pair counts if both blocks have the figure, and not both are 0."""
     pairs = []
     for at in range(0, len(order), 2):
         one, other = blocks[at].figures, blocks[at + 1].figures
@@ -363,7 +363,7 @@ def _text(
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """Return the lines that tell of requests in no P99, if these may change it."""
+    """Return the lines about requests that are in no P99, if they could change the P99."""
     told = []
     share = seen.ambiguous / max(1, seen.timed + seen.ambiguous)
     if share >= _LEFT_OUT_TOLD:

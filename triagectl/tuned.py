@@ -50,7 +50,7 @@ def _tuned(system: System, disk: Disk) -> Iterator[Line]:
 def _read_profile(
     system: System, disk: Disk, name: str, found: dict[str, Line], seen: set[str]
 ) -> None:
-    """Read the profiles that a profile includes, then the profile: a name's last value holds."""
+    """Read a profile's included profiles, then the profile: the last value of a name holds."""
     if name in seen:
         return
     seen.add(name)

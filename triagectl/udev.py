@@ -45,7 +45,7 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Return whether the token is a condition of its line. PROGRAM always is."""
+        """Return whether the token is a condition of its line. PROGRAM and IMPORT always are."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
@@ -111,7 +111,7 @@ class _Line:
     """A line of a rules file, with the result of the events so far.
 
     acts     whether the line may have chosen a scheduler
-    certain  whether the disk surely had the line's scheduler after it
+    certain  whether the disk surely had the line's scheduler after this line
     """
 
     file: str
@@ -187,7 +187,7 @@ def _parents(system: System, disk: Disk) -> list[Path]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the rules of a file with the numbers of their first lines."""
+    """Yield the rules of a file with the numbers of their first lines."""
     begun, joined = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("#"):
@@ -231,7 +231,7 @@ def _event(action: str, before: set[str], files: list[list[_Line]], device: _Dev
         for line in lines:
             ways = _after(line, ways, action, device)
             programs |= line.acts and line.choice is not None and line.choice.key == "RUN"
-    # udev runs programs last.
+    # udev runs programs last, and they may choose any scheduler.
     more = device.disk.schedulers if programs else []
     return {way.scheduler for way in ways} | set(more)
 
@@ -273,9 +273,9 @@ def _taken(line: _Line, way: _Way, device: _Device) -> set[_Way]:
 def _matched(
     tokens: Sequence[_Token], way: _Way, action: str, device: _Device
 ) -> tuple[bool | None, _Way]:
-    """Return whether all matches of a line hold, and the disk's state with the attribute they read.
+    """Return whether all matches of a line hold, and the disk's state with the scheduler they saw.
 
-    The first value is None if that depends on a program, or on a value that is not kept.
+    The first value is None if it depends on a program, or on a value that is not kept.
     """
     certain: bool | None = True
     above = []

@@ -133,9 +133,9 @@ class Usage:
         return sorted(found.values(), key=lambda account: -account.served_ns)
 
     def behind(self, account: Account) -> list[tuple[Process, float]]:
-        """Return up to three other processes with most requests in the disk ahead of an account's.
+        """Return the other processes with most requests in the disk when an account's were sent.
 
-        Each comes with its average number of requests there.
+        These are at most three, each with its average number of requests there.
         """
         found: Counter[Process] = Counter()
         for tid, count in account.behind.items():

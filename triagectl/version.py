@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find the version of this command. It is the version of the scheduler that it comes with."""
+"""Find the version of this command, which is that of the scheduler in the same package."""
 
 import re
 from pathlib import Path

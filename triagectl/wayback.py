@@ -97,7 +97,7 @@ def put_back(disk: Disk, before: Settings, tried: str) -> list[str]:
             choose(disk, before.scheduler)
         except RequestError as error:
             return [str(error)]
-    # Write the settings twice, because one may bound another.
+    # Write the settings twice, because one may limit the values of another.
     for _ in range(2):
         wrong = []
         for folder, values in (("queue/iosched", before.tunables), ("queue", before.queue)):
@@ -125,7 +125,7 @@ def ready_file(system: System, disk: str) -> Path:
 
 
 def pending(system: System, disk: str) -> dict[str, Any] | None:
-    """Return the trial on a disk; None if there is none."""
+    """Return the state of the trial on a disk; None if there is no trial."""
     text = read(state_file(system, disk))
     try:
         found = json.loads(text) if text else None
@@ -153,9 +153,9 @@ def _stat(pid: int) -> list[str]:
 def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
     """Put a disk's scheduler and its settings back at the end of the block.
 
-    The list then has a sentence for each setting that could not be put back. If an exception ends
-    the block, these are shown: nobody would read the list. Raises RequestError if there is a trial
-    on this disk already.
+    The yielded list then has a sentence for each setting that could not be put back. If an
+    exception ends the block, print the sentences: nobody would read the list. Raises RequestError
+    if there is a trial on this disk already.
     """
     _claim(system, disk, tried, seconds)
     left: list[str] = []
@@ -178,13 +178,13 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
     path = state_file(system, disk.name)
     try:
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        # Under the lock no other trial begins or ends: the settings that are read are not on trial.
+        # Under the lock no other trial begins or ends, so the settings read here are no trial's.
         with _locked(system, disk):
             _refuse_another(system, disk)
             state = _state(system, disk, tried, seconds)
             ready_file(system, disk.name).unlink(missing_ok=True)
             for scratch in path.parent.iterdir():
-                # A process that was killed meanwhile leaves it.
+                # A process that was killed in _store() left this file.
                 if re.fullmatch(rf"{re.escape(path.stem)}\.\d+", scratch.name):
                     scratch.unlink()
             _store(path, state)
@@ -195,10 +195,10 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
 
 
 def _store(path: Path, state: dict[str, Any]) -> None:
-    """Write a state file. At each moment the file is whole, the former one or the new one."""
+    """Write a state file. At each moment the whole former file or the whole new one is there."""
     scratch = path.with_suffix(f".{os.getpid()}")
     try:
-        # O_EXCL follows no link. Any user may read the file, because `status` does.
+        # With O_EXCL no link is followed. All users may read the file: their `status` does so.
         fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as file:
             os.fchmod(fd, 0o644)
@@ -214,8 +214,8 @@ def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
     The lock has a file of its own, because the state file comes and goes. Other users may not open
-    the lock's file: they could hold the lock for good. So could a process that is stopped, as by
-    Ctrl-Z, which therefore works after the block.
+    the lock's file: they could hold the lock for good. A process that Ctrl-Z stops would hold it
+    too, so Ctrl-Z works only after the block.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
     with _blocked({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}):
@@ -239,7 +239,7 @@ def _lock(fd: int) -> bool:
 
 
 def _continue(state: dict[str, Any] | None) -> None:
-    """Continue a trial's process if it is stopped. SIGSTOP cannot be blocked."""
+    """Continue a trial's process if it is stopped, as by SIGSTOP, which cannot be blocked."""
     if state is None or not alive(state["pid"], state["started"]):
         return
     if _stat(state["pid"])[:1] == ["T"]:
@@ -264,17 +264,17 @@ def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, 
 
 
 def _clock(seconds: float) -> str:
-    """Return what the clock will show after these seconds."""
+    """Return the time of day, as text, after these seconds."""
     return time.strftime("%H:%M:%S", time.localtime(time.time() + seconds))
 
 
 def _now() -> float:
-    """Return the time since the machine started, in s. All processes have the same."""
+    """Return the time since the machine started, in s, which is the same for all processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _refuse_another(system: System, disk: Disk) -> None:
-    """Raise RequestError if the state file says that a trial runs, or was not put back."""
+    """Raise RequestError if a trial runs, or was not put back. Else remove its state file."""
     other = pending(system, disk.name)
     if other is None:
         return
@@ -299,7 +299,7 @@ def _refuse_another(system: System, disk: Disk) -> None:
 def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
     """Hold the lock while this process's trial changes the disk. Yield the trial's state.
 
-    The trial may last longer by the time of the change: the kernel first waits for the requests in
+    The trial's end is put off by the time of the change: the kernel first waits for the requests in
     the device, which takes seconds on a slow one. Raises CtlError if the trial has ended meanwhile:
     then nothing would undo the change.
     """
@@ -343,18 +343,19 @@ def restore(system: System, disk: Disk, state: dict[str, Any]) -> None:
 def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """Restore a disk from its state file if no other process has done so. Return failures.
 
-    With `pid` restore it only from a trial of that process: after an `--undo`, another process may
-    have one.
+    With `pid`, restore it only from a trial of that process: after an `--undo`, the state file may
+    be of another process's trial.
     """
     if not state_file(system, disk.name).exists():
         return []
-    # A trial may hold the lock for long, while it changes the disk: that wait can be interrupted.
+    # A trial may hold the lock for long, while it changes the disk. So signals can end the wait for
+    # the lock, but not what follows.
     with _locked(system, disk), _blocked({signal.SIGINT, signal.SIGTERM, signal.SIGHUP}):
         state = pending(system, disk.name)
         if state is None or pid not in (None, state["pid"]):
             return []
         wrong = _undone(system, disk, state)
-        # A second attempt would fail too, and the file would only block other trials.
+        # Even after failures: a second attempt would fail too, and the file block other trials.
         state_file(system, disk.name).unlink()
         ready_file(system, disk.name).unlink(missing_ok=True)
         return wrong
@@ -413,7 +414,7 @@ def start_keeper(system: System, disk: str) -> None:
 
 
 def _as_a_service(command: list[str], disk: str) -> bool:
-    """Have systemd run the keeper, which then outlives a login. Return whether that worked."""
+    """Have systemd run the keeper, so that it outlives the login. Return whether that worked."""
     if not Path("/run/systemd/system").is_dir() or not shutil.which("systemd-run"):
         return False
     service = [
@@ -430,10 +431,10 @@ def _as_a_service(command: list[str], disk: str) -> bool:
 
 
 def _wait(system: System, disk: Disk, state: dict[str, Any], process: select.poll) -> None:
-    """Wait until the trial's process has ended, or its time is over."""
+    """Wait until the trial's process has ended, or the trial's time is over."""
     until = state["until"]
     while not process.poll(max(0.0, until + GRACE_S - _now()) * 1000):
-        # A change under way holds the lock. When it is done, it has prolonged the trial.
+        # A change under way holds the lock, and prolongs the trial before it releases the lock.
         with _locked(system, disk):
             latest = pending(system, disk.name)
         if latest is None or latest["pid"] != state["pid"] or latest["until"] <= until:

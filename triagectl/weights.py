@@ -31,7 +31,7 @@ def of(system: System, disk: Disk) -> dict[str, str]:
 def put_back(system: System, disk: Disk, before: dict[str, str]) -> list[str]:
     """Restore the weights that are gone. Return a sentence for each that could not be restored.
 
-    A weight that is there was set after the scheduler was chosen again, and stays.
+    A weight that is there now was set after the scheduler was chosen again, and stays.
     """
     wrong = [
         f"{path} is no control group's weight" for path in before if not _is_weight(system, path)
@@ -49,7 +49,7 @@ def put_back(system: System, disk: Disk, before: dict[str, str]) -> list[str]:
 
 
 def lost(system: System, disk: Disk, before: dict[str, str]) -> dict[str, str]:
-    """Return the weights that are gone, but for those of groups that have ended."""
+    """Return the weights that are gone, except those of groups that have ended."""
     return {
         path: weight
         for path, weight in before.items()

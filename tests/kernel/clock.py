@@ -41,7 +41,8 @@ class Clock:
     def seconds(self, folder: Path, check: str, ended: float) -> float:
         """Return the seconds that a check took; 0 if it never began.
 
-        If the guest died in the check, it ended at `ended`, the time of the console's last line.
+        If the guest died in the check, the check ended at `ended`, the time of the console's last
+        line.
         """
         begin = self._seen.get((folder, check, "begins"))
         if begin is None:

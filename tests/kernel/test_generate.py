@@ -142,7 +142,7 @@ def test_headers_are_made_again_if_what_they_are_made_from_has_changed(
     assert generate.main() == 0
     made = (out / "private.h").read_text()
 
-    monkeypatch.setattr(generate, "_run", None)  # whoever calls it fails
+    monkeypatch.setattr(generate, "_run", None)  # a call fails
     assert generate.main() == 0
     symbols.write_text(symbols.read_text() + "one more\tsymbol\n")
     with pytest.raises(TypeError):

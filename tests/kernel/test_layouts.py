@@ -22,7 +22,7 @@ DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
 
 
 def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
-    """Return three folders: the headers that a version's kernels share, this kernel's, programs."""
+    """Return folders: headers shared by a version's kernels, this kernel's own, the programs."""
     assert kernel.headers is not None
     (common,) = kernel.headers.parent.glob("linux-headers-*-common")
     return common, kernel.headers, (kernel.headers / "scripts").resolve().parent
@@ -47,7 +47,7 @@ def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Make Ubuntu's layout: links, but own configuration and programs; return its folder."""
+    """Make Ubuntu's layout: links, but copies of own files and of programs; return its folder."""
     common, own, programs = parts(kernel)
     made = folder / f"linux-headers-{kernel.release}"
     _linked(own, common, made, DEBIANS)

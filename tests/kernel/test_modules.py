@@ -65,7 +65,7 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
     module = "triage-iosched.ko"
     product = (modules.build(kernel) / module).read_bytes()
     stripped = (modules.build(kernel, without, tmp_path / "out") / module).read_bytes()
-    # A module with a version also contains a hash of its sources, and these differ.
+    # A module with a version also contains a hash of its sources, and the sources differ.
     of_sources = re.compile(rb"srcversion=[0-9A-F]+")
     assert of_sources.sub(b"", stripped) == of_sources.sub(b"", product)
     assert b"storm_yield" not in product

@@ -487,7 +487,7 @@ EARLIER = {
     },
 }  # fmt: skip
 #: Device and further settings -> the hash of all commands' times, and the number of times that the
-#: driver woke up, recorded with those models.
+#: driver woke up, recorded with the earlier models.
 TRACES = {
     "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),
     "flash gc_after_mib=64 slots=8 buffer_kib=2048 power_safe=1 time_ms=1000": (

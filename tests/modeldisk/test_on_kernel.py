@@ -188,8 +188,8 @@ def test_flash_alone_answers_within_91_us(figures: Figures) -> None:
 
 def test_flash_with_64_kib_requests_is_bound_by_the_device_not_the_cpu(figures: Figures) -> None:
     assert figures("flash-reads")["bw_bytes"] == pytest.approx(419e6, rel=0.03)
-    # The dies set the rate: each of 10 programs 32 KiB in 688 µs. The write buffer takes 16 MiB
-    # more at once in these 2 s.
+    # The dies set the rate: each of the 10 dies programs 32 KiB in 688 µs. The write buffer takes
+    # another 16 MiB at once in these 2 s.
     programmed = 10 * 32768 / 688e-6 + (16 << 20) / 2
     assert figures("flash-writes", "write")["bw_bytes"] == pytest.approx(programmed, rel=0.03)
 

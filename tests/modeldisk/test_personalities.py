@@ -67,7 +67,7 @@ def test_a_drive_names_its_source(name: str) -> None:
 
 
 def is_judged_where_it_was_not_fitted(drive: drives.Drive) -> bool:
-    """Return whether points were held out of a fit, or judged with the parameters of a person."""
+    """Return whether points were held out of a fit, or judged with parameters that a person set."""
     roles = {point.role for point in drive.points}
     return "held" in roles if "fit" in roles else not roles.isdisjoint(drives.PREDICTED)
 

@@ -47,7 +47,7 @@ APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 #: times slower.
 LIMIT_S = 3600
 #: Both virtual CPUs in one thread. With a thread for each, two of eight boots of Linux 6.12 died
-#: early. In the one that was looked at, a CPU had patched code that the other was running.
+#: early. In the one that was examined, a CPU had patched code that the other was running.
 ACCEL = "tcg,thread=single"
 
 #: no_timer_check: on a busy computer the kernel would distrust the emulated timer, and panic.
@@ -125,7 +125,7 @@ state kernel
 log installed
 """
 
-#: The programs in question, for example tuned, run in each case and write their own files.
+#: In each case the program in question, for example tuned, itself runs and writes its files.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /run/status

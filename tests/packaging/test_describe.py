@@ -59,7 +59,7 @@ def describe(*arguments: object) -> str:
 def complete(folder: Path, *words: str) -> list[str]:
     script = folder / "completion"
     script.write_text(describe("bash", folder))
-    # What bash sets where no word has a character at which it breaks words, such as @.
+    # Set the variables like bash if no word has a character at which it breaks words, such as @.
     call = f"""
         . {script}
         compopt() {{ :; }}
@@ -93,13 +93,13 @@ def test_bash_completes_commands_options_and_values(folder: Path) -> None:
 
 
 def unquoted(word: str) -> str:
-    """Return what a command gets where a word is on the shell's command line."""
+    """Return the argument that a command gets for a word on the shell's command line."""
     done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True)
     return done.stdout
 
 
 def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
-    """A name with a backslash, as systemd's units have, lost it: compgen -W expands its words."""
+    """A unit's name keeps its backslash and is not run, though compgen -W expands its words."""
     (folder / "bin").mkdir()
     systemctl = folder / "bin/systemctl"
     systemctl.write_text(
@@ -123,7 +123,7 @@ UNITS = (
     "it's\"$x`.mount",
     "wow!now!.mount",
 )
-#: The keys that are pressed at a prompt, with Enter -> the words that the command gets.
+#: The keys that are typed at a prompt, then Enter -> the words that the command gets.
 PRESSED = {
     "show --unit get\t": ["show", "--unit", "getty@tty1.service"],
     "show --unit getty@\t": ["show", "--unit", "getty@tty1.service"],
@@ -160,7 +160,7 @@ PRESSED = {
 
 
 def test_at_a_prompt_the_command_gets_what_was_completed(folder: Path) -> None:
-    """A real bash is pressed at, because it breaks words in its own way before it completes."""
+    """Type into a real bash, because it breaks words in its own way before it completes them."""
     (folder / "bin").mkdir()
     systemctl = folder / "bin/systemctl"
     systemctl.write_text(

@@ -12,12 +12,12 @@ from triagelab.base.version import version
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may use dkms")
 
 DKMS = tools.Tool("dkms", "dkms")
-#: DKMS's exit status where dkms.conf excludes a kernel
+#: DKMS's exit status if dkms.conf excludes a kernel
 EXCLUDED = 77
 
 
 def passed_over(release: str, arch: str, folder: Path) -> bool:
-    """Return whether DKMS passes over a kernel. Else it begins to build, and finds no headers."""
+    """Return whether DKMS passes over a kernel. Else DKMS begins to build, and finds no headers."""
     tools.require([DKMS])
     headers = folder / "headers"
     for path in (headers / "include", folder / "tree", folder / "source"):

@@ -89,8 +89,8 @@ denied removed
 
 def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
-    # The stage's files are links to those of the cached system. So replace this one: writing would
-    # change both. The labels are on both, which does no harm.
+    # The stage's files are hard links to those of the cached system. So replace this one: writing
+    # would change both. Labels are on both, which does no harm.
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
     # setfiles reaches each file through /proc.

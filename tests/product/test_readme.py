@@ -20,7 +20,7 @@ from tests import due
 from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 
 SCHEDULERS = (*sources.KERNELS_OWN, *sources.own_schedulers())
-#: The demo's schedulers here: what its answer is about, and those of the others that are due.
+#: The demo's schedulers here: the two that its answer is about, and the others that are due.
 IN_DEMO = [name for name in SCHEDULERS if name in ("none", "triage", *due.chosen_of(SCHEDULERS))]
 
 
@@ -50,7 +50,7 @@ def test_command(command: str, copy: Path) -> None:
     if command == "make test":
         pytest.skip("'make test' is what runs this")
     begin = time.monotonic()
-    # The demo with all schedulers is a tenth of all tests.
+    # The demo with all schedulers would take a tenth of the time of all tests.
     runs = f"$(make -sn demo) --schedulers {','.join(IN_DEMO)}"
     done = subprocess.run(
         ["sh", "-c", runs if command == "make demo" else command],

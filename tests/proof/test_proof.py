@@ -164,7 +164,7 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Flaw:
-    """A flaw of core.pml: it lacks a barrier, look, guard or rerun, or has steps in wrong order.
+    """A flaw of core.pml: a missing barrier, look, guard or rerun, or steps in the wrong order.
 
     scenario  the scenario in which Spin must find an error
     rule      the rule of core.c that the flaw breaks; 0: the rule that no gauge is negative

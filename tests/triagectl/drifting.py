@@ -19,8 +19,8 @@ from itertools import accumulate
 from triagectl import compare, trial
 from triagectl.trial import Block
 
-#: For each figure: its part in a change of the activity, and the standard deviation of the noise
-#: of a block of 10 s, both of the figure's logarithm.
+#: For each figure, in logarithms: the factor by which it follows the activity, and the standard
+#: deviation of its noise in a block of 10 s.
 FIGURES = {
     "requests/s": (1.0, 0.03),
     "bytes read/s": (1.0, 0.05),
@@ -39,7 +39,7 @@ VERDICTS = ("helped", "harmed", "mixed")
 #: The time between two values of an activity, in s.
 _STEP_S = 0.5
 
-#: A function that returns an activity, by its logarithm at each of so many steps.
+#: A function that returns the logarithm of an activity at each of a number of steps.
 Path = Callable[[random.Random, int], list[float]]
 
 
@@ -60,7 +60,7 @@ def _walk(chance: random.Random, steps: int) -> list[float]:
 
 
 def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
-    """Return a first-order autoregression that forgets within 30 s."""
+    """Return a first-order autoregression with a time constant of 30 s."""
     keeps = math.exp(-_STEP_S / 30)
     of_a_step = 0.3 * math.sqrt(1 - keeps**2)
     values = [chance.gauss(0, 0.3)]
@@ -70,19 +70,19 @@ def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
 
 
 def _cycle(chance: random.Random, steps: int) -> list[float]:
-    """Return a wave, of which the trial sees between a half and two."""
+    """Return a sine wave: between half a wave and two waves in the trial."""
     waves, phase = chance.uniform(0.5, 2), chance.uniform(0, 2 * math.pi)
     return [0.5 * math.sin(2 * math.pi * waves * step / steps + phase) for step in range(steps)]
 
 
 def _step(chance: random.Random, steps: int) -> list[float]:
-    """Return an activity that doubles or halves at one moment, as where a backup begins or ends."""
+    """Return an activity that doubles or halves at one moment, as when a backup begins or ends."""
     at, size = chance.randrange(steps), math.log(2) * chance.choice((-1, 1))
     return [size * (step >= at) for step in range(steps)]
 
 
 def _bursts(chance: random.Random, steps: int) -> list[float]:
-    """Return an activity with three bursts, each three times the rest for a twentieth."""
+    """Return an activity with three bursts: each triples it for a twentieth of the trial."""
     begins = [chance.randrange(steps) for _ in range(3)]
     return [
         math.log(3) * any(0 <= s - begin < steps / 20 for begin in begins) for s in range(steps)
@@ -101,7 +101,7 @@ LOADS: Mapping[str, Path] = {
 
 
 class Load:
-    """A load that was drawn. It gives the figures of any block of time."""
+    """A load drawn at random, which gives the figures of any block of time."""
 
     def __init__(self, path: Path, seconds: float, chance: random.Random) -> None:
         steps = math.ceil(seconds / _STEP_S)
@@ -144,7 +144,7 @@ def answer(path: Path, seconds: float, effect: Mapping[str, float], chance: rand
 
 
 def rates(name: str, seconds: float, trials: int) -> tuple[float, float]:
-    """Return the part of trials with a false verdict, and of those that see a halved P99."""
+    """Return the share of trials with a false verdict, and the share that see a halved P99."""
     chance = random.Random(f"{name} {seconds}")
     false = sum(answer(LOADS[name], seconds, NONE, chance) in VERDICTS for _ in range(trials))
     seen = sum(answer(LOADS[name], seconds, HALVED, chance) == "helped" for _ in range(trials))

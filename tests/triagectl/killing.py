@@ -4,9 +4,9 @@
     python -m tests.triagectl.killing DISK FOLDER CASE
 
 The keeper is the process that restores the disk if the try dies. A step is an action that other
-processes can see. The process opens one of triagectl's or the disk's files for writing, or it
-makes, links, renames or removes one. Other steps are to take a lock, start the keeper, measure or
-end. A process is killed just before the given step. Each run prints a line of JSON.
+processes can see: to open one of triagectl's or the disk's files for writing; to make, link, rename
+or remove one; to take a lock, start the keeper, measure or end. A process is killed just before the
+given step. Each run prints a line of JSON.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from triagectl.system import System
 _PR_SET_CHILD_SUBREAPER = 36
 _EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: For the name of each try: the scheduler to try, and the settings.
+#: The name of a case -> the scheduler to try, and the settings.
 CASES: dict[str, tuple[str | None, dict[str, str]]] = {
     "scheduler": ("none", {"nr_requests": "77"}),
     "tunables": (None, {"fifo_batch": "99", "nr_requests": "77"}),
@@ -102,7 +102,7 @@ class Trials:
         stand_in = SimpleNamespace(Popen=spawn, DEVNULL=subprocess.DEVNULL)
         for module, name, value in (
             (trial.Meter, "block", block),
-            # The trial goes to the tried settings, back to the old ones, and there again.
+            # The blocks have the tried settings, twice the old ones, and the tried ones again.
             (trial, "drawn", lambda *_: [True, False, False, True]),
             (trial, "_meter", meter),
             (trial, "_SETTLE_S", 0.0),

@@ -17,7 +17,7 @@ def block(meter: trial.Meter) -> trial.Block:
 
 
 setattr(trial.Meter, "block", block)  # noqa: B010
-# One pair of blocks for all the time. The first one has the change.
+# One pair of blocks takes all the time. Its first block has the change.
 setattr(trial, "pairs_in", lambda _: 1)  # noqa: B010
 setattr(trial, "drawn", lambda *_: [True, False])  # noqa: B010
 sys.exit(command.main())

@@ -24,7 +24,7 @@ class Disk:
     """A disk with reads at regular times, and its trace; sleep() moves the clock.
 
     `took` returns how long a read takes, in s, from its number and the time when it comes. The
-    scheduler keeps it for nearly all of this time.
+    scheduler keeps the read for nearly all of this time.
     """
 
     def __init__(self, iops: int, took: Callable[[int, float], float], rwbs: bytes = b"R") -> None:
@@ -88,7 +88,7 @@ def meter(
 def test_a_block_does_not_count_requests_of_the_wait_before_it(
     iops: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change empties the device and the caches: for some time after it requests are slow."""
+    """A change empties the device and the caches, so requests are slow for some time after it."""
     disk = Disk(iops, lambda _, at: 0.4 if at % 10 < 2.5 else QUICK_S)
     blocks = meter(disk, 7.0, machine, monkeypatch)
     for number in range(4):
@@ -127,14 +127,14 @@ def test_settings_that_hold_requests_until_they_change_are_worse(
 def test_a_fast_disk_gives_up_what_waits_for_longer_than_a_window(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the sampler pauses, and does not follow a request for longer than 1 s."""
+    """On a fast disk the sampler pauses, and follows no request for longer than 1 s."""
     disk = Disk(20_000, lambda number, _: 60 if number % 10 == 0 else QUICK_S)
     figures = meter(disk, 4.0, machine, monkeypatch).block().figures
     assert figures["read P99"] > 0.9e9
 
 
 def add_discards(disk: Disk, merged: bool) -> None:
-    """Add a discard each 50 ms. It takes 40 ms, or joins another one, which no event tells."""
+    """Add a discard each 50 ms. It takes 40 ms, or joins another one, which no event reports."""
     read = disk.read
     ends: list[Event] = []
     count = 0

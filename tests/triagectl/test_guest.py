@@ -92,7 +92,7 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
         if len(times) < ENOUGH:
             continue
         row = rows[job]
-        # `top` cannot time the requests that wait as it begins: at most those of a job's queue.
+        # `top` cannot time requests that wait as it begins: at most as many as the job's depth.
         apart = abs(len(times) - row["requests_timed"]) if told["sampled"] > 0.99 else 0
         assert apart <= DEPTH[job] + 1, f"{name}: {apart} of the {job}'s requests are missing"
         found[job] = {
@@ -108,8 +108,8 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
 def beside(times: list[int], percent: int, apart: int) -> tuple[int, int]:
     """Return the latencies around a percentile, `apart` + 1 ranks below and above.
 
-    The times that `top` and fio watched differ by a request at either end, and by those that are
-    `apart`. In a steep tail, neighbours in rank differ by more than the figures may.
+    `top` and fio did not see quite the same requests: they differ by one at either end, and by
+    `apart`. In a steep tail, neighbours in rank differ by more than agree() allows.
     """
     rank = len(times) * percent // 100
     return times[rank - 1 - apart], times[min(rank + 1 + apart, len(times) - 1)]

@@ -83,7 +83,7 @@ def test_a_thread_that_ended_keeps_its_name(machine: Machine) -> None:
 def test_the_system_call_is_that_of_the_program(
     machine_name: str, pointer: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a 64-bit kernel 252 ends a 32-bit program."""
+    """A wrong number does harm: on a 64-bit kernel, call 252 ends a 32-bit program."""
     called = []
 
     def syscall(call: int, *_: int) -> int:

@@ -128,7 +128,7 @@ def test_a_bio_that_is_asked_for_again_after_it_had_no_tag_is_one_request() -> N
     log.feed(bio("bio_queue", 50, 0, dev=PART, tid=8), rq("issue", 60, 0), done(70, 0))
     assert [(one.queued, one.issued, one.tid) for one in log.done] == [(1, 60, 7)]
     assert log.matcher.ambiguous == 0
-    # After the second attempt has got its tag, another request there is another one again.
+    # The second attempt has its tag, so the next bio at that sector is another request.
     log.feed(bio("bio_queue", 80, 0), ended(81, 0), bio("bio_queue", 82, 0), rq("issue", 83, 0))
     log.feed(bio("bio_queue", 84, 0), done(90, 0))
     assert log.matcher.ambiguous == 2

@@ -88,7 +88,7 @@ def sampled(disk: Disk, seconds: float, interval: float = 2) -> tuple[Sampler, l
 def test_the_limit_holds_at_any_load(iops: float, interval: float) -> None:
     disk = Disk(iops)
     _, done = sampled(disk, 10, interval)
-    # 0.03 s: the CPU time that it may use ahead, and a window whose pause is still to come.
+    # 0.03 s: CPU time that may be used in advance, and a window whose pause is still to come.
     assert disk.used < 0.015 * disk.now + 0.03
     assert len(done) > 900
 
@@ -101,13 +101,13 @@ def test_quiet_time_is_not_saved_up_for_a_burst(quiet_s: float) -> None:
     began, used = disk.now, disk.used
     while disk.now < began + 10:
         sampler.run(disk.now + 2)
-    # As above, with 1 s of quiet time, and the first 0.1 s of the burst in the last long window.
+    # As above, plus 1 s of quiet time, and the first 0.1 s of the burst in the last long window.
     first = 0.1 * 50_000 * 3 * EVENT_S
     assert disk.used - used < 0.015 * (disk.now - began + 1) + 0.03 + first
 
 
 def test_a_request_has_its_age_at_the_end_of_the_recording() -> None:
-    """To read the last events takes time, which is none that the request waited."""
+    """Reading the last events takes time, which must not count as a wait of the request."""
     disk = Disk(100, slow_ns=10**12)
     sampler, _ = sampled(disk, 1)
     given_up: list[Request] = []
@@ -127,7 +127,7 @@ def test_a_request_has_its_age_at_the_end_of_the_recording() -> None:
 
 
 def test_where_opening_a_window_takes_long_requests_are_seen_all_the_same() -> None:
-    """On a computer so slow, one opening uses up the CPU time of the whole run."""
+    """On such a slow computer, opening one window uses up the CPU time of the whole run."""
     disk = Disk(200)
     record = disk.record
 
@@ -143,7 +143,7 @@ def test_where_opening_a_window_takes_long_requests_are_seen_all_the_same() -> N
 
 
 def test_a_window_that_took_long_to_open_stays_short() -> None:
-    """A long window on a fast disk has more events than the buffer holds, and than the limit pays.
+    """A long window on a fast disk has more events than the buffer holds and the limit allows.
 
     Two windows: the first, and one after it whose length follows from the events of the first.
     """

@@ -137,7 +137,7 @@ def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
         now += 4
         state = wayback.pending(disk.machine.system, "sda")
         assert state is not None
-        # What is left after this block would be enough for the rest, if all were in time.
+        # The time left is enough for the blocks after this one, if none is late.
         assert state["until"] >= now + (23 - len(disk.values)) * 4
 
     monkeypatch.setattr(trial, "drawn", lambda *_: [False, True] * 12)
@@ -145,7 +145,7 @@ def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
     monkeypatch.setattr(wayback, "write", write)
     disk.at_block = dict.fromkeys(range(24), measure)
     assert disk.run() == 0
-    # More than a trial may be late without its changes.
+    # A trial without slow changes may not take so long.
     assert now > 1000 + 24 * (4 + trial._LATE_S) + wayback.GRACE_S
 
 

@@ -307,7 +307,7 @@ def test_a_keeper_waits_for_a_slow_change_but_not_for_a_hung_trial(
         slow = threading.Thread(target=change)
         slow.start()
         begun.wait()
-        # The keeper's time is over during the change. After it nothing prolongs the trial.
+        # The keeper's time is over during the change. After the change nothing prolongs the trial.
         assert wayback.keep(machine.system, "sda") == 0
         assert time.monotonic() - over[0] > 0.2
         assert wayback.pending(machine.system, "sda") is None
@@ -325,7 +325,7 @@ def test_another_disk_of_the_same_name_is_left_alone(
         machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
     assert left == ["sda is another disk now: nothing was put back"]
     assert disk.tunables == {"fifo_batch": "99"}
-    # What an earlier disk of this name has left is no hindrance.
+    # A state file that an earlier disk of this name has left does not prevent a trial.
     with monkeypatch.context() as patch:
         patch.setattr(wayback, "settle", lambda *_: [])
         with wayback.kept(machine.system, disk, "bfq", 60):
@@ -339,7 +339,7 @@ def test_another_disk_of_the_same_name_is_left_alone(
 def test_settings_are_read_when_no_other_trial_can_begin_or_end(
     machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings that were read during another trial would be put back for good."""
+    """Settings that are read during another trial may be tried ones, and would stay for good."""
     disk = machine.disk(fifo_batch=16)
     order = []
     was = wayback.current
@@ -397,7 +397,7 @@ def test_the_kernels_weights_are_as_before(loop: Disk, group: Path, no_keeper: N
 def test_the_end_of_an_undone_trial_leaves_the_next_one_alone(
     machine: Machine, no_keeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that hung ends after `--undo`, when another one tries something."""
+    """A hung trial may end after its `--undo`, when another process already has a trial."""
     disk = machine.disk(fifo_batch=16)
     with wayback.kept(machine.system, disk, "mq-deadline", 60):
         assert wayback.settle(machine.system, disk) == []
@@ -549,7 +549,7 @@ def test_the_time_when_a_trial_ends_moves_with_a_slow_change(
 
 
 def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:
-    """Who can open the file could lock it for good: then no disk would be put back."""
+    """A user who can open the file could lock it for good: then no disk would be put back."""
     opened = []
     locked = fcntl.flock
 

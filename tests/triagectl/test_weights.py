@@ -25,7 +25,7 @@ FILES = {
 
 @pytest.fixture
 def disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """Return a disk with bfq whose groups lose their weights on it with each change."""
+    """Return a disk with bfq. Each change of its scheduler drops the groups' weights on it."""
     monkeypatch.setattr(wayback, "start_keeper", lambda *_: None)
     monkeypatch.setattr(trial, "_SETTLE_S", 0.0)
     monkeypatch.setattr(trial.Meter, "block", lambda _: trial.Block())
@@ -85,7 +85,7 @@ def test_a_weight_that_cannot_be_restored_is_told(machine: Machine, disk: Disk) 
 
 
 def test_a_weight_of_tried_tunables_is_the_users(machine: Machine, disk: Disk) -> None:
-    """Nothing is lost if the scheduler stays: then a weight that was taken away stays so."""
+    """If the scheduler stays, the kernel drops no weight. A weight that a user removes stays so."""
     path = machine.root / "sys/fs/cgroup/a.slice/io.bfq.weight"
     with wayback.kept(machine.system, disk, "bfq", 60):
         path.write_text("default 100\n")
@@ -95,7 +95,7 @@ def test_a_weight_of_tried_tunables_is_the_users(machine: Machine, disk: Disk) -
 def test_a_try_that_was_killed_is_undone_with_its_weights(
     machine: Machine, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it, or its keeper, was killed when the scheduler was the former one again."""
+    """The try or its keeper may be killed when the scheduler is already the former one again."""
     before = weights.of(machine.system, disk)
     with monkeypatch.context() as patch:
         patch.setattr(wayback, "settle", lambda *_: [])

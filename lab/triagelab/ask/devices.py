@@ -112,8 +112,8 @@ _SLOW = "slow."
 # no such file.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
-# The device's depth is 8, and Linux would choose twice that: a scheduler would have few requests to
-# choose from.
+# The device's depth is 4, and Linux would choose twice that, 8: a scheduler would have few requests
+# to choose from.
 _NULL_SCHEDULER_TAGS = 256
 
 #: A model -> its parts.

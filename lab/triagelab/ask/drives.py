@@ -43,7 +43,7 @@ JUDGED: Mapping[str, tuple[str, float]] = {
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 #: The fields of a drive's source; the licence is required.
 _SOURCE = ("repository", "commit", "path", "licence", "measured")
-#: The commands a second that the probe of a mix sends of each kind, reads and writes.
+#: The probe of a mix sends this many reads a second, and as many writes.
 PROBE = 5000
 
 
@@ -174,7 +174,7 @@ class Drive:
     product     the measured product
     profile     the profile of modeldisk that its settings and parameters change
     source      where the measurements are, with their licence
-    limits      effects that its model lacks, and guesses
+    limits      effects that its model lacks, and guesses in the model
     host_ns     time that the measuring computer needed for each command of one process, in ns
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
@@ -230,10 +230,10 @@ def names() -> list[str]:
 
 
 def alike(name: str, others: Iterable[str]) -> str | None:
-    """Return the drive among `others` that is most like the device `name`, None if none is.
+    """Return the drive among `others` that is most like the device `name`, None if none is like it.
 
-    A drive is like another one with the same profile, whose lone reads take a similar time. The
-    device `hdd` is like the first disk.
+    A similar drive has the same profile; the most similar one has the closest time of a lone read.
+    A device that is no named drive, such as `hdd`, is most like the first drive of its profile.
     """
     own = find(name) if name in names() else None
     found = [

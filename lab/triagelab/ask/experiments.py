@@ -215,7 +215,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
         raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
     less = given.quick or Changes()
     fewer = to_vary(f"{path}: quick", less.vary)
-    _varied(own, fewer, workload, application)  # raises for a mistake in [quick] in any case
+    _varied(own, fewer, workload, application)  # finds mistakes in [quick] without --quick too
     described = {each.name: getattr(given, each.name) for each in fields(_Described)}
     experiment = Experiment(
         **described,
@@ -325,9 +325,9 @@ def _cases(
 
 
 def _on(device: Value, cases: Mapping[Value, Case]) -> Case:
-    """Return the case for a device; if there is none, that of the drive most like it.
+    """Return the case for a device; if there is none, the case of the drive that is most like it.
 
-    So a slow drive of a user's own has as much time as a slow drive of the experiment.
+    A user's own slow drive then gets as much time as a slow drive that the experiment names.
     """
     named = [str(each) for each in cases if each in drives.names()]
     case = cases.get(device) or cases.get(drives.alike(str(device), named) or device, {})

@@ -132,7 +132,7 @@ class FioFile:
     """A fio job file.
 
     text    the file's text, unchanged
-    values  NAME -> the value of ${NAME} in the text; the environment has the value of other names
+    values  NAME -> the value of ${NAME} in the text; other names get theirs from the environment
     """
 
     path: Path

@@ -28,9 +28,10 @@ OPTION = "read_iolog"
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
-#: The first lines of an iolog. With replay_redirect, fio opens the device under test for `device`.
+#: The first lines of an iolog. With replay_redirect, fio opens the device under test instead of
+#: `device`.
 _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
-#: Of a line that cannot be read, a message shows this many characters.
+#: A message shows at most this many characters of a line that cannot be read.
 _SHOWN = 60
 
 
@@ -54,7 +55,7 @@ class Request:
 class Trace:
     """The requests of a trace in the order of their times; the first has time 0.
 
-    notes  sentences about the lines that are no request, and about the order
+    notes  sentences about the lines that are left out, and about requests that are out of order
     """
 
     requests: list[Request]
@@ -62,7 +63,7 @@ class Trace:
 
 
 def read(path: Path) -> Trace:
-    """Read a trace. Lines that are no request are left out, and counted in the notes.
+    """Read a trace. Lines that cannot be replayed are left out, and counted in the notes.
 
     Raise RequestError if the file is no trace, has no request, or has requests of several devices.
     """
@@ -146,7 +147,7 @@ def files(workload: FioFile, sections: tuple[str, ...], device: Device) -> Mappi
 
 
 def notes(workload: FioFile, sections: tuple[str, ...], device: Device) -> list[str]:
-    """Return a sentence for each kind of lines that the replay of the jobs' traces leaves out."""
+    """Return the notes of the traces that the jobs replay, each with the trace's name."""
     return [
         f"the trace {section.options[OPTION]}: {note}"
         for section, entry in _entries(workload, sections, device)
@@ -154,14 +155,14 @@ def notes(workload: FioFile, sections: tuple[str, ...], device: Device) -> list[
     ]
 
 
-#: The file with a trace's notes, in the trace's folder of the cache.
+#: The file with a trace's notes, in the trace's cache entry.
 _NOTES = "notes.json"
 
 
 def _entries(
     workload: FioFile, sections: tuple[str, ...], device: Device
 ) -> Iterator[tuple[Section, Path]]:
-    """Yield the jobs that replay a trace, and the folder of the cache that has their iologs."""
+    """Yield each job that replays a trace, with the cache entry that has the job's iologs."""
     size = int(device.settings.get("size", _LEAST_SIZE_MIB)) << 20
     for section in workload.jobs:
         if section.name in sections and OPTION in section.options:
@@ -170,11 +171,11 @@ def _entries(
 
 
 def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path:
-    """Return the folder of the cache with the notes of a trace and the iologs of a job.
+    """Return the cache entry with the notes of a trace and the iologs of a job.
 
-    A long trace is read once: the folder's name depends on the trace's content, on the options of
-    the job that matter here, and on this module. The iologs are in a folder of their own. Its name
-    is a digest of their content, on which a run's name depends.
+    A long trace is read once: the entry's name depends on the trace's content, the device's size,
+    the job's options that matter here, and this module. Inside the entry, the iologs are in a
+    folder whose name is a digest of their content. A run's name depends on this digest.
     """
     wanted = [_digest(path, changed_ns), _digest(Path(__file__), 0), str(size)]
     wanted += [str(section.processes), str(_end_us(section))]
@@ -195,7 +196,10 @@ def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path
 
 @functools.cache
 def _digest(path: Path, changed_ns: int) -> str:
-    """Return a hash of a file's content. `changed_ns` is the time of the file's last change."""
+    """Return a hash of a file's content.
+
+    `changed_ns` is the time of the file's last change: a changed file is hashed again.
+    """
     return tools.sha256(path)
 
 
@@ -240,10 +244,11 @@ def _end_us(section: Section) -> int | None:
 
 
 def _folded(request: Request, size: int) -> str:
-    """Return an iolog's `offset length`: multiples of a sector, in bytes; "0 0" for a flush.
+    """Return the text `offset length` for an iolog; "0 0" for a flush.
 
-    An offset past the device's end wraps around to its start, whatever the request's length: so a
-    sequential stream stays one. A request across the end loses what is behind it.
+    Both numbers are in bytes, and multiples of a sector. An offset past the device's end wraps
+    around to the start, whatever the request's length, so a sequential stream stays sequential. A
+    request that crosses the device's end is cut off there.
     """
     if request.action == "datasync":
         return "0 0"

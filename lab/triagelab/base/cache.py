@@ -51,7 +51,7 @@ def handed_over(folder: Path) -> Iterator[None]:
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the permanent cache entry `name`. If it is missing, `make` fills an empty folder."""
+    """Return the permanent cache entry `name`. If it is missing, `make` fills a folder for it."""
     path = root() / name
     if path.exists():
         return path
@@ -68,7 +68,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     If the entry was missing, also remove entries in the same folder that were unused for 30 days.
     """
     path = root() / name
-    # Lock an existing entry too, so that no other process removes it before its time is renewed.
+    # Lock an existing entry too, so that no other process removes it before utime() renews it.
     with files.locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:
@@ -128,9 +128,9 @@ def _scratch(path: Path) -> Path:
 
 
 def _remove_parts(path: Path) -> None:
-    """Remove what killed makers of the entry `path` left behind.
+    """Remove unfinished folders of the entry `path`, left by processes that were killed.
 
-    The caller holds the entry's lock, so no maker is at work.
+    The caller holds the entry's lock, so no process is making the entry now.
     """
     for left in path.parent.glob(f"{path.name}{_PART}*"):
         shutil.rmtree(left, ignore_errors=True)

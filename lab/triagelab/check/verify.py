@@ -143,7 +143,7 @@ class Result:
 class Guest:
     """Checks of one scheduler that run one after another on the machine of one Place.
 
-    folder   the folder that gets a folder with the output of each boot
+    folder   the folder for the output; each boot gets a folder inside it
     results  the results so far
     """
 
@@ -292,7 +292,7 @@ def _prepare(wanted: Guest) -> Boots:
 def _script(scheduler: str, wanted: Iterable[Check]) -> str:
     """Return the script that runs the checks in a guest.
 
-    It reports each check on the console too, because this output survives if the guest dies.
+    The script reports each check on the console too: this output survives if the guest dies.
     """
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
@@ -311,7 +311,7 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
 
 
 def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
-    """Return the results of the checks that ended in a guest. If none ended, the first failed."""
+    """Return the results of the checks that ended in a guest; if none did, the first one failed."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"

@@ -112,7 +112,7 @@ def _fit(given: argparse.Namespace) -> int:
 
 
 def _require_free_name(name: str) -> None:
-    """Raise RequestError unless `name` can be a new drive's name and that of its file."""
+    """Raise RequestError unless a new drive and its file can have the name `name`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise RequestError(
             f"{name!r} cannot be a drive's name: give --name with letters, digits, dots, dashes "
@@ -123,9 +123,9 @@ def _require_free_name(name: str) -> None:
 
 
 def _files(out: Path) -> tuple[Path, Path]:
-    """Return the paths of the drive's file and of its chart, after a check that both can be made.
+    """Return the paths of the drive's file and its chart. Raise RequestError if one cannot be made.
 
-    The name of the drive's file becomes the drive's name in the folder of drives.
+    The file's name must be free as a drive's name too: a file in drives/ gives the drive its name.
     """
     if out.suffix != ".toml":
         raise RequestError(f"--out {out}: give a file NAME.toml")

@@ -84,7 +84,7 @@ def _matrix(given: argparse.Namespace) -> int:
 
 
 def _default() -> list[str]:
-    """Return the oldest and the newest kernels. Raises LabError if there is no network."""
+    """Return the oldest and the newest kernels. Raise LabError if there is no network."""
     try:
         return [*kernels.SERIES, *kernels.backported()]
     except LabError as error:
@@ -97,10 +97,10 @@ def _default() -> list[str]:
 
 
 def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
-    """Find all kernels before the first one is verified, which takes minutes to an hour.
+    """Find all kernels first, because the checks on one kernel take minutes to an hour.
 
-    Return the error in the place of a kernel that cannot be fetched. Raises RequestError for a
-    misspelt name, before anything is fetched.
+    For a kernel that cannot be fetched, return the error instead. Raise RequestError for a misspelt
+    name, before anything is fetched.
     """
     found: dict[str, kernels.Kernel | LabError] = {}
     for name in sorted(dict.fromkeys(names), key=kernels.fetched):
@@ -129,7 +129,7 @@ def _row(
     folder: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Build for one kernel and check the scheduler on it; return its part of matrix.json."""
+    """Build for one kernel, check the scheduler there; return the kernel's part of matrix.json."""
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
         begin = _processor_s()

@@ -20,7 +20,8 @@ REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
     """Hold the lock for measurement in real time, because two experiments disturb each other.
 
-    If the lock is taken, wait for it if `waits`, else raise an error. In virtual time, do nothing.
+    If another process holds the lock, wait if `waits` is True, or else raise LabError. In virtual
+    time, take no lock.
     """
     if machines.kind(machine).in_virtual_time:
         yield

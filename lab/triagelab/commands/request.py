@@ -135,7 +135,7 @@ def _setup_on(
 
 
 def _notes(experiment: experiments.Experiment, on: Iterable[devices.Device]) -> list[str]:
-    """Return sentences about the traces of all points: the lines that a replay leaves out."""
+    """Return the notes of the traces at all points, without duplicates."""
     found = (
         traces.notes(experiment.workload_at(where), experiment.jobs_at(where), device)
         for where, device in zip(experiment.points, on, strict=True)

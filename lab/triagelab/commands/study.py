@@ -67,7 +67,7 @@ def _study(given: argparse.Namespace) -> int:
 def _parts(
     given: argparse.Namespace, whole: study.Study, held: host.Held | None
 ) -> tuple[list[_Part], dict[str, str]]:
-    """Return the measures that the options allow, and the reason why each other is left out."""
+    """Return the measures that the options allow, and the reasons why others are left out."""
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
@@ -121,8 +121,9 @@ def _measure_study(
     """
     rundir.require_space(out)
     # planned() raises an error if a folder has another plan, so plan all measures before begin()
-    # writes any. Write study.json last: until then, an older study.json in `out` says that the
-    # study is quick. So a user who interrupts this function can ask for the full study again.
+    # writes to any folder. Write study.json last: until then, an older study.json in `out` says
+    # that the study is quick. So a user who interrupts this function can ask for the full study
+    # again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

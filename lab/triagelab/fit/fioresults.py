@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Read a folder of fio's results (JSON files) as measured points of a drive.
 
-A point is one load that ran alone, as a drive's model can repeat it. What is something else is left
-out, and told.
+A point is one load that ran alone and that a drive's model can repeat. All other jobs are left out,
+and the user is told why.
 """
 
 import itertools
@@ -26,9 +26,9 @@ _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat
 #: Engines that wait for each request, whatever `iodepth` says. fio takes psync if none is given.
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _ASYNCHRONOUS = ("libaio", "io_uring", "posixaio")
-#: These engines pass the page cache by, so `direct` means nothing to them.
+#: Engines that bypass the page cache whatever `direct` says.
 _RAW = ("io_uring_cmd", "spdk", "xnvme")
-#: Options that change a load in a way that no model repeats, and the values that do not.
+#: An option that may make a load that no model can repeat -> its values that do not.
 _PLAIN = {
     "ioengine": (*_SYNCHRONOUS, *_ASYNCHRONOUS, *_RAW),
     "random_distribution": ("random",),
@@ -43,8 +43,8 @@ _PLAIN = {
 }
 #: The same for options that matter only to writes.
 _PLAIN_WRITES = {"sync": ("0", "none"), "fsync": ("0",), "fdatasync": ("0",)}
-#: Options that _load() reads, and options that change no load. fio has some 250 options, and new
-#: versions bring more: a job with any other option is left out.
+#: Options that this module reads, and options that change no load. fio has some 250 options, and
+#: new versions add more: a job with an option that is in none of these tables is left out.
 _KNOWN = (
     "rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "direct", "buffered", "name",
     "description", "filename", "directory", "size", "filesize", "io_size", "offset", "loops",
@@ -62,12 +62,13 @@ _KNOWN = (
     "exitall", "exitall_on_error", "end_fsync", "fsync_on_close", "unlink", "create_on_open",
     "overwrite",
 )  # fmt: skip
-#: By Little's law, rate times mean latency is the mean number of requests at once. These are the
-#: least and the most that it may be, as a part of what the options ask for. fio's own work between
-#: requests keeps it below 1: of 9310 jobs of fio-plot's author none is above 1.00, and of those
-#: with one process none is below 0.80.
+#: By Little's law, rate times mean latency is the mean number of requests at once. A job is left
+#: out if this number, divided by the number that its options ask for, is outside these bounds.
+#: fio's own work between requests keeps the quotient below 1: among 9310 jobs of fio-plot's author,
+#: none has more than 1.00, and none with one process has less than 0.80.
 _AT_ONCE = (0.6, 1.05)
-#: Rates of one drive at one load differ by less: a 980 PRO's state alone moved them by 25 %.
+#: Rates of one drive at one load differ by less than this factor: the state of a 980 PRO alone
+#: changed them by 25 %.
 _ONE_DRIVE = 1.5
 
 
@@ -90,7 +91,7 @@ class _Side:
     slat: _Latency | None = None
 
     def us(self, *names: str) -> Iterator[tuple[_Latency, float]]:
-        """Yield the latencies of these names that fio reports, and their units in a µs."""
+        """Yield the latencies of these names that fio reports, each with its units per µs."""
         for name in names:
             for key in (f"{name}_ns", name):
                 if latency := getattr(self, key):
@@ -101,8 +102,8 @@ class _Side:
 class _Job:
     """A job, or the processes of a group of jobs if fio reports the group.
 
-    groupid  fio counts it up at each job that waits for those before it. `stonewall` itself is in
-             the file only if it was written with a value.
+    groupid  number of the job's group. fio increases it at each job that waits for the jobs before
+             it. fio reports `stonewall` itself only if the job file gives it a value.
     """
 
     read: _Side
@@ -138,7 +139,7 @@ for _class, _key in ((_Job, "job options"), (_Result, "global options")):
 
 @dataclass(frozen=True)
 class Found:
-    """What a folder holds.
+    """The points in a folder of fio's results.
 
     submissions  a point's load -> its smallest mean submission latency, in ns
     left_out     a sentence for each job that is no point
@@ -151,7 +152,7 @@ class Found:
     def host_ns(self, fitted: Iterable[Point]) -> int:
         """Return the host's time for a command, in ns, from the points that are fitted.
 
-        It is the smallest of their submission latencies, as the larger ones include other delays.
+        It is the smallest submission latency of these points: larger ones include other delays.
         """
         known = [self.submissions.get(str(point), math.inf) for point in fitted]
         least = min(known, default=math.inf)
@@ -165,7 +166,7 @@ class _LeftOutError(Exception):
 def read(folder: Path) -> Found:
     """Read all results in a folder and its subfolders.
 
-    Raise RequestError if there is none, if a file is damaged, or if the folder seems to hold
+    Raise RequestError if there is no point, if a file is damaged, or if the folder seems to hold
     results of two drives.
     """
     if not folder.is_dir():
@@ -222,20 +223,20 @@ def _result(path: Path) -> _Result | None:
 
 
 def _wrong(error: BaseException, _: Any) -> str:
-    """Return what is wrong with a value, for a reader who does not know this module's classes."""
+    """Return a mistake in a file as words for a user, who does not know this module's classes."""
     if isinstance(error, KeyError):
         return "a value is missing"
     return str(error) if isinstance(error, ValueError) else "a value of another kind is expected"
 
 
 def _together(result: _Result) -> Iterator[list[_Job]]:
-    """Yield the jobs that ran at the same time, each with all its options."""
+    """Yield each group of jobs that ran at the same time, with the global options in each job."""
     for _, jobs in itertools.groupby(result.jobs, lambda job: job.groupid):
         yield [replace(job, options={**result.options, **job.options}) for job in jobs]
 
 
 def _load(job: _Job) -> tuple[dict[str, int | str], _Side]:
-    """Return a job's load, and what was measured. Raise _LeftOutError if it is no plain load."""
+    """Return a job's load and measurements. Raise _LeftOutError if no model can repeat the load."""
     options = job.options
     if not options:
         raise _LeftOutError("the file does not say what it did")
@@ -269,7 +270,7 @@ def _load(job: _Job) -> tuple[dict[str, int | str], _Side]:
 
 
 def _require_plain(options: Mapping[str, str], writes: bool) -> None:
-    """Raise _LeftOutError if an option makes a load that no model repeats, or may do so."""
+    """Raise _LeftOutError if an option makes, or may make, a load that no model can repeat."""
     plain = _PLAIN | (_PLAIN_WRITES if writes else dict.fromkeys(_PLAIN_WRITES, ()))
     for name, value in options.items():
         known = name in _KNOWN or (name in _PLAIN_WRITES and not writes)

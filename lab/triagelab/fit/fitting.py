@@ -18,7 +18,7 @@ from triagelab.ask import drives, models
 from triagelab.fit import window
 from triagelab.fit.simulator import Simulator
 
-#: The loads of a mix of reads and writes by their names: operation and depth. Together r and w are
+#: A load in a mix of reads and writes -> its operation and depth. The loads r and w together are
 #: the probe.
 _MIX = {"r": ("read", 32), "w": ("write", 32), "others": ("write", 376), "few": ("read", 8)}
 
@@ -45,7 +45,7 @@ class Compared:
 def compare(simulate: Simulator, drive: drives.Drive, times: float = 1) -> list[Compared]:
     """Return the drive's points with the model's figures; leave out the roles state and info.
 
-    `times` makes the simulated measurements longer, which must not change their figures.
+    `times` multiplies the simulated measurements' length, which must not change the figures.
     """
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
     return [
@@ -84,7 +84,7 @@ def _load(point: drives.Point) -> window.Load:
 
 
 def _mix_rates(writes_per_s: int) -> dict[str, int]:
-    """Return the commands a second of each load of a mix. 99 % of the others are writes."""
+    """Return the commands a second of each load of a mix. Beside the probe, 99 % are writes."""
     others = writes_per_s - drives.PROBE
     return {"r": drives.PROBE, "w": drives.PROBE, "others": others, "few": max(others // 99, 1)}
 
@@ -182,12 +182,13 @@ def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
 
 # --- the search ---
 
-#: A drive is fitted as a hard disk if a lone read takes longer than this mean. No flash is so slow,
-#: and no disk's arm is so quick.
+#: A drive is fitted as a hard disk if the mean time of a lone read is longer than this. No flash is
+#: so slow, and no disk's arm is so quick.
 _SLOWEST_FLASH_US = 2000
-#: The number of starts of the search for flash, and of trials from each. With 4 and 120 the model
-#: of a modelled drive had 14 dies for 8, and held points' rates were up to 7 % off; with these it
-#: had 8, and they were 1 % off at most. A fit takes one to three minutes.
+#: The number of starts of the search for flash, and the number of trials from each start. In a fit
+#: to a modelled drive with 8 dies, 4 and 120 found 14 dies, and the rates of held points were up to
+#: 7 % off. These numbers found 8 dies, and the rates were at most 1 % off. A fit takes one to three
+#: minutes.
 _FLASH_STARTS, _FLASH_STEPS = 10, 200
 #: The same for a disk.
 _DISK_STARTS, _DISK_STEPS = 3, 120
@@ -203,10 +204,10 @@ _RPMS = (5400, 7200, 10000, 15000)
 def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
     """Return the points with their roles.
 
-    Random reads of one process are fitted (fit) or held out (held). Of each size, sorted by depth,
-    the first point, every third point after it and the last point are fitted. Points of other loads
-    are not fitted (info): for example, points of several processes depend on how the host shares
-    its queue.
+    Random reads of one process are fitted (fit) or held out (held). Among the points of one size,
+    sorted by depth, the first point, every third point after it and the last point are fitted.
+    Points of other loads are not fitted (info): for example, points of several processes depend on
+    how the host shares its queue.
     """
     sizes: dict[int, list[drives.Point]] = {}
     others = []
@@ -254,7 +255,8 @@ def _fitted_flash(
     }
     if any(int(point.load["bytes"]) > 4096 for point in points):
         start |= {"read_full_ns": start["read_ns"], "full_mbps": start["bus_mbps"] // 2 + 1}
-    # Without longer reads nothing tells how long these take, so they are as the short ones.
+    # If no point reads more than 4 KiB, the time of longer reads is unknown: 0 makes the model use
+    # the same times as for 4 KiB.
     off = {"read_full_ns": 0, "full_mbps": 0}
     drive = replace(drive, profile="flash", kind="SSD", parameters=off)
     return _nearest(simulate, drive, points, start, _FLASH_STARTS, _FLASH_STEPS)[1]

@@ -34,7 +34,7 @@ class Simulator:
         return Simulator(program)
 
     def __call__(self, profile: str, *jobs: str, **settings: int) -> dict[str, Any]:
-        """Run `jobs`; return results by the jobs' names, the model's "stats" and "parameters"."""
+        """Run `jobs`; return results under each job's name, and under "stats" and "parameters"."""
         arguments = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
             [self.program, profile, *arguments, *jobs], capture_output=True, text=True
@@ -44,6 +44,6 @@ class Simulator:
         return {**results["jobs"], **{key: of for key, of in results.items() if key != "jobs"}}
 
     def parameters(self, profile: str, **changes: int) -> dict[str, int]:
-        """Return the profile's parameters with the changes. Those of other models are 0."""
+        """Return the profile's parameters with the changes. Parameters of other models are 0."""
         found: dict[str, int] = self(profile, time_ms=0, **changes)["parameters"]
         return found

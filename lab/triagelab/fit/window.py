@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Choose how long a load is simulated, from the load and from the model's own parameters.
 
-A point's figures are those of the steady state, as the sources measured for minutes or prepared the
-drive. So a longer simulation must give the same figures. The warm-up therefore lasts until the load
-has filled everything that the model has room for. The measurement lasts for many periods of
-everything that comes again.
+A point's figures are those of the steady state, because their sources measured for minutes or
+prepared the drive. So a longer simulation must give the same figures. The warm-up therefore lasts
+until the load has filled everything that the model can fill. The measurement lasts for many periods
+of everything that repeats.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 #: The measurement has at least this many commands: 200 of them exceed the P99.
 _COMMANDS = 20_000
-#: It has at least this many turns of the queue. The P99 of 256 commands at once needs so many: it
-#: grows by a fifth after 80 turns.
+#: The measurement has at least this many turns of the queue (Load.turn_s). The P99 of 256 commands
+#: at once needs so many: after 80 turns it still grows by a fifth.
 _TURNS = 800
-#: It has at least this many of the model's periods.
+#: The measurement has at least this many of the model's periods (_period_s()).
 _PERIODS = 100
 #: The commands of a short simulation.
 _BRIEF_COMMANDS = 6_000
@@ -60,7 +60,7 @@ class Window:
 def steady(model: Mapping[str, int], load: Load, times: float = 1) -> Window:
     """Return the window in which a model with these parameters shows its steady state.
 
-    `times` makes the measurement longer, for a test of the rule.
+    `times` multiplies the measurement's length: a test checks that the misses stay the same.
     """
     counted_s = times * max(
         _COMMANDS / load.rarest, _TURNS * load.turn_s, _PERIODS * _period_s(model, load)
@@ -77,7 +77,7 @@ def brief(load: Load) -> Window:
 def _settling_s(model: Mapping[str, int], load: Load) -> float:
     """Return the time until the load has filled buffer, clean space and write cache.
 
-    The age of waiting commands changes a model's rules too, so add the ages that do.
+    Some rules of a model change when waiting commands reach an age, so add these ages too.
     """
     ages_s = (model["protect_after_ms"] + model["age_limit_ms"]) / 1000
     room = (model["buffer_kib"] + model["write_cache_kib"]) << 10
@@ -98,8 +98,8 @@ def _period_s(model: Mapping[str, int], load: Load) -> float:
 def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
     """Return the bytes of the buffer that the load fills a second, when the model is steady.
 
-    A write fills whole units of map_kib. Programs and their copies limit the rate. A hard disk has
-    neither, so there the load alone gives the rate.
+    A write fills at least one unit of map_kib. Flash programs, and the copies that come with them,
+    limit the rate. A hard disk has neither, so there the load alone gives the rate.
     """
     wanted = load.writes * max(load.bytes, model["map_kib"] << 10)
     program_ns = model["program_ns"] + _copies(model) * model["gc_ns"]
@@ -109,5 +109,5 @@ def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
 
 
 def _copies(model: Mapping[str, int]) -> float:
-    """Return the copies that come with each program once no space is clean."""
+    """Return the number of copies that come with each flash program once no space is clean."""
     return max(model["gc_amplify_pct"] - 100, 0) / 100

@@ -7,9 +7,9 @@ runs, these metrics are the goals.
 
 A scheduler is visibly better than another in a goal if the verdict says so and the difference is
 at least a tenth. It beats the other if it is visibly better in some goal at some point, and not
-visibly worse in any goal at any point. A scheduler that no other one beats is worth choosing.
-Except for the baseline, it must also be visibly better than the baseline in some goal at some
-point, because changing schedulers has a cost.
+visibly worse in any goal at any point. A scheduler is worth choosing if no other one beats it.
+Changing schedulers has a cost. So any scheduler but the baseline must also be visibly better than
+the baseline in some goal at some point.
 """
 
 import math
@@ -49,8 +49,8 @@ class Choice:
                  Power and Deterministic Rules of Thumb, 1979). Without a protected job, power is
                  the product of the gains over the baseline in each metric of `judged_by`
     worth        the schedulers worth choosing, the best in the first goal first
-    beaten       scheduler -> the scheduler that beats it, or the baseline if no scheduler beats it,
-                 but it is nowhere better than the baseline
+    beaten       scheduler -> a scheduler that beats it; the baseline if none does, but the
+                 scheduler is nowhere visibly better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat
     as_baseline  schedulers that do not visibly differ from the baseline
     """
@@ -116,8 +116,8 @@ class _Field:
 def choose(views: Sequence[View]) -> Choice | None:
     """Choose by the goals of an experiment that protects a job, over all points together.
 
-    Return None if there are too few repeats, if the baseline or all other schedulers were not
-    measured at some point, or if no scheduler is worth choosing.
+    Return None if there are too few repeats, if the baseline was not measured at some point, if no
+    other scheduler can be compared at every point, or if no scheduler is worth choosing.
     """
     starving = [
         name
@@ -131,7 +131,7 @@ def choose(views: Sequence[View]) -> Choice | None:
 def choose_judged(views: Sequence[View], *, by_means: bool) -> Choice | None:
     """Choose by the metrics that an experiment is judged by, over all points together.
 
-    Return None in the same cases as choose().
+    Return None in the same cases as choose(), but not for too few repeats if `by_means` is True.
 
     by_means  True: compare means, because there are too few repeats for a verdict
     """

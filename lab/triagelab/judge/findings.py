@@ -2,7 +2,7 @@
 """Write sentences about a summary: the answers, and the titles of charts.
 
 All figures come from the summary. If a sentence names the best and the worst, it ranks by means.
-No sentence compares jobs with each other.
+No sentence here compares jobs with each other.
 """
 
 import math
@@ -173,7 +173,7 @@ class _Worst:
 
 
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
-    """Return a scheduler's worst point; None if it was not measured at any point."""
+    """Return a scheduler's worst point; None if no point has the scheduler."""
     tail = _tail_of(found)
     relative = all(view.alone(tail) for view in found)
     where = varying(found)
@@ -290,7 +290,7 @@ def _beaten(name: str, choice: Choice | None) -> str:
 
 
 def _job_by_job(view: View) -> str:
-    """Return the headline without a protected job: the best and the worst for each job."""
+    """Return the headline if no job is protected: each job's best and worst scheduler."""
     return " ".join(
         f"{job}: {extreme(view, job, view.tail(job))}; {extreme(view, job, 'iops')}."
         for job in view.jobs

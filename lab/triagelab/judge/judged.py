@@ -104,8 +104,8 @@ def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
     """Return a scheduler's worst figure over the points, for each judged metric.
 
     The figure is the value if the metric is `absolute` or the baseline was not measured. Otherwise
-    it is the ratio to the baseline. If there is no ratio, as for the baseline itself, the figure is
-    the value at a single point. Over several points, there is no figure then.
+    it is the ratio to the baseline. A figure without a ratio, as for the baseline itself, is the
+    value if the experiment has one point. With several points, such a figure is left out.
     """
     where = varying(list(found))
     worst: dict[str, _Figure] = {}

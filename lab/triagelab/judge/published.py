@@ -33,8 +33,8 @@ NOT_MEASURED = "not measured"
 def _above(seen: Comparison, limit: float) -> bool:
     """Return True if the whole interval of a ratio is above a limit.
 
-    A ratio without an interval counts by itself. A ratio of None is above every limit, because its
-    divisor is 0.
+    If there is no interval, compare the ratio itself. A ratio of None is above every limit, because
+    its divisor is 0.
     """
     low = seen.ci95[0] if seen.ci95 else seen.ratio
     return low is None or low > limit
@@ -116,7 +116,7 @@ class Finding:
     source          the publication's key in the file
     where           the place of the finding in the publication
     not_comparable  the reason why the study cannot check the finding; None: it can
-    measure         the measure of the study, at the point `at`, with `job` and `metric`
+    measure         the study's measure that checks the finding: `metric` of `job` at the point `at`
     because         the reason why our result differs, with a source; shown after "disagree"
     """
 

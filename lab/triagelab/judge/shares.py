@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Answer a question about shares: which schedulers give one job its fair share of bandwidth?
 
-The fair share is a multiple (`due`) of another job's bandwidth. Answers to other questions never
-compare jobs with each other.
+The fair share is a multiple (`due`) of another job's bandwidth. Only this answer compares jobs with
+each other.
 """
 
 import math
@@ -17,9 +17,9 @@ from triagelab.judge.lookup import View
 def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | None:
     """Name the schedulers under which `more` has `due` times the bandwidth of `less`.
 
-    A difference below a tenth does not count. Each scheduler is judged at its worst point. No point
-    is worse than one where a job has no bandwidth. Return None if neither job has any under any
-    scheduler.
+    A difference below a tenth does not count. Each scheduler is judged at its worst point. A point
+    where a job has no bandwidth counts as the worst. Return None if both jobs have no bandwidth at
+    every point, under every scheduler.
     """
     worst: dict[str, float] = {}
     seen: list[float] = []

@@ -151,7 +151,7 @@ def _measured(
 ) -> Iterator[Value]:
     """Yield the value of each `wanted` metric that has a value.
 
-    Skip a job's latency that too few requests support.
+    Skip a latency metric of a job if the job completed too few requests for it.
     """
     for metric in wanted:
         value = metric.measure(of)
@@ -206,7 +206,7 @@ def _done_by(path: Path, name: str, threads: list[Record]) -> Done:
         )
     return Done(
         requests=sum(part["total_ios"] for part in (*parts, *syncs)),
-        # fio's group_reporting also divides all work by the longest runtime, which is in ms.
+        # Use the longest runtime (in ms), because fio's group_reporting divides by it too.
         seconds=max(part["runtime"] for part in parts) / 1000,
         bytes=sum(part["io_bytes"] for part in parts),
         cpu_s=sum(_cpu_seconds(thread) for thread in threads),
@@ -389,9 +389,9 @@ def _part_share(part: Record) -> Share:
     """Return a function that computes a part's utilisation.
 
     Utilisation is busy time over elapsed time. If a part can do several operations at once, as
-    the dies of a flash drive can, the elapsed time is multiplied by their number. A device may
-    count all of an operation's time at its start or at its end. So over an interval as short as
-    an operation, utilisation may exceed 1.
+    the dies of a flash drive can, the elapsed time is multiplied by the number of operations. A
+    device may count all of an operation's time at its start or at its end. So over an interval
+    as short as an operation, utilisation may exceed 1.
     """
 
     def share(before: Row, after: Row) -> float:

@@ -61,7 +61,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The ratio of one side's values to another's, and the test of their difference.
+    """The ratio of one side's values to the other side's, and the test of their difference.
 
     judged() turns the test into a verdict, which depends on all comparisons of the report.
 
@@ -101,7 +101,9 @@ class Comparison:
 
 
 def estimate(values: Sequence[float], resolution: float = 0.0) -> Estimate:
-    """Return the mean and the 95 % interval of `values`: one for each repeat, none below 0.
+    """Return the mean and the 95 % interval of `values`.
+
+    `values` has one value for each repeat, and no value is below 0.
 
     `resolution` is the smallest difference that the metric can show, as a share of the value.
     The interval is at least that wide.
@@ -164,7 +166,7 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
     beyond = math.sqrt(max(middle * middle - step * step, 0.0))
     if n < REPEATS_FOR_INTERVAL or beyond <= rounding:
         return middle < 0, 1.0
-    # Two values that are each rounded to a step have a difference with at least this error.
+    # Both values of a pair are rounded to a step, so the mean has at least this standard error.
     error = max(_standard_error(differences), step / math.sqrt(6 * n))
     if error <= rounding:
         # The differences do not vary, so their spread is unknown. Assume the worst case: both

@@ -125,7 +125,7 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
 def _alone(setup: Setup) -> list[_Entry]:
     """Return the entries of the protected job alone; none if no run has more than one job.
 
-    Points that make no difference to the protected job share one entry.
+    Points that differ only in settings without an effect on the protected job share one entry.
     """
     protected = setup.experiment.protected
     if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
@@ -178,8 +178,8 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
         "machine": dict(point.machine.determines),
-        # A file with a path is the application's image. Its folder's name has a digest of all that
-        # determines the image.
+        # A path is the application's image or a trace's iolog. The name of its folder has a digest
+        # that determines the content.
         "files": {
             name: content if isinstance(content, str) else content.parent.name
             for name, content in files.items()
@@ -234,7 +234,8 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
     }
 
 
-#: The guest's memory for each fio process, in MiB, if there are hundreds of processes.
+#: Memory that a guest needs for each fio process, in MiB. With few processes, the usual memory is
+#: enough.
 _PROCESS_MB = 4
 
 

@@ -101,8 +101,8 @@ def _make(tree: Path, *arguments: str) -> None:
 
 
 def _call(command: list[str]) -> None:
-    # Without the signal, a command would outlive the lab, and the next build would run beside it.
-    # On SIGTERM, make ends its own processes.
+    # The command gets SIGTERM when the lab ends. Otherwise it would go on, and the next build would
+    # run beside it. On SIGTERM, make ends its own processes.
     done = subprocess.run(
         tools.with_us("TERM", command),
         env=os.environ | _BUILDER,

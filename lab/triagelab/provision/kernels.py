@@ -143,7 +143,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """Return pairs: a name that find() accepts, and the place where that kernel comes from."""
+    """Return pairs: a name that find() accepts (N.N: any such series), and the kernel's origin."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=version):
@@ -228,8 +228,8 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From Linux 7.2 on, the image's package is empty: the packages that it depends on have the
-    # parts.
+    # From Linux 7.2 on, the image's package is empty. The packages that it depends on contain the
+    # kernel's parts.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
     (folder / "packages").mkdir()
@@ -256,7 +256,7 @@ def compiler_of(headers: Path) -> str | None:
 
 
 def _published(series: str, state: Path) -> tuple[Apt, str]:
-    """Return the first package source that has a kernel of `series`, and its newest release.
+    """Return the first package source with kernels of `series`, and the newest kernel's release.
 
     The computer's own source comes first, then Debian's suites.
     """

@@ -116,8 +116,8 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
 def _programs(headers: Path, folder: Path | None) -> list[str]:
     """Return make's arguments that name the compiler and pahole.
 
-    `folder` has these programs, of another Debian release. If it is None, return no arguments:
-    make then finds this computer's programs.
+    `folder` has these programs, from another Debian release. If `folder` is None, or if the headers
+    name no compiler, return no arguments: make then finds this computer's programs.
     """
     compiler = kernels.compiler_of(headers)
     if compiler is None:

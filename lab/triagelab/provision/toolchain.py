@@ -61,11 +61,10 @@ def of(root: Path) -> Path | None:
 
 
 def _bring_loader(folder: Path, libraries: Path) -> None:
-    """Have each program in `folder` start with the loader in `libraries`: a script replaces it.
+    """Put a script in place of each dynamically linked program in `folder`.
 
-    Only dynamically linked programs are replaced.
-
-    The script finds program and loader relative to itself, so that the cache folder may move.
+    The script starts the program, which gets a new name, with the loader in `libraries`. The script
+    finds program and loader relative to itself, so that the cache folder may move.
     """
     for program in folder.rglob("*"):
         if program.is_symlink() or not program.is_file() or not os.access(program, os.X_OK):

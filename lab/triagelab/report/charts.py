@@ -62,7 +62,7 @@ def _kept(view: View, scheduler: str) -> Comparison | None:
 
 
 def _starved(view: View, job: str | None) -> list[str]:
-    """Return the schedulers under which a job starved, each with the number of those repeats."""
+    """Return the schedulers under which a job starved, each with the number of such repeats."""
     starved = {name: view.starved(name, job) for name in view.schedulers}
     return [f"{name} ({said})" for name, said in starved.items() if said]
 

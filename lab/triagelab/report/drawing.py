@@ -167,8 +167,8 @@ def label_shifts(
 
     down    the wanted position of each label in pixels; a larger number is lower on the page, and a
             positive shift moves a label down
-    within  the range of pixels that labels should cover; they exceed its lower end if there are too
-            many. A label covers half a `gap` above and half a `gap` below its position
+    within  the range of pixels for the labels; if there are too many, they exceed its lower end. A
+            label covers half a `gap` above and half a `gap` below its position
     gap     the least distance between the positions of two labels
 
     The sum of squared shifts is the smallest possible. To find it, subtract the required gaps from

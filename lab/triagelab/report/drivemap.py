@@ -63,8 +63,8 @@ class Map:
     schedulers  in the experiment's order
     behind      scheduler -> number of points where its tail latency is more than a tenth above the
                 baseline's, or where the protected job starved
-    beaten      scheduler -> number of points where another scheduler has a tail latency that is not
-                longer, and the background keeps more by over a tenth
+    beaten      scheduler -> number of points where, under another scheduler, the tail latency is
+                not longer and the background keeps over a tenth more bandwidth
     points      number of all points
     """
 

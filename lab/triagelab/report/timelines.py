@@ -146,7 +146,7 @@ def _end(here: pl.DataFrame) -> float:
 def _window(here: pl.DataFrame, step: float) -> float:
     """Return the length of an averaging window in seconds: a multiple of `step`.
 
-    It limits a line to about POINTS_OVER_TIME windows.
+    With this length, a line has at most about POINTS_OVER_TIME windows.
     """
     return step * max(math.ceil(_end(here) / POINTS_OVER_TIME / step), 1)
 

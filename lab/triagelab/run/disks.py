@@ -141,7 +141,7 @@ def _whole_disks() -> str:
 
 
 def users(disk: Disk) -> list[str]:
-    """Return a phrase for each user of the disk, its partitions, and devices built on them."""
+    """Return a phrase for each use of the disk or a partition: mount, swap, device, program."""
     return [*_mounts(disk), *_swaps(disk), *_holders(disk), *_loops(disk), *_writers(disk)]
 
 

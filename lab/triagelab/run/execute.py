@@ -62,7 +62,7 @@ def execute(
 
     Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. Raise
     BootError if a guest does not boot and no earlier run has ended. After the first run has ended,
-    a guest that does not boot is an ordinary failed run.
+    a run whose guest does not boot has failed like any other failed run.
     """
 
     async def everything() -> list[Result]:

@@ -113,7 +113,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """Write to `path` the messages that the kernel logs during the block, at the block's end."""
+    """At the end of the block, write to `path` what the kernel has logged during the block."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)

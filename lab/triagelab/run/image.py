@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Make the file system of an application, which a guest copies to its device first."""
+"""Make the file system of an application. At the start of a run, a guest copies it to a device."""
 
 import asyncio
 import hashlib

@@ -73,7 +73,7 @@ class Qemu:
     arguments    the kernel arguments for this machine
     environment  all of QEMU's environment variables; a value that is a Path names a file
     at_once      the number of runs that may go on side by side
-    boots_once   jobs go on from the saved state of a machine that has booted
+    boots_once   True: jobs go on from the saved state of a machine that has booted
     cpu_s        seconds of CPU time after which the host's kernel ends QEMU; None: no limit
     """
 
@@ -239,7 +239,8 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
     # Each of these options is needed: without one of them, figures change by 5 to 20 %.
-    # Without -erms,-fsrm the kernel would copy with `rep movsb`, which QEMU executes byte by byte.
+    # -erms,-fsrm hides two CPU features, for which the kernel would copy with `rep movsb`: QEMU
+    # executes this instruction byte by byte.
     qemu = (
         # lockstep.c finds the thread of the virtual CPUs by the name that QEMU gives it.
         "-name", "triage,debug-threads=on",
@@ -345,10 +346,10 @@ def _command(
     archive: Path | None,
     named: Callable[[Path], str] = str,
 ) -> list[str]:
-    """Return QEMU's command. It writes console and results to `folder`.
+    """Return the command that starts QEMU, which writes console and results to `folder`.
 
     archive  the job's archive; None: QEMU gets no job
-    named    returns the name that the command has for a file that all runs of the machine use
+    named    returns the text in the command for a file that all runs of the machine use
     """
     kernel = machine.base.kernel
     environment = {
@@ -429,7 +430,7 @@ async def _run(
 
 
 async def _talk(process: Process, state: Path | None) -> bytes:
-    """Have QEMU continue from `state`, and wait for its end; return its error output."""
+    """Have QEMU continue from `state`, and wait until QEMU ends; return QEMU's error output."""
     if state:
         with contextlib.suppress(EOFError):
             await saved.go_on(process, state)

@@ -52,7 +52,7 @@ def noted(disk: Disk) -> Iterator[Before]:
 
     If an earlier experiment could not restore the disk, keep and yield the earlier record.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # no other user may hold a lock
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # so that no other user can hold a lock
     record = _record(disk.name, disk.about("diskseq"))
     with files.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -77,7 +77,7 @@ def put_back(before: Before) -> None:
             _write(queue / name, "-1")  # -1: the kernel chooses the value, and may change it
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # again: Linux 6.12 told the scheduler the previous number
+            if name == "nr_requests":  # again: Linux 6.12 first tells the scheduler the old number
                 _write(queue / name, value)
 
 

@@ -28,7 +28,7 @@ def read_environment(out: Path) -> Record:
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
-    """Return the folder of each run that ended or failed, with the content of its run.json."""
+    """Return the folder and the content of run.json of each run that is done or has failed."""
     return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
 
 

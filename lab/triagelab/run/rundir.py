@@ -132,7 +132,7 @@ def _described(on: list[devices.Device]) -> dict[str, Any]:
 def _not_interleaved(machine: str, taken_over: int) -> list[str]:
     """Return a note if runs in real time were taken over from an earlier plan.
 
-    They were measured at another time than the others, perhaps under another load.
+    Such runs were measured at another time than the other runs, perhaps under another load.
     """
     if not taken_over or machines.kind(machine).in_virtual_time:
         return []
@@ -145,8 +145,8 @@ def _not_interleaved(machine: str, taken_over: int) -> list[str]:
 def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
     """Plan all runs of an experiment for `out`; raise an error if `out` was made by another plan.
 
-    `out` may have been made by `part`, a smaller plan of the experiment. Its runs are then in
-    `earlier` of the returned plan. Write nothing.
+    `out` may have been made by `part`, a smaller plan of the experiment. The runs of `part`
+    are then in `earlier` of the returned plan. Write nothing.
     """
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():

@@ -43,7 +43,7 @@ DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
     """Run QEMU's `command` until the guest stops the machine; write its state to `state`.
 
-    Return None, or QEMU's error messages if QEMU ended before. Raise TimeoutError after
+    Return None, or QEMU's error messages if QEMU ended too early. Raise TimeoutError after
     `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended on return.
     """
     process = await asyncio.create_subprocess_exec(

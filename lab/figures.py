@@ -151,6 +151,15 @@ class Result:
         """Return ratio() of the same arguments as a multiple: 3.16 ×."""
         return f"{figures.digits(self.ratio(*arguments, **at))}{figures.SPACE}×"
 
+    def tail_times(
+        self, scheduler: str, job: str | None, percentile: str, maximum: str, **at: Any
+    ) -> str:
+        """Return times() alone of `percentile`, or of `maximum` if a percentile has no support."""
+        try:
+            return self.times(scheduler, "alone", job, percentile, **at)
+        except FigureError:
+            return f"{self.times(scheduler, 'alone', job, maximum, **at)} at most"
+
     def share(self, *arguments: Any, **at: Any) -> str:
         """Return ratio() of the same arguments in percent: 97.5 %."""
         return f"{figures.digits(100 * self.ratio(*arguments, **at))}{figures.SPACE}%"
@@ -251,8 +260,8 @@ class Figures:
         """Yield a message for each document, table, result file or picture with a fault.
 
         Each block must have the text that text() returns. A table with intervals must be in a
-        block. Some document must show each result file. Each picture must be the one that was taken
-        with the figures of its result file.
+        block. Each result file must be in some document. Each picture must be the one that was
+        taken with the figures of its result file.
         """
         shown: set[str] = set()
         for document in self.documents():
@@ -272,7 +281,7 @@ class Figures:
                     yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
-        """Write the result file `name` from the run directory `out`; take the file's pictures."""
+        """Write the result file `name` from the run directory `out`; take its pictures again."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
         rows = [

@@ -27,7 +27,7 @@ def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
 
 def main(number: int, seed: int) -> None:
     """Choose the mutants, try them, and print the scores and the mutants that no test noticed."""
-    # mutmut makes all mutants before it finds that none of them has this name.
+    # Make all mutants: mutmut does so before it finds that none of them has this name.
     subprocess.run([*_MUTMUT, "no-such-mutant*"], capture_output=True)
     chosen = {
         module: random.Random(seed).sample(sorted(codes), min(number, len(codes)))

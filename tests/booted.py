@@ -104,7 +104,8 @@ class Booted:
 def in_the_end(script: str, *arguments: str) -> Iterator[None]:
     """Run a shell script at the end of the `with` block, also if this process is killed in it.
 
-    A process of its own waits for this end, then runs the script. Fail if the script fails.
+    A process of its own waits for the end of its standard input, which comes also if this process
+    is killed. Then it runs the script. Fail if the script fails.
     """
     guard = subprocess.Popen(
         ["sh", "-c", f"cat > /dev/null\n{script}", "sh", *arguments],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge whether two settings differ, by figures of a live load that also varies by itself.
+"""Judge whether settings make a difference, by figures of a load that also varies by itself.
 
 The values come in pairs: one block of time under the old settings, and the next one under the tried
 settings, or the other way round. A toss decides the order in each pair. If the settings make no

@@ -132,7 +132,7 @@ def _disk_of(
 
 
 def _warnings(use: _Use, disk: Disk, priority: ioprio.Priority | None) -> Iterator[str]:
-    """Yield the reasons why the priority may have little effect on a disk, or no effect."""
+    """Yield the reasons why the priority may have less effect on a disk, or no effect."""
     if disk.scheduler in _IGNORING:
         yield f"{disk.scheduler} ignores I/O priorities: ionice does nothing on {disk.name}"
     elif disk.scheduler == "mq-deadline":
@@ -169,7 +169,7 @@ def _stack_warnings(stack: str, use: _Use, disk: Disk) -> Iterator[str]:
 
 
 def _group_warnings(system: System, pid: int, disks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield warnings of control groups' limits and weights, and a hint if there is no disk."""
+    """Yield warnings about control groups' limits and weights, and a hint if no disk is in use."""
     group = processes.cgroup(system, pid)
     while group is not None and group != system.mounted("cgroup2"):
         of = f"its control group {group.name}"

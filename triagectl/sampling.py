@@ -97,7 +97,7 @@ class Sampler:
         self.instance.record(True)
         opened = self.clock()
         # On a slow or busy computer, opening a window may take longer than a short slice, and a
-        # pause follows. So keep the window open for as long as that, to see some requests.
+        # pause follows. So keep the window open at least as long as its opening took.
         end = min(until, opened + max(self._slice, opened - begin))
         watched, count, step = 0.0, 0, self._slice
         while True:

@@ -27,7 +27,7 @@ def amount(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text with all characters escaped that are not printable, also line ends.
+    """Return a text with each unprintable character escaped, line ends included.
 
     Any user may choose names of processes and control groups. Such a name must not move a
     terminal's cursor or look like this program's lines.

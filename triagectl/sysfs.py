@@ -170,7 +170,10 @@ def find(system: System, name: str) -> Disk:
 
 
 def find_scheduled(system: System, name: str) -> Disk:
-    """Return the disk that a user named. Raises RequestError if nobody can choose its scheduler."""
+    """Return the disk that a user named.
+
+    Raises RequestError if it takes no scheduler, or if a device above it has the scheduler.
+    """
     disk = find(system, name)
     if not disk.takes_schedulers:
         below = ", ".join(dict.fromkeys(base.name for base in bases(system, disk)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 #: A percentile is returned only if at least this many values are expected above it.
 _BEYOND = 5
-#: The most times that a Sample keeps. 100 of them are above its P99.
+#: The largest number of times that a Sample keeps. 100 of them are above its P99.
 _KEPT = 10_000
 
 

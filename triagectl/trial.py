@@ -27,7 +27,8 @@ _SETTLE_S = 3.0
 #: The number of pairs of blocks in a short trial, and in a long one. A figure may still have a
 #: verdict if one of 12 pairs, or three of 20, go against the others.
 _PAIRS, _PAIRS_MOST = 12, 20
-#: A trial is long if each block of 20 pairs, with the wait before it, has this time, in s, or more.
+#: A trial is long if each block of the 20 pairs, with the wait before it, has at least this time,
+#: in s.
 _LONG_S = 10.0
 #: The shortest block, in s: a shorter one would have no P99.
 _BLOCK_LEAST_S = 1.0
@@ -194,7 +195,7 @@ class Arms:
 
 
 def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) -> list[Block]:
-    """Measure one block for each item of `order`. Stop if something else chose a scheduler."""
+    """Measure one block for each item of `order`; fewer if something else chose a scheduler."""
     found: list[Block] = []
     for number, tries in enumerate(order):
         left = 2 * seconds * (1 - number / len(order))

@@ -133,7 +133,7 @@ class Usage:
         return sorted(found.values(), key=lambda account: -account.served_ns)
 
     def behind(self, account: Account) -> list[tuple[Process, float]]:
-        """Return the other processes with most requests in the disk when an account's were sent.
+        """Return the other processes with most requests in the disk when the account sent its own.
 
         These are at most three, each with its average number of requests there.
         """

@@ -355,7 +355,7 @@ def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
         if state is None or pid not in (None, state["pid"]):
             return []
         wrong = _undone(system, disk, state)
-        # Even after failures: a second attempt would fail too, and the file block other trials.
+        # Even after failures: a second attempt would fail too, and the file would block trials.
         state_file(system, disk.name).unlink()
         ready_file(system, disk.name).unlink(missing_ok=True)
         return wrong

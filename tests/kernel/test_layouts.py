@@ -47,7 +47,7 @@ def fedora(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Make Ubuntu's layout: links, but copies of own files and of programs; return its folder."""
+    """Make Ubuntu's layout: links to the shared files, copies of the others; return its folder."""
     common, own, programs = parts(kernel)
     made = folder / f"linux-headers-{kernel.release}"
     _linked(own, common, made, DEBIANS)

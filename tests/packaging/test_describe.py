@@ -59,7 +59,7 @@ def describe(*arguments: object) -> str:
 def complete(folder: Path, *words: str) -> list[str]:
     script = folder / "completion"
     script.write_text(describe("bash", folder))
-    # Set the variables like bash if no word has a character at which it breaks words, such as @.
+    # Set the variables as bash does for words without a character that breaks words, such as @.
     call = f"""
         . {script}
         compopt() {{ :; }}

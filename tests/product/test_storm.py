@@ -61,12 +61,22 @@ def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) 
     assert record(tmp_path / "other")["storms"][0]["fingerprint"] != prints[0]
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bugs.Bug, Path]]:
+    """Build the bugs that storms must find here; return each one and its module by its name."""
+    names = {*FOUND, *(name for name, _, _ in HANGS)}
+    wanted = [bug for bug in bugs.seeded() if bug.patch.stem in names]
+    folder = tmp_path_factory.mktemp("storm")
+    made = bugs.build(kernels.find(kernels.DEFAULT_SERIES), wanted, folder, storm=True)
+    return {bug.patch.stem: (bug, module) for bug, module in made.items()}
+
+
 @pytest.mark.parametrize("name", FOUND)
-def test_a_bug_is_found_and_its_replay_shrunk(name: str, tmp_path: Path) -> None:
+def test_a_bug_is_found_and_its_replay_shrunk(
+    name: str, built: dict[str, tuple[bugs.Bug, Path]], tmp_path: Path
+) -> None:
     seed, says = FOUND[name]
-    (bug,) = (bug for bug in bugs.seeded() if bug.patch.stem == name)
-    kernel = kernels.find(kernels.DEFAULT_SERIES)
-    module = bugs.build(kernel, [bug], tmp_path / "built", storm=True)[bug]
+    bug, module = built[name]
     words = ["storm", bug.scheduler, "--module", module]
     done = triage(*words, "--seed", seed, "--seeds", 1, "--shrink", "--out", tmp_path / "out")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -88,16 +98,25 @@ ALSO_CHECKED = (
     10,
     "the count of a class is wrong|a request waits|do not end|lockup|NULL pointer",
 )
-BY_STORM = [
-    (bug.patch.stem, bug.seeds, bug.says) for bug in bugs.seeded() if isinstance(bug, bugs.Stormed)
+HANGS = [
+    ALSO_CHECKED,
+    *(
+        (bug.patch.stem, bug.seeds, bug.says)
+        for bug in bugs.seeded()
+        if isinstance(bug, bugs.Stormed)
+    ),
 ]
 
 
-@pytest.mark.parametrize(("name", "seeds", "says"), [ALSO_CHECKED, *BY_STORM])
-def test_a_hang_is_found(name: str, seeds: int, says: str, tmp_path: Path) -> None:
-    (bug,) = (bug for bug in bugs.seeded() if bug.patch.stem == name)
-    kernel = kernels.find(kernels.DEFAULT_SERIES)
-    module = bugs.build(kernel, [bug], tmp_path / "built", storm=True)[bug]
+@pytest.mark.parametrize(("name", "seeds", "says"), HANGS)
+def test_a_hang_is_found(
+    name: str,
+    seeds: int,
+    says: str,
+    built: dict[str, tuple[bugs.Bug, Path]],
+    tmp_path: Path,
+) -> None:
+    bug, module = built[name]
     out = tmp_path / "out"
     words = ["--module", module, "--seeds", seeds, "--until-failure", "--out", out]
     done = triage("storm", bug.scheduler, *words)

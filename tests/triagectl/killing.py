@@ -102,7 +102,7 @@ class Trials:
         stand_in = SimpleNamespace(Popen=spawn, DEVNULL=subprocess.DEVNULL)
         for module, name, value in (
             (trial.Meter, "block", block),
-            # The blocks have the tried settings, twice the old ones, and the tried ones again.
+            # The blocks: tried, old, old and tried settings, so two changes to the tried ones.
             (trial, "drawn", lambda *_: [True, False, False, True]),
             (trial, "_meter", meter),
             (trial, "_SETTLE_S", 0.0),

@@ -95,7 +95,7 @@ with loop_disk(folder) as disk, booted(folder / "system", []) as system:
 
 
 def test_a_killed_test_leaves_no_system_and_no_loop_device(tmp_path: Path) -> None:
-    """Look for the group and the image: another test may have the device's name or PID next."""
+    """Look for the group and the image: the device's name or the PID may be another test's next."""
     waits = subprocess.Popen(
         [sys.executable, "-c", _WAITS, tmp_path],
         stdout=subprocess.PIPE,

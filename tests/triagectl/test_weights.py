@@ -85,7 +85,7 @@ def test_a_weight_that_cannot_be_restored_is_told(machine: Machine, disk: Disk) 
 
 
 def test_a_weight_of_tried_tunables_is_the_users(machine: Machine, disk: Disk) -> None:
-    """If the scheduler stays, the kernel drops no weight. A weight that a user removes stays so."""
+    """If the scheduler stays, no weight is lost, so one that a user removed is not put back."""
     path = machine.root / "sys/fs/cgroup/a.slice/io.bfq.weight"
     with wayback.kept(machine.system, disk, "bfq", 60):
         path.write_text("default 100\n")

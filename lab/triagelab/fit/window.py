@@ -3,8 +3,8 @@
 
 A point's figures are those of the steady state, because their sources measured for minutes or
 prepared the drive. So a longer simulation must give the same figures. The warm-up therefore lasts
-until the load has filled everything that the model can fill. The measurement lasts for many periods
-of everything that repeats.
+until the load has filled the model's buffer, clean space and write cache. The measurement lasts for
+many periods of everything that repeats.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class Window:
 def steady(model: Mapping[str, int], load: Load, times: float = 1) -> Window:
     """Return the window in which a model with these parameters shows its steady state.
 
-    `times` multiplies the measurement's length: a test checks that the misses stay the same.
+    `times` multiplies the measurement's length. A test uses it: the misses must stay the same.
     """
     counted_s = times * max(
         _COMMANDS / load.rarest, _TURNS * load.turn_s, _PERIODS * _period_s(model, load)

@@ -18,8 +18,8 @@ def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | 
     """Name the schedulers under which `more` has `due` times the bandwidth of `less`.
 
     A difference below a tenth does not count. Each scheduler is judged at its worst point. A point
-    where a job has no bandwidth counts as the worst. Return None if both jobs have no bandwidth at
-    every point, under every scheduler.
+    where a job has no bandwidth counts as the worst. Return None if neither job has bandwidth at
+    any point under any scheduler.
     """
     worst: dict[str, float] = {}
     seen: list[float] = []

@@ -388,10 +388,10 @@ def _capacity_share(capacity_iops: float) -> Share:
 def _part_share(part: Record) -> Share:
     """Return a function that computes a part's utilisation.
 
-    Utilisation is busy time over elapsed time. If a part can do several operations at once, as
-    the dies of a flash drive can, the elapsed time is multiplied by the number of operations. A
-    device may count all of an operation's time at its start or at its end. So over an interval
-    as short as an operation, utilisation may exceed 1.
+    Utilisation is busy time over elapsed time. If a part can do n operations at once, as the n
+    dies of a flash drive can, the elapsed time is multiplied by n. A device may count all of an
+    operation's time at its start or at its end. So over an interval as short as an operation,
+    utilisation may exceed 1.
     """
 
     def share(before: Row, after: Row) -> float:

@@ -72,7 +72,7 @@ class Machine(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Return the number of runs that may go on at once without changing others' figures."""
+        """Return the number of runs that may go on at once without effect on their figures."""
 
     @property
     def counts_locks(self) -> bool:

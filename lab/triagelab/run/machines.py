@@ -239,8 +239,8 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
     # Each of these options is needed: without one of them, figures change by 5 to 20 %.
-    # -erms,-fsrm hides two CPU features, for which the kernel would copy with `rep movsb`: QEMU
-    # executes this instruction byte by byte.
+    # The CPU lacks ERMS and FSRM: with them the kernel would copy with `rep movsb`, which QEMU
+    # executes byte by byte.
     qemu = (
         # lockstep.c finds the thread of the virtual CPUs by the name that QEMU gives it.
         "-name", "triage,debug-threads=on",

@@ -77,7 +77,7 @@ def put_back(before: Before) -> None:
             _write(queue / name, "-1")  # -1: the kernel chooses the value, and may change it
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # again: Linux 6.12 first tells the scheduler the old number
+            if name == "nr_requests":  # again: Linux 6.12 tells the scheduler the former number
                 _write(queue / name, value)
 
 

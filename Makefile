@@ -30,7 +30,7 @@ quick: ## the lab's fast tests, beside a build and one check in sim
 	@$(MAKE) --no-print-directory -j2 quick-lab quick-kernel
 
 quick-lab:
-	@PYTHONPATH=lab $(developer) -m pytest -q -m "not slow" tests/lab
+	@PYTHONPATH=lab $(developer) -m pytest -q --numprocesses=2 --dist=loadfile -m "not slow" tests/lab
 
 quick-kernel:
 	@rm -rf build/quick

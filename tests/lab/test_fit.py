@@ -384,6 +384,7 @@ def test_a_median_that_is_too_large_is_told_of_any_role() -> None:
     assert fitting.medians_missed(found) == ("mean",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "depths", "parameters", "found_again"),
     [

@@ -50,10 +50,12 @@ def test_command(command: str, copy: Path) -> None:
     if command == "make test":
         pytest.skip("'make test' is what runs this")
     begin = time.monotonic()
-    # The demo with all schedulers would take a tenth of the time of all tests.
-    runs = f"$(make -sn demo) --schedulers {','.join(IN_DEMO)}"
+    runs = command
+    if command == "make demo" and len(IN_DEMO) < len(SCHEDULERS):
+        # The demo with all schedulers would take a tenth of the time of all tests.
+        runs = f"$(make -sn demo) --schedulers {','.join(IN_DEMO)}"
     done = subprocess.run(
-        ["sh", "-c", runs if command == "make demo" else command],
+        ["sh", "-c", runs],
         cwd=copy,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -63,7 +65,7 @@ def test_command(command: str, copy: Path) -> None:
     print(f"{command}: {time.monotonic() - begin:.0f} s")
 
 
-def test_the_demo_has_answered_for_every_scheduler(copy: Path) -> None:
+def test_the_demo_has_answered_for_each_of_its_schedulers(copy: Path) -> None:
     (report,) = (copy / "results").glob("mixed-priority-*/report.html")
     text = report.read_text()
     for scheduler in IN_DEMO:

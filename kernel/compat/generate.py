@@ -28,7 +28,14 @@ from pathlib import Path
 import vmlinux as boot
 
 #: Private types that every scheduler needs, in the order in which C needs them.
-REQUIRED = ("elv_merge", "elevator_mq_ops", "elv_fs_entry", "elevator_type", "elevator_queue")
+REQUIRED = (
+    "elv_merge",
+    "elevator_mq_ops",
+    "elv_fs_entry",
+    "elevator_type",
+    "elevator_queue",
+    "blk_flush_queue",
+)
 #: Private types that a kernel may lack, because of its configuration or its age.
 OPTIONAL = (
     "blk_mq_debugfs_attr",

@@ -33,8 +33,8 @@
 
 /*
  * insert_requests() takes flags since 6.4 ("blk-mq: pass a flags argument to
- * elevator_type->insert_requests"). Until then it takes one bool, "at head". The
- * flag's value is a macro, and BTF has no macros.
+ * elevator_type->insert_requests"). Until then it takes one bool, "at head". private.h
+ * is made from BTF, which has no macros, so the flag is defined here.
  */
 #ifdef IOSCHED_INSERT_TAKES_FLAGS
 typedef unsigned int __bitwise blk_insert_t;
@@ -149,7 +149,7 @@ static inline int iosched_probe_shallow_depth(bool *whole)
  * @whole: the result of iosched_probe_shallow_depth()
  *
  * If the number of tags is lowered, the words keep their size. So a word may have more bits than
- * there are tags.
+ * there are tags. Without @whole, the limit is a part of whichever are fewer. It is at least 1.
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
@@ -202,6 +202,26 @@ static inline void iosched_unregister(struct elevator_type *type)
 	synchronize_rcu_tasks();
 }
 
+/*
+ * iosched_flush_began() - return the start time of a hardware context's flush
+ *
+ * Flushes bypass the scheduler. The core sends one at a time for each hardware context. The caller
+ * needs no lock: the result may be out of date at once anyway. While the core prepares a flush, the
+ * result may be 0, or the start time of the flush before.
+ *
+ * Return: ns, as ktime_get_ns(); 0 if there is no flush
+ */
+static inline u64 iosched_flush_began(const struct blk_mq_hw_ctx *hctx)
+{
+	const struct blk_flush_queue *fq = hctx->fq;
+
+	/* The core writes both under fq->mq_flush_lock. Any answer of the last moments is right. */
+	if (data_race(fq->flush_pending_idx == fq->flush_running_idx))
+		return 0;
+	/* blk_rq_init() writes it plainly. One word is read whole, and an old one does no harm. */
+	return data_race(READ_ONCE(fq->flush_rq->start_time_ns));
+}
+
 #ifdef CONFIG_BLK_CGROUP
 /* Since 6.3 the functions of a cgroup policy take the disk. Until then they take its queue. */
 static inline int iosched_activate_policy(struct request_queue *q,
@@ -245,7 +265,7 @@ static struct blkg_policy_data *(op)(struct gendisk *disk,		\
 #endif
 
 /*
- * iosched_conf_begin() - find the device that a line written to a cgroup's file names
+ * iosched_conf_begin() - parse a line written to a cgroup's file, and find the device in it
  * @ctx: filled; @ctx->body is the rest of the line, @ctx->blkg the cgroup on this device
  * @line: "MAJOR:MINOR VALUE"; changed
  *

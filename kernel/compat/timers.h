@@ -7,7 +7,7 @@
 
 #include "features.h"
 
-/* hrtimer_setup() replaced hrtimer_init() and setting .function in 6.13 to 6.15. */
+/* Since 6.13 hrtimer_setup() also sets .function. Since 6.15 there is no hrtimer_init(). */
 #ifndef IOSCHED_HAS_HRTIMER_SETUP
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),

@@ -265,8 +265,8 @@ static void gd_release(unsigned int max)
 
 /*
  * Give all held requests back to the core, oldest first. The core inserts each at the
- * head of the scheduler's queue. Kernels differ in the order in which they insert
- * several, so this waits for each before it gives back the next.
+ * head of the scheduler's queue. If it inserts several at once, their order depends on the
+ * kernel. So wait until the core has inserted one before giving back the next.
  */
 static void gd_requeue(void)
 {

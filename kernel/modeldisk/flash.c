@@ -8,8 +8,8 @@
  *                                \-> programs on the dies, later
  *
  * The controller fetches commands in order of arrival while one of a limited
- * number of slots is free. A command holds its slot until it completes. So the device
- * serves no reads while waiting writes hold all its slots (but see protect_after_ms).
+ * number of slots is free. A command holds its slot until it completes. So if waiting
+ * writes hold all slots, the device serves no reads. protect_after_ms limits this time.
  *
  * The bus serves transfers in the order in which their data is ready, so the
  * end of a transfer is known when it is queued. The bus is cheap to simulate: its only
@@ -117,8 +117,9 @@ struct flash {
 /* --- the bus --- */
 
 /*
- * At @t queue a transfer of @io for the bus. It takes @ns there. With its last transfer the
- * command joins @leaving. The bus keeps order, so @leaving is sorted by event_ns.
+ * At @t queue a transfer of @io's data for the bus, where it takes @ns. When the last transfer of
+ * @io is queued, its end becomes event_ns, and @io joins @leaving. The bus serves transfers in
+ * order, so @leaving is sorted by event_ns.
  */
 static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 {
@@ -213,8 +214,9 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 }
 
 /*
- * Give a free die its next work. Reads go first, but a waiting program lets only overtake_max of
- * them pass. Copies go before programs, because programs need the space that copies free.
+ * Give a free die its next work. Reads go first, but a waiting program or copy lets only
+ * overtake_max of them pass. Then the paused work goes on, if any. Copies go before programs,
+ * because programs need the space that copies free.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -355,7 +357,8 @@ static bool is_protecting(const struct flash *f, u64 t)
 
 /*
  * Admit waiting writes, in order, while there is room in the buffer. If writes have waited for
- * protect_after_ms, take away their slots, so that reads can use the slots.
+ * protect_after_ms, take away their slots, so that reads can use the slots. A write without a slot
+ * gets one when it is admitted, even if none is free.
  */
 static void writes_admit(struct flash *f, u64 t)
 {
@@ -410,7 +413,11 @@ static void die_add_copy(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Give the next die a program. If no space is clean, copies become due, at gc_amplify_pct. */
+/*
+ * Give the next die a program. If there is no clean space for it, (gc_amplify_pct - 100) percent
+ * of a copy become due. Dies get the due copies when there are gc_burst of them, or at once if
+ * is_protecting().
+ */
 static void program_issue(struct flash *f, u64 t)
 {
 	struct flash_die *die;
@@ -486,7 +493,8 @@ static void program_end(struct flash *f, struct flash_die *die, u64 t)
 
 /*
  * Let garbage collection use the time from the last event until @t, in which the
- * device was idle. Assume that all dies made copies all the time.
+ * device was idle. Assume that all dies made copies all the time. The copies free clean
+ * space, up to gc_after_mib.
  */
 static void collect_idle(struct flash *f, u64 t)
 {
@@ -600,8 +608,8 @@ static void io_start(struct flash *f, u64 t)
 }
 
 /*
- * Complete the first command on the bus. Without power_safe, a write with FUA completes later: when
- * all data that is now in the buffer is on the dies.
+ * Complete the first command on the bus. A write's data is in the buffer from now on. Without
+ * power_safe, a write with FUA completes later: when all data now in the buffer is on the dies.
  */
 static void io_leave(struct flash *f, u64 t, struct io_fifo *done)
 {
@@ -662,7 +670,7 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 
 /*
  * Return a time before which no command completes. All commands leave over the bus, in
- * order, so the first one on the bus completes next. If the bus is idle, the next may be a
+ * order, so the first one in @leaving completes next. If @leaving is empty, the next may be a
  * read on a die, a command that the controller decodes, or one that waits for programs.
  */
 static u64 flash_next(const void *model)
@@ -725,8 +733,8 @@ static const char *flash_check(const struct model_params *p)
 {
 	/*
 	 * Data leaves the buffer only in whole programs. So the buffer must have room for the
-	 * largest request beside an unfinished program. Otherwise the request would wait for later
-	 * writes to complete that program.
+	 * largest request beside data that does not fill a program. Otherwise the request would
+	 * wait until later writes fill that program.
 	 */
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)

@@ -193,10 +193,10 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
 }
 
 /*
- * Plan the transfer of the sectors from @start to @end, beginning at @t. A request that
- * begins where the head has just ended a transfer needs no seek and no rotation. Nor does a
- * read that begins in the segment that the head extends, or right after it, if the segment
- * has all of the read or if the head still reads ahead.
+ * Plan the transfer of the sectors from @start to @end, beginning at @t. Two kinds of request
+ * need no seek and no rotation. One begins where the head ends a transfer at @t. The other is a
+ * read that begins in the growing segment, or right after it. If the head has stopped reading
+ * ahead, the segment must have all of that read.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -255,7 +255,8 @@ static bool cache_has(const struct hdd *h, const struct model_io *io, u64 t)
 
 /*
  * Put a read from @start, which has just ended, into the growing segment. If no segment grows,
- * replace the least recently used one. Then let the head read ahead.
+ * replace the least recently used one. Then let the head read ahead. If readahead_kib is 0, cache
+ * nothing.
  */
 static void cache_read(struct hdd *h, u64 start)
 {

@@ -59,7 +59,8 @@ struct mdk_disk;
  * @set: its settings. They must exist until mdk_disk_del(), and until then only those
  *	with SETTING_LIVE may change
  *
- * Returns the device, or an ERR_PTR(); the kernel log has the reason.
+ * Returns the device, or an ERR_PTR(). If the settings do not fit together, the kernel log says
+ * why.
  */
 struct mdk_disk *mdk_disk_add(const char *name, const struct mdk_settings *set);
 

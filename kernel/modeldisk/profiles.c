@@ -5,11 +5,11 @@
 const struct model_profile model_profiles[] = {
 	{
 		/*
-		 * A Samsung 980 PRO 1 TB at a fifth of its throughput: bus, dies, slots
-		 * and controller are a fifth, so that 64 KiB requests saturate the drive
-		 * before they saturate one emulated CPU. A lone 4 KiB read takes
-		 * almost as long as on the whole drive. drives/980pro-fifth.toml has the
-		 * measurements.
+		 * A Samsung 980 PRO 1 TB at a fifth of its throughput. At full speed, 64 KiB
+		 * requests would saturate one emulated CPU before they saturate the drive.
+		 * Bus, dies, slots and controller are a fifth of the drive's. A lone 4 KiB
+		 * read takes almost as long as on the whole drive.
+		 * drives/980pro-fifth.toml has the measurements.
 		 */
 		.name = "flash",
 		.model = &flash_model,

@@ -3,8 +3,8 @@
  * The block driver around a model. It submits each request to the model as a command.
  * Each device has one timer, which completes requests at the times that the model names.
  *
- * Each device is one state machine under one lock. To measure lock contention, use
- * null_blk.
+ * Each device is one state machine under one lock. With many CPUs, contention for this lock
+ * hides that for a scheduler's locks. Measure the latter with null_blk.
  */
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>

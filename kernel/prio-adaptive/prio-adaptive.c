@@ -39,8 +39,8 @@ static const unsigned int seq_gap_sectors_default = 64;
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
 /*
- * With 32 the mode (sequential or random) follows a new workload within 17 requests. Once it has,
- * a single request of the other kind does not change it.
+ * With 32 the mode (sequential or random) follows a new workload within 17 requests. After one
+ * more of them, a single request of the other kind does not change the mode.
  */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
@@ -242,8 +242,8 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
  * blk_mq_sched_try_merge() calls the four functions below. The core itself finds, in the
  * hash, the request that ends where the bio begins. Then it calls pa_allow_merge().
  *
- * The core does not merge requests of different priorities. Requests of one priority
- * may be in different classes if the bounds have changed between their insertions.
+ * The core does not merge requests of different priorities. But if the bounds have changed
+ * between their insertions, requests of one priority may be in different classes.
  */
 static bool pa_allow_merge(struct request_queue *q, struct request *rq,
 			   struct bio *bio)

@@ -29,7 +29,7 @@ struct storm_cmd {
 /* The bit of storm_cmd.state that says that the command is in the device. */
 #define STORM_INSIDE 0
 
-/* Requests in a million that have each fault. A test may change these at any time. */
+/* For each fault, the requests in a million that have it. A test may change these at any time. */
 struct storm_faults {
 	u32 error_ppm;
 	u32 requeue_ppm;
@@ -54,7 +54,7 @@ static u64 storm_random(void)
 	return storm_mix(atomic64_add_return(STORM_STEP, &disk.random));
 }
 
-/* Return at random whether a fault happens that has the frequency @ppm. */
+/* Decide at random whether a fault happens, with the frequency @ppm. */
 static bool storm_happens(const u32 *ppm)
 {
 	const u32 wanted = READ_ONCE(*ppm);

@@ -16,7 +16,7 @@
 struct dentry;
 struct seq_file;
 
-/* Return the number that the generator splitmix64 (Steele, Lea, Flood, 2014) has at @state. */
+/* Return the output of the generator splitmix64 (Steele, Lea, Flood, 2014) for @state. */
 static inline u64 storm_mix(u64 state)
 {
 	state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -4,9 +4,9 @@
  * (kernel/include/yield.h), and at any function that accepts a kprobe.
  *
  * A delay is a number of calls of cpu_relax(). If QEMU runs all virtual CPUs in one
- * thread, it changes to another CPU at each such call. Otherwise it does so only when the
- * next timer is due. So the seed of the random numbers decides which CPU passes a yield
- * point first.
+ * thread, it changes to another CPU at each such call. Between two calls, QEMU changes the
+ * CPU only when the next timer is due. So the seed of the random numbers decides which CPU
+ * passes a yield point first.
  */
 #include <linux/kprobes.h>
 #include <linux/list.h>
@@ -25,8 +25,8 @@
 #define STORM_POINTS_TOLD 48
 /*
  * At one yield point in STORM_AWAY the delay is very long, as if the host had given the CPU to
- * another guest. It ends after STORM_AWAY_PAUSES pauses or after STORM_AWAY_NS. During the
- * delay the queue may change to another scheduler.
+ * another guest; at none if storm_chance is 0. It ends after STORM_AWAY_PAUSES pauses or after
+ * STORM_AWAY_NS. During the delay the queue may change to another scheduler.
  */
 #define STORM_AWAY 8192
 #define STORM_AWAY_PAUSES BIT(20)
@@ -88,7 +88,7 @@ static void storm_pass(unsigned long ip)
 		cpu_relax();
 }
 
-/* Pass a yield point. Schedulers call this in any context, where CPUs share data. */
+/* Pass a yield point. Schedulers call this where CPUs share data, in any context. */
 void storm_yield(void)
 {
 	storm_pass(_RET_IP_);

@@ -3,27 +3,24 @@
  * Shares a disk's arm: while urgent requests come, bulk gets turns.
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
- * Without turns, bulk would go between any two requests of this submitter. Then each of them would
- * cost two seeks, to bulk's place and back. A turn of bulk ends after a cost or a time. Urgent
- * requests are held meanwhile, so that the arm stays with bulk's stream: it soon asks for more.
+ * Without turns, a request of bulk would go between any two requests of this submitter, and cost
+ * two seeks: to bulk's place and back. A turn of bulk ends after a cost or a time. Urgent requests
+ * are held meanwhile, so that the arm stays with bulk's stream, which soon asks for more.
  */
 #include <linux/ktime.h>
 
 #include "device.h"
 #include "triage.h"
+#include "turn.h"
 
 /*
- * The pause between two turns of bulk, as a multiple of urgent requests' service time without
- * bulk. While HIGH comes, it is a multiple of a seek if a seek takes longer.
+ * The pause between two turns of bulk, as a multiple of a slow urgent request's service time
+ * without bulk (tg_controller.tail), or of a seek if a seek takes longer.
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
-/*
- * While no request of HIGH comes, urgent requests may take this many times their target. So
- * bulk's turns are longer, and the arm spends less of its time on the seeks between turns. This
- * does not apply to a target that the user has set in us (latency_target_us).
- */
-#define TG_ARM_PATIENT 2
+/* A flush ends without an event that triage sees. Look again after this, in ns. */
+#define TG_ARM_LOOK_NS NSEC_PER_MSEC
 
 /* Return the time of a seek to bulk's place, in ns: a read's cost without its data. */
 static u64 tg_arm_way(const struct tg_data *tg)
@@ -32,90 +29,142 @@ static u64 tg_arm_way(const struct tg_data *tg)
 }
 
 /*
- * Return the length of bulk's turn, in ns: the target minus urgent requests' service time without
- * bulk. If the user has set a budget, or the service time is not known, a turn is as long as the
- * budget.
+ * Return the pause between two turns of bulk, in ns. HIGH may read in sequence, and a disk's cache
+ * takes writes at once. Such requests take next to no time, but each turn of bulk costs their
+ * submitter two seeks. So the pause is at least a multiple of a seek.
  */
-static u64 tg_arm_turn(const struct tg_data *tg, bool high)
+static u64 tg_arm_pause(const struct tg_data *tg, bool high)
 {
-	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
-	const bool exact = high || READ_ONCE(tg->tunables.latency_target_us);
-	const u64 target = tg_target(tg) * (exact ? 1 : TG_ARM_PATIENT);
-	const u64 alone = READ_ONCE(tg->controller.tail);
-
-	if (fixed || !alone)
-		return fixed ?: READ_ONCE(tg->controller.budget);
-	return target - min(target, alone);
+	return max(READ_ONCE(tg->controller.tail), tg_arm_way(tg)) *
+	       (high ? TG_ARM_PAUSE_HIGH : TG_ARM_PAUSE);
 }
 
 /*
- * Return the pause between two turns of bulk, in ns. HIGH may read in sequence. Its requests
- * then take next to no time, but each turn of bulk costs it two seeks. So the pause is at least
- * a multiple of a seek while HIGH comes.
+ * Return the length of bulk's turn, in ns. It is the budget, if the user has set one. With a
+ * target, it is what the target leaves beside urgent requests' service time without bulk. With an
+ * exchange rate, it is the length that is worth most, but beside HIGH no longer than with a target.
+ * No turn is shorter than a seek. While the service time is not known, a turn is as long as a seek,
+ * so one read goes.
  */
-static u64 tg_arm_pause(const struct tg_data *tg, bool high, u64 turn)
+static u64 tg_arm_length(const struct tg_data *tg, bool high)
 {
-	const u64 alone = READ_ONCE(tg->controller.tail) ?: turn;
+	const u64 fixed = (u64)READ_ONCE(tg->tunables.budget_fixed) * NSEC_PER_USEC;
+	const u64 alone = READ_ONCE(tg->controller.tail), way = tg_arm_way(tg);
+	const u64 target = tg_target(tg), left = max(target - min(target, alone), way);
+	const unsigned int exchange = tg_exchange(tg);
+	u64 worth;
 
-	return high ? max(alone, tg_arm_way(tg)) * TG_ARM_PAUSE_HIGH :
-		      alone * TG_ARM_PAUSE;
+	if (fixed || !alone)
+		return max(fixed, way);
+	if (!exchange)
+		return left;
+	worth = tg_turn_worth_most(way, tg_arm_pause(tg, false), alone, exchange);
+	return high ? min(worth, left) : worth;
+}
+
+/* Return the present turn and the pause after it. They are shorter and longer if HIGH has asked. */
+static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)
+{
+	const unsigned long since = READ_ONCE(tg->arm.began_at) - TG_QUIET_JIFFIES;
+
+	return time_after(READ_ONCE(tg->budget.high_at), since) ? &tg->arm.for_high :
+								  &tg->arm.for_others;
+}
+
+static u64 tg_arm_ends_at(const struct tg_data *tg)
+{
+	return READ_ONCE(tg->arm.began) + READ_ONCE(tg_arm_round(tg)->turn);
+}
+
+/* Return when bulk's next turn is due, in ns. */
+static u64 tg_arm_due_at(const struct tg_data *tg)
+{
+	const struct tg_arm_round *round = tg_arm_round(tg);
+
+	return READ_ONCE(tg->arm.began) + READ_ONCE(round->turn) + READ_ONCE(round->pause);
 }
 
 /* Return whether a turn of bulk has begun and is not over. */
 static bool tg_arm_has_bulk(const struct tg_data *tg)
 {
-	return READ_ONCE(tg->arm.left) > 0 && ktime_get_ns() < READ_ONCE(tg->arm.until);
+	return READ_ONCE(tg->arm.spent) <= READ_ONCE(tg_arm_round(tg)->turn) &&
+	       ktime_get_ns() < tg_arm_ends_at(tg);
+}
+
+/* Return whether the disk has a flush, and no urgent request. */
+static bool tg_arm_flushes(const struct tg_data *tg)
+{
+	return !tg_urgent_inside(tg) && tg_flush_age(tg);
 }
 
 /*
  * Return whether urgent requests are held, because bulk's turn goes on or is due. They are not
- * held during a probe. If no bulk is queued, the caller ends the turn (tg_arm_yield()).
+ * held during a probe. A turn that is due begins once the disk has served its urgent requests, so
+ * no others go there. If the disk has a flush, the turn begins later (tg_arm_opens_at()). Urgent
+ * requests go until then. If no bulk is queued, the caller ends the turn (tg_arm_yield()).
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {
-	return !tg_probe_holds(tg) &&
-	       (tg_arm_has_bulk(tg) || ktime_get_ns() >= READ_ONCE(tg->arm.next_at));
+	const u64 due = tg_arm_due_at(tg), now = ktime_get_ns();
+
+	if (tg_probe_holds(tg))
+		return false;
+	if (tg_arm_has_bulk(tg))
+		return true;
+	return now >= due &&
+	       (!tg_arm_flushes(tg) || now >= due + READ_ONCE(tg->controller.tail));
 }
 
 /*
- * Return when bulk's next turn may begin, in ns. It begins when it is due, or earlier if no
- * urgent request has followed the last one for the time of the tunable anticipation. While the
- * disk has an urgent request, the turn begins later than it is due: the disk might serve bulk
- * first.
+ * Return when bulk's next turn may begin, in ns. It begins when it is due, or earlier: once the
+ * last urgent request came back and the last flush ended, both as long ago as the tunable
+ * anticipation says. While the disk has an urgent request or a flush, the turn begins
+ * tg_controller.tail later than it is due: the disk might serve bulk first. While a flush lasts and
+ * the disk has no urgent request, return TG_ARM_LOOK_NS from now at the latest.
  */
-static u64 tg_arm_opens_at(const struct tg_data *tg)
+static u64 tg_arm_opens_at(struct tg_data *tg, u64 now)
 {
 	const u64 awaited = (u64)READ_ONCE(tg->tunables.anticipation) * NSEC_PER_USEC;
-	const u64 due = READ_ONCE(tg->arm.next_at);
+	const u64 due = tg_arm_due_at(tg);
+	const u64 late = due + READ_ONCE(tg->controller.tail);
 
-	return tg_urgent_inside(tg) ? due + READ_ONCE(tg->controller.tail) :
-				      min(due, READ_ONCE(tg->budget.urgent_back_at) + awaited);
+	if (tg_urgent_inside(tg))
+		return late;
+	if (tg_flush_age(tg)) {
+		WRITE_ONCE(tg->arm.flush_seen_at, now);
+		return min(late, now + TG_ARM_LOOK_NS);
+	}
+	return min(due, awaited + max(READ_ONCE(tg->budget.urgent_back_at),
+				      READ_ONCE(tg->arm.flush_seen_at)));
 }
 
 /* Return whether bulk may use the arm now. */
-bool tg_arm_is_free(const struct tg_data *tg)
+bool tg_arm_is_free(struct tg_data *tg)
 {
-	return tg_arm_has_bulk(tg) || ktime_get_ns() >= tg_arm_opens_at(tg);
+	const u64 now = ktime_get_ns();
+
+	return tg_arm_has_bulk(tg) || now >= tg_arm_opens_at(tg, now);
 }
 
 /* Return when bulk's turn ends, in ns. If bulk has no turn, return when its next turn may begin. */
-u64 tg_arm_changes_at(const struct tg_data *tg)
+u64 tg_arm_changes_at(struct tg_data *tg)
 {
-	return tg_arm_has_bulk(tg) ? READ_ONCE(tg->arm.until) : tg_arm_opens_at(tg);
+	return tg_arm_has_bulk(tg) ? tg_arm_ends_at(tg) : tg_arm_opens_at(tg, ktime_get_ns());
 }
 
 static void tg_arm_begin(struct tg_data *tg, u64 now)
 {
-	const bool high = tg_high_came_within(tg, TG_QUIET_JIFFIES);
-	const u64 way = tg_arm_way(tg), turn = max(tg_arm_turn(tg, high), way);
-
 	/*
-	 * Subtract the seek to bulk's place, or urgent requests' mean service time if that is
-	 * less. Add 1, so that one request goes in any case.
+	 * Charge the seek to bulk's place, or urgent requests' mean service time if that is less. A
+	 * turn is no shorter, so one request goes in any case.
 	 */
-	WRITE_ONCE(tg->arm.left, 1 + turn - min(READ_ONCE(tg->controller.alone), way));
-	WRITE_ONCE(tg->arm.until, now + turn);
-	WRITE_ONCE(tg->arm.next_at, now + turn + tg_arm_pause(tg, high, turn));
+	WRITE_ONCE(tg->arm.spent, min(READ_ONCE(tg->controller.alone), tg_arm_way(tg)));
+	WRITE_ONCE(tg->arm.began, now);
+	WRITE_ONCE(tg->arm.began_at, jiffies);
+	WRITE_ONCE(tg->arm.for_others.turn, tg_arm_length(tg, false));
+	WRITE_ONCE(tg->arm.for_others.pause, tg_arm_pause(tg, false));
+	WRITE_ONCE(tg->arm.for_high.turn, tg_arm_length(tg, true));
+	WRITE_ONCE(tg->arm.for_high.pause, tg_arm_pause(tg, true));
 }
 
 /*
@@ -125,15 +174,13 @@ static void tg_arm_begin(struct tg_data *tg, u64 now)
  */
 void tg_arm_charge(struct tg_data *tg, u32 cost)
 {
-	const u64 now = ktime_get_ns();
-
 	if (!tg_arm_has_bulk(tg))
-		tg_arm_begin(tg, now);
-	WRITE_ONCE(tg->arm.left, READ_ONCE(tg->arm.left) - cost);
+		tg_arm_begin(tg, ktime_get_ns());
+	WRITE_ONCE(tg->arm.spent, READ_ONCE(tg->arm.spent) + cost);
 }
 
 /* End bulk's turn early: no bulk can use the rest of it. */
 void tg_arm_yield(struct tg_data *tg)
 {
-	WRITE_ONCE(tg->arm.until, 0);
+	WRITE_ONCE(tg->arm.spent, U64_MAX);
 }

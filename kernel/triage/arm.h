@@ -8,23 +8,40 @@
 struct tg_data;
 
 /**
- * struct tg_arm - the present turn of bulk, and the next one
- * @left: cost that bulk may still send in its turn, in ns; 0 or less: the turn is over
- * @until: when bulk's turn ends at the latest, in ns
- * @next_at: when bulk's next turn is due, in ns
+ * struct tg_arm_round - a turn of bulk, and the pause after it
+ * @turn: length of the turn, in ns
+ * @pause: time from the end of the turn until the next one is due, in ns
+ */
+struct tg_arm_round {
+	u64 turn;
+	u64 pause;
+};
+
+/**
+ * struct tg_arm - the present turn of bulk, or the last one
+ * @began: when it began, in ns
+ * @began_at: the same in jiffies
+ * @spent: cost of the bulk that it has sent, and of the seek to bulk's place, in ns; U64_MAX: bulk
+ *	has yielded
+ * @for_high: the round, if a request of HIGH came since a second before it began
+ * @for_others: the round, if none came
+ * @flush_seen_at: when the disk last had a flush, as far as triage has looked, in ns
  *
  * A disk has one shard. Its dispatcher writes these fields under the shard's lock.
- * Completions read them without it.
+ * Completions read them without it, and write @flush_seen_at.
  */
 struct tg_arm {
-	s64 left;
-	u64 until;
-	u64 next_at;
+	u64 began;
+	unsigned long began_at;
+	u64 spent;
+	struct tg_arm_round for_high;
+	struct tg_arm_round for_others;
+	u64 flush_seen_at;
 };
 
 bool tg_arm_is_held(const struct tg_data *tg);
-bool tg_arm_is_free(const struct tg_data *tg);
-u64 tg_arm_changes_at(const struct tg_data *tg);
+bool tg_arm_is_free(struct tg_data *tg);
+u64 tg_arm_changes_at(struct tg_data *tg);
 void tg_arm_charge(struct tg_data *tg, u32 cost);
 void tg_arm_yield(struct tg_data *tg);
 

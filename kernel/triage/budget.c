@@ -3,8 +3,8 @@
  * Limits how much bulk may be in the device.
  *
  * For a second after each urgent request, a budget limits bulk in the device. The controller
- * finds this budget. While the device is shared (tg_is_shared()), tg_bulk_may_share() limits bulk
- * too. At any other time nothing here limits it.
+ * finds this budget. A disk's bulk gets turns of the arm instead (arm.c). While flash is shared
+ * (tg_is_shared()), tg_bulk_may_share() limits bulk too. At any other time nothing here limits it.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -60,11 +60,18 @@ u32 tg_urgent_inside(const struct tg_data *tg)
 	return sum;
 }
 
-/* Return whether an urgent request came in the last second. If so, the budget applies. */
+/*
+ * Return whether an urgent request came in the last second. If so, the budget applies. A flush that
+ * began before that second was over extends it until the flush ends: the submitter of the urgent
+ * request may wait for it.
+ */
 bool tg_pressed(const struct tg_data *tg)
 {
+	const unsigned long quiet_at = READ_ONCE(tg->budget.urgent_at) + TG_QUIET_JIFFIES;
+
 	return READ_ONCE(tg->budget.pressed) &&
-	       time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + TG_QUIET_JIFFIES);
+	       (time_before(jiffies, quiet_at) ||
+		time_before(jiffies - nsecs_to_jiffies(tg_flush_age(tg)), quiet_at));
 }
 
 /*
@@ -123,7 +130,7 @@ static unsigned long tg_patience(const struct tg_data *tg)
 	return tg->rotational ? TG_PATIENCE_DISK : TG_PATIENCE_FLASH;
 }
 
-static bool tg_bulk_fits(const struct tg_data *tg, bool *patient)
+static bool tg_bulk_fits(struct tg_data *tg, bool *patient)
 {
 	u64 inside, budget;
 
@@ -156,8 +163,8 @@ static bool tg_bulk_fits(const struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the budget lets bulk go. The caller has seen @pressed set. Reset it if the
- * last urgent request came more than a second ago. Set @patient as tg_bulk_is_let_in() does.
+ * Return whether the budget lets bulk go. The caller has seen tg_budget.pressed set. Reset it if
+ * tg_pressed() is no longer true. Set @patient as tg_bulk_is_let_in() does.
  */
 static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 {
@@ -297,15 +304,15 @@ static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
 }
 
 /*
- * Return whether a waiting shard may send bulk, or has to leave the device to other waiting
- * shards. While cgroups share the device, only shards may go whose cgroup is due. Each of these
+ * Return true if a waiting shard may send bulk, false if it has to leave the device to others that
+ * wait. While cgroups share the device, only shards may go whose cgroup is due. Each of these
  * may have an equal part of the limit, by cost. Otherwise the CPU that asks first would get all
  * of it.
  *
  * The waiting shard whose bulk has had least may go in any case. So the remainder is used, and
- * shards take turns if a part is less than one request. Any other shard may not go if its bulk has
- * had more than that shard's by over one part. So a shard with large requests, which overfill its
- * part, gets no more than the others.
+ * shards take turns if a part is less than one request. No other shard may go while bulk is gated,
+ * or if its bulk has had over one part more than the bulk of that shard. So a shard with large
+ * requests, which overfill its part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
@@ -435,7 +442,7 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 }
 
 /* Return when held bulk may go if nothing else happens, in ns. Return 0 if this is not known. */
-u64 tg_bulk_opens_at(const struct tg_data *tg)
+u64 tg_bulk_opens_at(struct tg_data *tg)
 {
 	const u64 budget = tg_budget_now(tg);
 	u64 at = 0;

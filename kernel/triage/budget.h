@@ -12,11 +12,11 @@ struct tg_shard;
 
 /**
  * struct tg_budget - the state of the limit on bulk, besides the controller's
- * @urgent_at: jiffies when an urgent request last came; hinted ones (struct tg_tag) do not
- *	count
- * @pressed: an urgent request has come; reset when @urgent_at is more than a second ago
- * @spells: number of times that an urgent request came more than a second after the last one;
- *	CPUs may count one of them twice
+ * @urgent_at: jiffies when an urgent request last came, began to be timed or taught the controller;
+ *	hinted ones (struct tg_tag) do not count
+ * @pressed: an urgent request has come; reset when bulk asks and tg_pressed() is no longer true
+ * @spells: number of times that an urgent request came while the device was not pressed; CPUs may
+ *	count one of them twice
  * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk()
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
@@ -29,7 +29,7 @@ struct tg_shard;
  * @urgent_back_at: when an urgent request that was timed last came back; ns
  * @turn: virtual time of fair queueing, in ns: the largest tg_parts.floor that
  *	tg_bulk_may_go_limited() has seen
- * @high_at: jiffies when a request of HIGH last came, or taught the controller
+ * @high_at: the same as @urgent_at, for urgent requests of HIGH
  *
  * Each field is one word that dispatchers and completions of all shards write and read
  * without a lock, with WRITE_ONCE() and READ_ONCE(). Except for @granted, a lost write does
@@ -98,6 +98,6 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq);
-u64 tg_bulk_opens_at(const struct tg_data *tg);
+u64 tg_bulk_opens_at(struct tg_data *tg);
 
 #endif

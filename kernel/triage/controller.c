@@ -3,10 +3,10 @@
  * Learns bulk's budget from the latency of urgent requests.
  *
  * Now and then a probe keeps bulk out of the device, to learn the latency of urgent requests
- * without bulk. On flash, trials between probes find the budget that is worth most (knee.h). If
- * the administrator has set a target, or the device is a disk, there are no trials. Then an
- * urgent request that takes longer than the target lowers the budget, and the others raise it
- * (depth.h).
+ * without bulk. On flash, trials between probes find the budget that is worth most (knee.h). With
+ * a target, there are no trials: an urgent request that takes longer than the target lowers the
+ * budget, and the others raise it (depth.h). On a disk this budget limits nothing: bulk gets turns
+ * of the arm (arm.c).
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -29,8 +29,6 @@
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2
-/* The latency factor if none is set, in hundredths: a reader hardly notices twice the latency. */
-#define TG_FACTOR_ELSE 200
 /* Requests that are in the device when a trial begins leave it within this multiple of @tail. */
 #define TG_GONE_TIMES 4
 /* Bulk's throughput is measured over at least this many requests of average cost. */
@@ -92,14 +90,18 @@ u64 tg_target(const struct tg_data *tg)
 			 (READ_ONCE(tg->tunables.latency_factor) ?: TG_FACTOR_ELSE), 100);
 }
 
-/*
- * Return whether trials find the budget (knee.h): an exchange rate is set, no target is set,
- * and the device is not a disk.
- */
+/* Return the exchange rate, in %, if it limits bulk. Return 0 if a target does. */
+unsigned int tg_exchange(const struct tg_data *tg)
+{
+	if (READ_ONCE(tg->tunables.latency_factor) || READ_ONCE(tg->tunables.latency_target_us))
+		return 0;
+	return READ_ONCE(tg->tunables.exchange);
+}
+
+/* Return whether trials find the budget (knee.h). A disk's arm has turns instead (turn.h). */
 bool tg_finds_knee(const struct tg_data *tg)
 {
-	return READ_ONCE(tg->tunables.exchange) && !READ_ONCE(tg->tunables.latency_factor) &&
-	       !READ_ONCE(tg->tunables.latency_target_us) && !tg->rotational;
+	return tg_exchange(tg) && !tg->rotational;
 }
 
 /* Return whether a probe keeps bulk out now; it does not while urgent requests pause. */
@@ -166,7 +168,7 @@ static void tg_probe_end(struct tg_data *tg)
 /*
  * Learn the latency of an urgent request that met no bulk (@clean). End a probe that has all
  * its samples, or whose time is over. While the estimate is not confirmed, the search for the knee
- * begins anew with each result: its price is for each multiple of this latency.
+ * begins anew with each result, because it measures delays in multiples of this latency.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {

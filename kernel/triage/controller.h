@@ -9,6 +9,9 @@
 #include "depth.h"
 #include "knee.h"
 
+/* The latency factor if none is set, in hundredths: a reader hardly notices twice the latency. */
+#define TG_FACTOR_ELSE 200
+
 struct tg_data;
 
 /**
@@ -61,6 +64,7 @@ struct tg_controller {
 
 void tg_controller_init(struct tg_data *tg);
 u64 tg_target(const struct tg_data *tg);
+unsigned int tg_exchange(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency);

@@ -18,13 +18,14 @@
  *     nr_held. A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and
  *     then looks at inbox, gauges and grant. Each has a full barrier between its two steps.
  *     So if an event and a hold meet, at least one side sees the other.
- *     The watchdog takes care of two other events: time alone lets a request go (a limit or the
- *     pace opens, a gap ends, HIGH has not come for a while), or another shard no longer waits or
- *     has had more (tg_bulk_is_due(), tg_pace_yields()). If the event lets bulk of another shard
- *     go, the watchdog wakes that shard too.
+ *     The watchdog takes care of these events: time alone lets a request go (a limit or the
+ *     pace opens, a gap ends, HIGH has not come for a while), a disk's flush ends, a tunable
+ *     changes, a task begins to wait until requests are gone, or another shard no longer waits or
+ *     has had more (tg_bulk_is_due(), tg_pace_is_closed()). If the event lets bulk of another
+ *     shard go, the watchdog wakes that shard too.
  *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
- *     the block layer runs it anyway. The watchdog and a completion call tg_run(). Any other
- *     lock holder calls tg_shard_leave(), which runs it.
+ *     the block layer runs it anyway. The watchdog and tg_wake() call tg_run(). Any other holder
+ *     of a shard's lock calls tg_shard_leave(), which runs it.
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
  *  6. Only its own requests keep the scheduler alive for an inserting task. Once pushed, they
  *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
@@ -55,15 +56,19 @@
 /* The longest hold: after this the watchdog has the hardware queue run. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * The shortest hold for the pace. Also the length of a hold if the policy contradicts itself: it
- * says twice that a request may go, but then finds none. So such a mistake costs a pause instead of
- * a CPU that loops.
+ * The shortest hold for the pace. Also the length of three other holds:
+ * - a shard's bulk waits for that of other shards, but the device has no bulk, so no completion
+ *   ends the hold;
+ * - a disk's bulk might go now, but not a moment ago: for example, a flush has just ended;
+ * - the policy says twice that a request may go, but finds none. Then this bug costs a pause, and
+ *   no CPU loops.
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
  * A woken shard counts as waiting until it dispatches. If its driver takes nothing, it may never
- * dispatch. So the shard no longer counts after two ticks; the first of them may be short.
+ * dispatch. So the shard no longer counts after two ticks. One tick would not suffice: it may be
+ * nearly over.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -115,11 +120,14 @@ static bool tg_release(struct tg_shard *shard)
 
 /*
  * Return true if a request that is about to be inserted may go even while the queued requests may
- * not. A request may if the driver sent it back, or if it is urgent or hinted. On a disk any
- * request may, because it can be near the head. A request may if its cgroup is due before the
- * cgroups of the queued requests. A request of a cgroup beyond its share is not urgent. If rate
- * limits hold the queued requests, a request of a class below its limit may. If the pace holds
- * them, a request that passes it may.
+ * not. It may in each of these cases:
+ * - the driver sent it back;
+ * - the device is a disk: the request can be near the head;
+ * - its cgroup is due before the cgroups of the queued requests, or none of these is due;
+ * - it is urgent, and its cgroup is within its share;
+ * - it is hinted;
+ * - there is a pace, it or a rate limit holds the shard, and the request passes the pace;
+ * - there are rate limits, and its class is below its own.
  */
 static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
@@ -150,8 +158,9 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 
 /*
  * Insert new requests, or requests that the driver sent back (tg_requeue_request()). The block
- * layer inserts the latter at head. It also inserts a write at head that had to wait for a flush.
- * Triage has not seen this write before. Called from a task, without a lock.
+ * layer inserts the latter at head, but also new writes that had to wait for a flush. The flag of
+ * such an insertion counts only for a request that tg_prepare_request() has not seen: the driver
+ * sent it back (iosched_was_prepared()). Called from a task, without a lock.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -269,8 +278,8 @@ void tg_drain(struct tg_shard *shard)
 /*
  * Take the inbox's only request, and do not queue it in a flow: there is no other request to
  * choose, or to be fair to. Call this only if nothing is queued. Return NULL if the request may not
- * go, or if the inbox is empty or has several requests. The caller then empties the inbox. While a
- * flash device keeps up, most requests go this way.
+ * go or was sent back, or if the inbox is empty or has several requests. The caller then empties
+ * the inbox. While a flash device keeps up, most requests go this way.
  */
 static struct request *tg_take_only(struct tg_shard *shard)
 {
@@ -350,6 +359,17 @@ static struct request *tg_take_next(struct tg_shard *shard)
 }
 
 /*
+ * Call this if a shard's bulk may not go. Return whether it waits only for bulk of other shards,
+ * and the device has no bulk. The other shards may be unable to send theirs.
+ */
+static bool tg_waits_for_shards(struct tg_data *tg)
+{
+	bool patient;
+
+	return tg->nr_shards > 1 && !tg_bulk_inside(tg) && tg_bulk_is_worth_waking(tg, &patient);
+}
+
+/*
  * Return how long the queued requests must wait if nothing else happens, in ns. Return 0 if they
  * need not wait. Set @limited if only rate limits or the pace hold them. A hold for the pace lasts
  * for TG_REST_NS at least: then the pace lets several writes go (TG_PACE_BURST_NS).
@@ -357,7 +377,7 @@ static struct request *tg_take_next(struct tg_shard *shard)
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {
 	const u64 limits = READ_ONCE(shard->tg->tunables.limited) ? tg_limit_wait(shard) : 0;
-	u64 awaited, opens_at, now;
+	u64 awaited, opens_at, now, longest = TG_WATCHDOG_NS;
 
 	*limited = limits;
 	if (limits)
@@ -366,7 +386,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	/* Read the clock first, so that tg_bulk_may_go() sees all times up to @now as past. */
 	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard)) {
-		/* The choice did not look at all that may go now. */
+		/* The choice left bulk out, and bulk may go now: choose again. */
 		if (shard->denied)
 			return 0;
 		*limited = shard->paced;
@@ -374,8 +394,11 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 				      0;
 	}
 	opens_at = tg_bulk_opens_at(shard->tg);
-	return min(opens_at > now ? opens_at - now : TG_WATCHDOG_NS,
-		   awaited ?: TG_WATCHDOG_NS);
+	if (opens_at > now)
+		longest = opens_at - now;
+	else if (shard->tg->rotational || tg_waits_for_shards(shard->tg))
+		longest = TG_REST_NS;
+	return min(longest, awaited ?: TG_WATCHDOG_NS);
 }
 
 /*
@@ -390,9 +413,9 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
 }
 
 /*
- * If a shard is held, arm this shard's watchdog for the time after which bulk may go again, in
- * @ns. This shard has just sent bulk, and the watchdogs of held shards may fire later. A shard
- * whose hold begins after this knows the new time itself.
+ * If any shard is held, arm this shard's watchdog to fire after @ns, when bulk may go again. This
+ * shard has just sent bulk, and the watchdogs of held shards may fire later. A hold that begins
+ * later uses the new time anyway.
  */
 void tg_watch_others(struct tg_shard *shard, u64 ns)
 {
@@ -495,13 +518,17 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
+	bool woken, limited;
 
 	spin_lock(&shard->lock);
 	yield_point();
+	woken = READ_ONCE(shard->woken_until);
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
 	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
+	limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
+		  test_bit(TG_LIMITED, &shard->state);
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
@@ -512,13 +539,19 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (unlikely(READ_ONCE(shard->granted)) && xchg(&shard->granted, 0) &&
 	    atomic_read(&tg->nr_held))
 		tg_wake(tg, 1);
+	/*
+	 * This shard was woken, and perhaps no other one, because its bulk was due. It has sent
+	 * none, and no longer waits, so pass the wake on.
+	 */
+	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
+		tg_wake(tg, 1);
 	return rq;
 }
 
 /*
- * Return whether the block layer should call tg_dispatch_request(). If that then returns NULL,
- * the block layer runs all hardware queues 3 ms later. Called without the lock, several times
- * for each request, also in interrupts.
+ * Return whether the block layer should call tg_dispatch_request(). If the first call of a run then
+ * returns NULL, the block layer runs all hardware queues 3 ms later. Called without the lock,
+ * several times for each request, also in interrupts.
  */
 bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 {

@@ -4,9 +4,9 @@
  *
  * The cost is not the latency: if a device serves 16 requests side by side, each in 80 us, each
  * of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes and other
- * requests each have a base and a slope of their own. On a disk, a request near the head is
- * charged no base. Triage learns base and slope while the device is busy: then the costs of all
- * requests must add up to the elapsed time.
+ * requests each have a base and a slope of their own. On a disk, a request that is near the head
+ * or continues its flow is charged no base. Triage learns base and slope while the device is busy:
+ * then the costs of all requests must add up to the elapsed time.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -47,7 +47,7 @@ struct tg_cost {
 
 /**
  * struct tg_work - the requests of one kind dispatched to a device over some time
- * @requests: number of requests that are charged the base
+ * @requests: number of requests that take a base: on a disk, those that are not near the head
  * @kib: length of all requests together, in KiB
  */
 struct tg_work {

@@ -46,15 +46,15 @@
  * counts as confirmed once the next one is no less than this part of it, in quarters. A result that
  * is too small is not noticed: the estimate grows slowly then.
  *
- * A probe whose mean is less than half of a confirmed estimate's raises a doubt: the estimate may
- * be of another load, such as the reads of a boot, or a cache has answered this probe. So it
- * changes nothing, and the next probe comes soon. A third doubt takes the estimate's place: a third
- * probe costs milliseconds, and an estimate that is too small holds bulk for long, because it grows
- * slowly. A probe that does not contradict takes one doubt back, and cannot raise an estimate that
- * was doubted: otherwise an estimate that two probes in three contradict would only grow. Only a
- * probe raises a doubt. Without bulk there may be hundreds of results a second, and on a device
- * with slow reads now and then one is so small. The mean decides, because a single slow read makes
- * the tail many times as long.
+ * A probe whose mean is less than half of a confirmed estimate's raises a doubt: either the
+ * estimate came from another load, such as the reads of a boot, or a cache answered this probe. So
+ * the probe changes nothing, and the next one comes soon. The result with the third doubt replaces
+ * the estimate. It is worth waiting for: a third probe costs milliseconds, but an estimate that is
+ * too small holds bulk for long, because it grows slowly. A probe that does not contradict takes a
+ * doubt back, and cannot raise an estimate that was doubted: otherwise an estimate that two probes
+ * in three contradict would only grow. Only a probe raises a doubt. Without bulk there may be
+ * hundreds of results a second, and on a device with occasional slow reads, some of them are as
+ * small as that. The mean decides, because a single slow read makes the tail many times as long.
  */
 #define TG_DEPTH_CONFIRMED 3
 #define TG_DEPTH_DOUBTED 2
@@ -150,9 +150,9 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
  * @latency: from dispatch to completion, in ns
  * @probe: a probe keeps bulk out; otherwise there is no bulk
  *
- * Each 16 samples of probes give a result, and each 16 while there is no bulk. The two are apart:
- * what came before a probe must not raise a doubt, and few requests between probes must not take
- * the probes' samples away. Where urgent requests are rare, a result takes several probes.
+ * Each 16 samples of probes give a result, and each 16 while there is no bulk. The two are kept
+ * apart: samples from before a probe must not raise a doubt, and a few samples between probes must
+ * not discard those of probes. If urgent requests are rare, a result takes several probes.
  *
  * Estimates follow shorter latencies soon and longer ones slowly: a device that is still emptying
  * its write buffer must not be taken for a slow one. A result that corrects an unconfirmed estimate
@@ -262,8 +262,8 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
  * @cost: of the request, in ns
  *
  * A drive completes a write once it is in the write buffer. It writes the data to the flash later,
- * and this delays reads. A limit on the requests in the device does not limit this later work. So a
- * budget below the cost of one request is the part of the time that bulk may use.
+ * and this delays reads. A limit on the requests in the device does not limit this later work. So
+ * if the budget is below the cost of one request, bulk may use @budget / @floor of the time.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */

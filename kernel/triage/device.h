@@ -13,8 +13,8 @@
 #include "yield.h"
 
 /*
- * The largest number of urgent requests that a shard times in one tick. Without bulk their
- * times are alike, so a few suffice.
+ * The largest number of urgent requests that a shard times in one tick. But while bulk is gated, a
+ * shard times all but hinted ones. Without bulk their times are alike, so a few suffice.
  */
 #define TG_SAMPLES_ALONE 4
 #define TG_SAMPLES_BULK 64

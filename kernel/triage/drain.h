@@ -4,18 +4,19 @@
  *
  * A drive completes a write once the data is in its buffer, and a flush waits until the drive has
  * written the buffer to the medium. If bulk writes faster than that, the buffer fills up, and each
- * flush takes as long as a full buffer. It does not matter how much faster: the drive then delays
- * writes until there is room. So bulk's throughput and the flushes' time change at one point, the
- * rate at which the drive empties its buffer, and a search by small steps does not find this point
- * from afar. But a full buffer shows that rate: it is the rate at which bulk's writes are served.
+ * flush takes as long as a full buffer. How much faster does not matter, because the drive then
+ * delays writes until there is room. So a pace above the rate at which the drive empties its buffer
+ * changes neither bulk's throughput nor the flushes' time, and a search by small steps does not
+ * find this rate from afar. But a full buffer shows it: it is the rate at which bulk's writes are
+ * served.
  *
  * So while processes flush, a trial now and then lets bulk write at half of its rate. Suppose that
  * flushes then take so much less time that a tenth of bulk's throughput is a good price. Then
  * bulk's rate before the trial becomes the estimate of the drive's rate, and bulk's pace from then
- * on. The time that flushes take beyond that in the trial is the time that the drive needs to empty
- * its buffer. The pace is lower than the estimate by so much that the buffer becomes empty in a
- * period. While flushes are quick, the estimate rises a little with each period. While they are
- * slow, it follows the drive's rate. So there is always a little in the buffer, and the drive is
+ * on. Later flushes take longer than those of the trial by the time that the drive needs to empty
+ * its buffer. The pace is below the estimate by so much that the buffer becomes empty in a period.
+ * While flushes are quick, the estimate rises a little with each period. While they are slow, it
+ * falls towards the drive's rate. So there is always a little in the buffer, and the drive is
  * always busy. BBR (Cardwell et al., 2016) keeps a network's queue short in a similar way: it
  * measures the rate of the slowest link while the queue is long, and the latency while it is short.
  *
@@ -35,8 +36,8 @@
 #define TG_DRAIN_PERIOD 50000000ull		/* the shortest period, in ns */
 #define TG_DRAIN_PERIOD_LONG 1000000000ull	/* ns */
 /*
- * If flushes are rarer than LEAST in this time, there is no pace, in ns. But if a flush takes more
- * than a third of that, the time is three of these.
+ * There is no pace if fewer than LEAST flushes end in this time, in ns. If a flush takes more than
+ * a third of this time, three times the flush's time counts instead.
  */
 #define TG_DRAIN_PAUSE 4000000000ull
 /* A trial lowers bulk's rate to 1 in this many. */
@@ -47,8 +48,8 @@
  */
 #define TG_DRAIN_PRICE 1054
 /*
- * A period changes the estimate of the drive's rate by 1 in this many. If the estimate exceeds the
- * true rate by this, the buffer grows by 1.6 % of a period's data.
+ * A period with quick flushes raises the estimate of the drive's rate by 1 in this many. If the
+ * estimate exceeds the true rate by this, the buffer grows by 1.6 % of a period's data.
  */
 #define TG_DRAIN_STEP 64
 /*
@@ -61,13 +62,14 @@
 /*
  * After this many periods in a row in which flushes were quick and the pace held writes, the step
  * doubles, RISE_MAX times at most: the estimate is far too low. The largest step doubles the
- * estimate. At rest a period with slow flushes comes sooner.
+ * estimate. Near the true rate, a period with slow flushes comes before the step doubles.
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
 /*
- * Writes that the pace never holds are charged to it with this many parts of the time for each part
- * that remains for bulk: as many turns as sparse flows have for each turn of the backlog (flow.c).
+ * The pace is also charged for writes that it never holds, but for at most this many parts of the
+ * time for each part that is left for other bulk: as many turns as sparse flows have for each turn
+ * of the backlog (flow.c).
  */
 #define TG_DRAIN_PASSING 16
 /* A guess is one no longer once it has risen by 1 in this many, while flushes were quick. */
@@ -109,7 +111,8 @@ struct tg_drain_seen {
  * @rate: bulk's rate in the last period that was no trial, in KiB/s
  * @backlogged: bulk mostly had requests in that period, so the rate is the drive's
  * @before: the mean time of a flush in that period, in ns
- * @alone: that mean in the last trial; it is the time that bulk hardly affects
+ * @alone: that mean in the first trial, then in the last one that told something: bulk hardly
+ *	affects this time
  * @buffered: the time that flushes took beyond that in the last period, in ns
  * @first: the first @estimate, or a larger one at the end of a trial
  * @quick: number of periods in a row that have raised the estimate
@@ -142,8 +145,9 @@ struct tg_drain {
 };
 
 /*
- * Return whether flushes of @mean ns take so much longer than @alone ns that a tenth of bulk's
- * throughput is a good price for the difference. A delay of @alone is worth @exchange per cent.
+ * Return whether flushes are so slow that bulk should be paced. They take @mean ns, and @alone ns
+ * without bulk. Each further @alone ns is worth @exchange per cent of bulk's throughput. All of
+ * them together must be worth more than a tenth of it (TG_DRAIN_PRICE).
  */
 static inline bool tg_drain_is_slow(u64 mean, u64 alone, u32 exchange)
 {
@@ -159,8 +163,9 @@ static inline u32 tg_drain_clamp(u64 pace)
 }
 
 /*
- * Begin a trial. A buffer that a flush needs @mean ns to empty needs twice that time while bulk
- * fills it half as fast as the drive empties it. A flush that began earlier ends by @mean ns later.
+ * Begin a trial. Its flushes count once the buffer is empty. A flush empties it in @mean ns. This
+ * takes twice as long while bulk fills the buffer half as fast as the drive empties it. A flush
+ * that began before then ends by @mean ns later.
  */
 static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
 {
@@ -189,10 +194,10 @@ static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
 }
 
 /*
- * Return whether a trial must go on until the buffer is empty. If bulk wrote @rate, more than the
- * trial's pace, because some of its writes pass the pace, the buffer needs more time than
- * tg_drain_try() has allowed: its data divided by what the drive writes more than bulk does. A
- * trial that lowers the rate by less than 1/8 cannot tell.
+ * Return whether a trial must go on until the buffer is empty. Some writes pass the pace, so bulk
+ * may have written @rate, more than the trial's pace. Then the buffer needs more time than
+ * tg_drain_try() has allowed: its data divided by what the drive writes more than bulk does. Count
+ * this as 1/8 of bulk's full rate at least: a trial that lowers the rate by less cannot tell.
  */
 static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
 {
@@ -216,9 +221,9 @@ static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 
 /*
  * End a trial, in which bulk wrote @rate, and flushes took @mean ns. If flushes were slower than
- * before, bulk is not the cause, and the trial told nothing. Where there is a pace, flushes are
- * quick before and in the trial, so only much slower ones count. If bulk wrote hardly less than
- * before and flushes were as slow, the trial told nothing either.
+ * before, bulk is not the cause, and the trial told nothing. With a pace, flushes are quick before
+ * the trial and in it, so only a large difference counts (tg_drain_is_slow()). If bulk wrote hardly
+ * less than before and flushes did not become much quicker, the trial told nothing either.
  */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u32 exchange, u64 now)
 {
@@ -274,14 +279,14 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  * Learn from a period of @time ns in which flushes took @mean ns, and bulk wrote @rate KiB/s.
  *
  * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
- * wrote: the drive has written all of it, but for what the buffer has more than before. That is
- * @buffered times the drive's rate. The estimate moves half way to the result, because the two mean
- * times are not those at the period's ends.
+ * wrote: the drive has written all of it, but for what the buffer has more than before. That is the
+ * growth of @buffered times the drive's rate. If the result is below the estimate, the estimate
+ * moves half way to it, because the two mean times are not those at the period's ends.
  *
- * But if flushes are slow although the pace did not limit bulk, or although it became half of what
- * it was at first, or the least, then the drive has changed, or bulk is not the cause. So the pace
- * ends, and a trial decides anew. Bulk thus has at least half of its throughput, whatever makes
- * flushes slow. A first estimate that is only a guess, because bulk came in bursts, must keep
+ * But the pace ends if flushes are slow although it did not limit bulk, or although the estimate
+ * has fallen to half of the first one, or to the least pace. Then the drive has changed, or bulk is
+ * not the cause, and a trial decides anew. Bulk thus has at least half of its throughput, whatever
+ * makes flushes slow. A first estimate that is only a guess, because bulk came in bursts, must keep
  * flushes quick until it has risen.
  */
 static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
@@ -391,7 +396,7 @@ static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_dr
  * @limited: the pace has held a write of bulk since this function last returned true
  * @exchange: the gain of bulk, in %, that is worth a delay of a flush by its time without bulk
  *
- * Return: true if this was the end of a period
+ * Return: true if a new period begins
  */
 static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_seen *seen,
 				bool limited, u32 exchange)

@@ -25,8 +25,8 @@
  */
 #define TG_HINTED_BURST 4
 /*
- * After a sequential flow got a request, triage tries for this long to merge new bios into
- * queued requests.
+ * After a flow that is not known to be random got a request, triage tries for this long to merge
+ * new bios into queued requests.
  */
 #define TG_MERGES_JIFFIES msecs_to_jiffies(100)
 
@@ -259,9 +259,9 @@ static u64 tg_served(const struct tg_data *tg)
 }
 
 /*
- * Return true if hinted requests may go before HIGH. They may if NORMAL has a share, and so far
- * they have used no more of all service than this share. Both service and use are sums of costs, so
- * errors in the costs cancel.
+ * Return true if hinted requests may go before HIGH, and outside bulk's budget while HIGH comes.
+ * They may if NORMAL has a share, and so far they have used no more of all service than this share.
+ * Both service and use are sums of costs, so errors in the costs cancel.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
@@ -578,7 +578,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 							    TG_SPARSE_TURNS_FLASH);
 	/*
 	 * If @apart is true, the class's sparse flows go outside bulk's budget. They do not delay
-	 * the backlog while bulk may not go, because it waits for the budget then.
+	 * the backlog while bulk may not go: the backlog waits for the budget then.
 	 */
 	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;

@@ -66,7 +66,7 @@ struct tg_flow {
  * @count: the length of @table and of @buckets
  * @bits: log2 of @count
  * @table: all flows but the common ones
- * @buckets: the flows that submitters have used, by hash of key and class
+ * @buckets: the flows that submitters have used, by hash of key, cgroup and class
  * @idle: flows without requests, the longest idle first
  *
  * A flow keeps its submitter's state until another submitter needs the flow. Guarded by
@@ -96,8 +96,8 @@ struct tg_arrivals {
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
  * @queued: number of requests in @arrivals; also read without the lock
- * @owed: what it lacks of its guaranteed share, in ns of the device's time; below 0: what it had
- *	beyond it by requests that are longer than what it lacked
+ * @owed: device time that it lacks of its guaranteed share, in ns; below 0: device time that it
+ *	had beyond the share, because a request took longer than what it lacked
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
  *	request, in ns; 0 while the backlog is empty or may not go

@@ -32,8 +32,9 @@
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
- * A shard, cgroup or class counts as waiting for as long after a hold as the longest hold takes,
- * give or take two ticks. Longer ago than that its driver takes nothing, or it sends no writes.
+ * A shard, cgroup or class counts as waiting for this long after the pace held one of its writes:
+ * the longest hold, plus two ticks. After this time others no longer wait for it: its driver may
+ * take no requests, or it may have no writes.
  */
 #define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
@@ -41,6 +42,19 @@ void tg_flushes_init(struct tg_data *tg)
 {
 	spin_lock_init(&tg->flushes.lock);
 	tg->flushes.look_at = jiffies;
+}
+
+/* Return how long the oldest flush of a device has taken so far, in ns. Return 0 if it has none. */
+u64 tg_flush_age(const struct tg_data *tg)
+{
+	const u64 now = ktime_get_ns();
+	struct blk_mq_hw_ctx *hctx;
+	u64 oldest = now;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(tg->queue, hctx, i)
+		oldest = min(oldest, iosched_flush_began(hctx) ?: now);
+	return now - oldest;
 }
 
 /* Return the length of all writes of bulk while the device was pressed, in KiB. */
@@ -55,12 +69,12 @@ static u64 tg_bulk_written(const struct tg_data *tg)
 }
 
 /*
- * Learn the pace. Forget it if the administrator wants a latency and not an exchange rate. Called
- * once a tick at most, while the device is pressed, and the request @rq is just being sent.
+ * Learn the pace. Forget it on a disk, or if the administrator wants a latency and not an exchange
+ * rate. Called every TG_LOOK_JIFFIES or so while the device is pressed, when @rq is being sent.
  */
 noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
-	/* Bulk that is sent does not show that there was bulk before. */
+	/* Leave out @rq itself: it does not show that there was bulk before. */
 	const u32 sent = tg_tag(rq)->urgent ? 0 : tg_tag(rq)->cost;
 	const struct block_device *disk = tg->queue->disk->part0;
 	struct tg_flushes *flushes = &tg->flushes;
@@ -104,9 +118,10 @@ static u64 tg_pace_turn(const struct tg_shard *shard)
 }
 
 /*
- * Tell other shards whether this one waits for the pace, once it has chosen a request. It waits
- * until it has nothing queued, or until @pace_at is long ago: if bulk's budget holds it meanwhile,
- * it does not look at the writes that the pace holds.
+ * Tell other shards whether this one waits for the pace. Called after each choice of a request. The
+ * shard counts as waiting until it has nothing queued, or @pace_at is long ago. A choice that finds
+ * no held write does not end this: while bulk's budget holds the shard, choices do not look at its
+ * writes.
  */
 void tg_pace_tell(struct tg_shard *shard)
 {
@@ -144,8 +159,9 @@ static u64 tg_pace_turn_least(const struct tg_shard *shard)
 }
 
 /*
- * Return whether another shard waits for the pace and has had less of it, by more than
- * TG_PACE_LEAD_NS. Otherwise a shard that asks often, for other requests, would get all of it.
+ * Return whether a shard must leave the pace to another one, which waits for the pace and has had
+ * less of it by more than TG_PACE_LEAD_NS. Each choice of a request looks at the pace. Without this
+ * rule a shard that chooses often, because it also has other requests, would get all of the pace.
  */
 static bool tg_pace_yields(const struct tg_shard *shard)
 {
@@ -185,9 +201,9 @@ static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 /*
  * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
  *
- * The pace never holds some writes: a write that had to wait for a flush, those of HIGH whose
- * cgroup is beyond its share, those of a process that asks for little, and all while a task waits
- * for the end of all requests. See tg_drain_passes().
+ * The pace never holds these writes: those that the driver sent back; those of HIGH of a cgroup
+ * beyond its share; those of sparse flows. While a task waits for the end of all requests, the pace
+ * holds none. See tg_drain_passes().
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -214,8 +230,9 @@ void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return whether a class waits for the pace: it has held a write of the class lately, and nothing
- * else does. tg_pace_charge_lane() ends this when the class has no more writes to send.
+ * Return whether a class waits for the pace: it has requests, the pace held one of its writes
+ * lately, and no rate limit holds the class. tg_pace_charge_lane() ends this when the class has no
+ * more writes to send.
  */
 static bool tg_class_awaits_pace(const struct tg_shard *shard, const struct tg_lane *lane,
 				 enum prio_class of)
@@ -245,46 +262,49 @@ static const struct tg_lane *tg_pace_first(const struct tg_shard *shard)
 	return first;
 }
 
-/* Return the new tg_lane.pace_due after a change of @ns. */
+/*
+ * Return the new tg_lane.pace_due after a change of @ns. It stays within TG_PACE_LAG_NS, or within
+ * the largest request's change: small requests must not cut off what a large one has paid.
+ */
 static s64 tg_pace_due(s64 due, s64 ns)
 {
-	const s64 most = max_t(s64, abs(ns), TG_PACE_LAG_NS);
+	const s64 most = max_t(s64, max(abs(ns), abs(due)), TG_PACE_LAG_NS);
 
 	return clamp(due + ns, -most, most);
 }
 
 /*
  * Charge a write that leaves its flow to the account of its cgroup, and to its class. LOW has its
- * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. A class lags
- * behind the other by TG_PACE_LAG_NS at most, as aged writes go whatever is due. If no flow of the
- * class has another write to send, the class no longer waits: others must not leave the pace to
- * its reads.
+ * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. What one lacks
+ * is bounded (tg_pace_due()): it might become much, because aged writes go whichever class is due.
+ * A class that does not wait lacks nothing, but a debt stays. If no flow of the class has another
+ * write to send, the class no longer waits: others must not leave the pace to its reads.
  */
 void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 u32 pace)
 {
 	const bool is_low = tg_tag(rq)->class == PRIO_CLASS_LOW;
 	struct tg_class *class = &lane->classes[tg_tag(rq)->class];
-	const u64 cost = tg_pace_cost(rq, pace);
+	const s64 cost = tg_pace_cost(rq, pace);
 	const u64 low = tg_share_due(cost, READ_ONCE(shard->tg->tunables.share_low));
 
 	lockdep_assert_held(&shard->lock);
 
 	if (unlikely(tg_groups_shared(shard->tg)))
 		tg_lane_charge_pace(shard, lane, cost);
-	if (tg_class_awaits_pace(shard, lane, PRIO_CLASS_NORMAL) &&
-	    tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW))
-		lane->pace_due = tg_pace_due(lane->pace_due, is_low ? low - cost : low);
-	else
-		lane->pace_due = 0;
+	lane->pace_due = tg_pace_due(lane->pace_due, is_low ? -cost : (s64)low);
+	if (is_low && !tg_class_awaits_pace(shard, lane, PRIO_CLASS_NORMAL))
+		lane->pace_due = max_t(s64, lane->pace_due, 0);
+	else if (!is_low && !tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW))
+		lane->pace_due = min_t(s64, lane->pace_due, 0);
 	if (!tg_class_writes(class))
 		class->paced_at = jiffies - HZ;
 }
 
 /*
- * Return whether a class leaves the pace to another one: to the other class of its lane, or to
- * another cgroup. The pace is shared apart from the device's time: who also reads would get none of
- * it otherwise, because what it reads counts.
+ * Return whether the other class of the lane, or another cgroup, may use the pace before this
+ * class. The accounts of the pace are not those of the device's time. With one account, reads would
+ * use up a cgroup's share, and its writes would get none.
  */
 static bool tg_pace_is_of_others(const struct tg_shard *shard, const struct tg_lane *lane,
 				 enum prio_class class)
@@ -305,10 +325,10 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Return whether the pace is closed for a shard. A shard yields to others for the first half of a
- * burst only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if
- * the others do not write. A class or cgroup that is due may lack the device's time and not write.
- * So as soon as a part of the pace would be lost, anybody may write.
+ * Return the state of the pace for a shard. A shard yields to others for the first half of a burst
+ * only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if the
+ * others do not write. As soon as a part of the pace would be lost, anybody may write: a class or
+ * cgroup that is due may lack the device's time and not write.
  */
 static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {
@@ -326,7 +346,8 @@ static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 
 /*
  * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
- * is a pace, which then gives the same answer in all of a choice.
+ * is a pace. The state of the pace is looked up once for each choice, so it does not change within
+ * one.
  */
 noinline bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane,
 				    enum prio_class class)

@@ -29,9 +29,10 @@ struct tg_shard;
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
  * @passed_at: the @at of tg_drain_passes() (drain.h), in ns; any CPU may update it without a lock
- * @turn: the least tg_shard.pace_turn of the sender and of the shards that waited when a write last
- *	went, but at most TG_PACE_LAG_NS behind the sender's, in ns; any CPU may update it without a
- *	lock. If a race loses an update, a shard waits a little longer.
+ * @turn: the virtual time at which a shard that joins the others begins, in ns. Each charged write
+ *	sets it to the least tg_shard.pace_turn of the sender and of the waiting shards, but at most
+ *	TG_PACE_LAG_NS behind the sender's. Any CPU may update it without a lock. If a race loses
+ *	an update, a shard waits a little longer.
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
@@ -52,7 +53,7 @@ struct tg_flushes {
 	u64 idle;
 };
 
-/* What a choice knows of the pace. */
+/* The state of the pace for one choice of a request. */
 enum tg_pace_state {
 	TG_PACE_UNKNOWN,
 	TG_PACE_NONE,		/* the device is not pressed, or nobody uses the pace */
@@ -61,6 +62,7 @@ enum tg_pace_state {
 };
 
 void tg_flushes_init(struct tg_data *tg);
+u64 tg_flush_age(const struct tg_data *tg);
 void tg_flushes_learn(struct tg_data *tg, struct request *rq);
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq);
 void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,

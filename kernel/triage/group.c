@@ -88,9 +88,9 @@ static void tg_account_raise(struct tg_account *account, enum tg_shared of, u64 
 }
 
 /*
- * Return how far a cgroup may be ahead of the cgroup that is due and still be within its share, or
- * behind it after a pause, in ns of virtual time. This is TG_SPARSE_DEBT turns: a flow may have as
- * much debt and still be sparse. For the pace it is the longest hold.
+ * Return how far a cgroup may be from the cgroup that is due, in ns of virtual time: how far ahead
+ * while it is within its share, and how far behind after a pause. This is TG_SPARSE_DEBT turns, the
+ * largest debt with which a flow is sparse. For the pace it is the longest hold.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
 			    enum tg_shared of)
@@ -286,7 +286,7 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane)
 		tg_note_tick(&shard->tg->groups.shared_at);
 }
 
-/* Return how many tags a shard's requests may have, if all shards have as many. */
+/* Return the number of tags that a shard's requests may have, if all shards have equal parts. */
 static unsigned int tg_shard_tags(const struct tg_shard *shard)
 {
 	const struct blk_mq_hw_ctx *hctx = READ_ONCE(shard->hctx);
@@ -357,8 +357,8 @@ static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *
 }
 
 /*
- * Return whether rate limits or the pace hold all requests of a lane. A class of which the pace
- * holds all waits for the pace, although nobody asks it for a request while other lanes may send.
+ * Return whether rate limits or the pace hold all requests of a lane. If the pace holds all of a
+ * class, record that: while other lanes may send, no choice asks this class for a request.
  */
 static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -378,8 +378,8 @@ static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 
 /*
  * Begin the next cgroup's turn if the last turn is over: its cgroup has used a quantum, or has no
- * more requests. But a cgroup without requests keeps its turn while a disk waits for one of its
- * flows.
+ * more requests, or rate limits or the pace hold all of them. But a cgroup without requests keeps
+ * its turn while a disk waits for one of its flows.
  */
 void tg_lane_turn(struct tg_shard *shard)
 {
@@ -390,7 +390,7 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		/* What it lacks of its share meanwhile is not owed to it later. */
+		/* A held lane gets no turns later for the time in which it is held. */
 		if (tg_lane_is_held(shard, lane)) {
 			tg_lane_join(shard, lane);
 			continue;
@@ -517,7 +517,7 @@ static void tg_group_link(struct tg_data *tg, struct tg_group *group)
 	struct tg_account *parent = &tg->groups.all;
 	struct tg_group *over;
 
-	/* Pairs with the release below: whoever sees the parent sees the depths. */
+	/* Pairs with the release below: a CPU that sees the parent sees the depths. */
 	if (likely(smp_load_acquire(&group->all.parent)))
 		return;
 	over = above->parent ? tg_group_of(above) : NULL;
@@ -637,7 +637,7 @@ static void tg_group_init(struct blkg_policy_data *data)
 	}
 }
 
-/* Called with the blkcg's lock held, when bios can find the cgroup, and before the first. */
+/* Called with the blkcg's lock held, when bios can find the cgroup, and before its first bio. */
 static void tg_group_online(struct blkg_policy_data *data)
 {
 	tg_group_weigh(container_of(data, struct tg_group, data));
@@ -754,7 +754,7 @@ static struct blkcg_policy tg_policy = {
 	.pd_free_fn	= tg_group_free,
 };
 
-/* Whether the kernel had room for another cgroup policy. Set once, when the module is loaded. */
+/* True if the kernel had room for another cgroup policy. Set once, when the module is loaded. */
 static bool tg_policy_is_registered;
 
 void tg_groups_register(void)

@@ -24,8 +24,8 @@ struct tg_data;
 struct tg_shard;
 
 /*
- * What cgroups share: the device's time, and the pace of bulk's writes (flushes.h). A cgroup that
- * also reads has device time while its writes wait for the pace, so each has its own accounts.
+ * Cgroups share the device's time, and the pace of bulk's writes (flushes.h). These two have
+ * separate accounts: a cgroup that also reads has device time while its writes wait for the pace.
  */
 enum tg_shared {
 	TG_SHARED_DEVICE,
@@ -34,11 +34,11 @@ enum tg_shared {
 };
 
 /**
- * struct tg_had - what a node of the tree of cgroups has had of the device's time, or of the pace
+ * struct tg_had - how much of the device's time, or of the pace, a cgroup has used
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
- * @now: the virtual time of its children: the @time that the due child had when bulk last went,
- *	before the charge. While only one cgroup asks, this is the @time of that cgroup. A child
- *	that comes after a pause begins at most a few turns before @now.
+ * @now: the virtual time of its children: when bulk last went, the @time of the child that was
+ *	due (for the pace: that wrote), before the charge. While only one child asks, this is the
+ *	@time of that child. A child that comes after a pause begins at most a few turns before.
  */
 struct tg_had {
 	atomic64_t time;
@@ -47,7 +47,8 @@ struct tg_had {
 
 /**
  * struct tg_account - a node of the tree of cgroups
- * @parent: the account that it has a share of; NULL: the root's, or not known yet
+ * @parent: the account that it has a share of; NULL: none (it is the whole device's), or not known
+ *	yet
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @had: what it has had of each thing that is shared
@@ -74,7 +75,8 @@ struct tg_account {
  * @classes: queued requests by class
  *
  * Guarded by the shard's lock. A lane exists as long as one of its requests: the request's bio
- * holds the cgroup. A reader without a request and the lock needs RCU (tg_lane_of_current()).
+ * holds the cgroup. A reader with neither such a request nor the lock needs RCU
+ * (tg_lane_of_current()).
  */
 struct tg_lane {
 	struct list_head entry;

@@ -31,11 +31,11 @@
 
 /*
  * Bins of latencies, each an eighth of an octave wide, from a slow request's latency without
- * bulk. The last bin begins at 15 times that latency, and counts all longer ones alike:
+ * bulk. The last bin begins at 59 times that latency, and counts all longer ones alike:
  * otherwise a few of them would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
-#define TG_KNEE_BINS 32
+#define TG_KNEE_BINS 48
 
 /* The number of requests in one trial; its slowest eighth is 20 requests. */
 #define TG_KNEE_DWELL 160
@@ -43,20 +43,22 @@
 #define TG_KNEE_SLOWEST 8
 /*
  * From this number of requests on, all counts are halved, so that earlier requests weigh less. But
- * bulk's throughput must remain known: where many requests come for each one of bulk, the counts
- * are halved only once there is work enough, or at MOST times the number.
+ * the halved counts must still contain enough bulk to measure its throughput. So they are halved
+ * only once they contain twice as much, or at MOST times this number.
  */
 #define TG_KNEE_KEPT 1024
 #define TG_KNEE_MOST 64
 /*
- * A trial fails if, of more than PATIENCE * DWELL requests since the device has settled, fewer than
- * 1 in PATIENCE counted: the budget did not limit bulk, or requests came too rarely. It also fails
- * if it was not judged by MOST * KEPT requests: bulk hardly moves.
+ * A trial fails if it cannot be judged. This is so if PATIENCE * DWELL requests came since the
+ * device settled, and fewer than 1 in PATIENCE of them were counted (tg_knee.counted): the budget
+ * did not limit bulk, or requests came too rarely. It is also so if MOST * KEPT requests were
+ * counted, and bulk still moved too little.
  */
 #define TG_KNEE_PATIENCE 4
 /*
- * After every GLANCE requests, a trial may end early if the worth differs by PLAINLY. A larger
- * budget fails early if its worth is less by MARGIN.
+ * After every GLANCE counted requests, a trial may end early if the worth differs by PLAINLY, and a
+ * quarter of the bulk that a judgement needs was served. A larger budget fails early if its worth
+ * is less by MARGIN.
  */
 #define TG_KNEE_GLANCE 32
 #define TG_KNEE_PLAINLY 256
@@ -111,7 +113,8 @@ enum tg_knee_place {
  *	trial's length
  * @took: number of requests since a trial last began or ended
  * @settling: number of these requests that came before @settled_at
- * @counted: number of these requests that came later, and while the budget limited bulk
+ * @counted: number of these requests that came later, while the budget limited bulk, and within
+ *	TG_KNEE_PAUSE of the request before, unless a probe was between (tg_knee_interrupt())
  * @worth: worth of @budget after the last trial, in 1/1024 of an octave
  * @last_at: when the last request came, in ns; 0: do not count the time since then
  * @last_work: cost of all bulk served until then, in ns
@@ -211,9 +214,10 @@ static inline u32 tg_knee_ratio(u32 bin)
 }
 
 /*
- * Return the mean latency of the slowest requests (an expected shortfall), in 1/1024 of a slow
- * request's latency without bulk. Each of their latencies changes this mean. A quantile would
- * jump where latencies have steps: for example, on a device that serves one request at a time.
+ * Return the mean latency of the slowest requests (an expected shortfall). Its unit is 1/1024 of a
+ * slow request's latency without bulk. The mean changes with each of these latencies. A quantile
+ * would jump where latencies have steps: for example, on a device that serves one request at a
+ * time.
  */
 static inline u32 tg_knee_slow(const struct tg_knee_seen *seen)
 {
@@ -265,7 +269,7 @@ static inline void tg_knee_anew(struct tg_knee *knee)
 	knee->seen[TG_KNEE_ABOVE] = (struct tg_knee_seen){};
 }
 
-/* Forget the search: the latency that its worths divide by was too large. */
+/* Forget the search: the latency without bulk that its worths were computed with was too large. */
 static inline void tg_knee_forget(struct tg_knee *knee)
 {
 	memset(knee, 0, offsetof(struct tg_knee, trials));
@@ -326,6 +330,7 @@ static inline bool tg_knee_done(const struct tg_knee *knee, u64 enough)
 	       seen->work >= enough;
 }
 
+/* End a trial if what it has counted suffices. Called once for each request that it counts. */
 static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const s32 here = tg_knee_worth(&knee->seen[TG_KNEE_HERE], sample->exchange);
@@ -364,6 +369,10 @@ static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 lea
 	return TG_KNEE_HERE;
 }
 
+/*
+ * Begin a trial if one is due. A request that does not count begins none: it shows that bulk does
+ * not fill the budget now, so the trial might end without a judgement.
+ */
 static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const struct tg_knee_seen *seen = &knee->seen[TG_KNEE_HERE];
@@ -385,7 +394,7 @@ static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sampl
 		}
 	}
 	due = tg_knee_due(knee, sample->least);
-	if (due != TG_KNEE_HERE)
+	if (due != TG_KNEE_HERE && sample->limited)
 		tg_knee_try(knee, due, sample);
 }
 
@@ -401,8 +410,9 @@ static inline bool tg_knee_is_stuck(const struct tg_knee *knee)
 }
 
 /*
- * Return whether a probe may begin: it would interrupt a trial. While the device answers @at_once,
- * a trial does not go on, and only a probe can find that the device has a queue again.
+ * Return whether a probe may begin. During a trial it may not: a probe would interrupt the trial.
+ * But while the device answers @at_once, a trial does not go on anyway, and only a probe can find
+ * that the device has a queue again.
  */
 static inline bool tg_knee_rests(const struct tg_knee *knee, bool at_once)
 {
@@ -452,7 +462,7 @@ static inline void tg_knee_see(struct tg_knee *knee, const struct tg_knee_sample
 	}
 	if (knee->at == TG_KNEE_HERE)
 		tg_knee_rest(knee, sample);
-	else
+	else if (sample->limited)
 		tg_knee_judge(knee, sample);
 }
 

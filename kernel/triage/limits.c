@@ -93,8 +93,8 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 
 /*
  * Charge a dispatched request to its class's limits. A request that passes a closed limit is
- * not charged. It passes because a freeze, or a CPU that goes offline, waits for it. A whole
- * backlog of such requests would block the class for minutes.
+ * not charged. It passes because a freeze, or a CPU that goes offline, waits for it. If such
+ * requests were charged, a whole backlog of them would block the class for minutes.
  */
 void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {

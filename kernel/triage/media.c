@@ -2,8 +2,8 @@
 /*
  * Chooses a flow's next request. On flash it is the oldest. On a disk it is the next one behind
  * the flow's last request, unless the oldest has waited for too long. The disk waits for a
- * moment for a sequential reader that is about to ask for more, or whose small request is about
- * to grow. Meanwhile it serves requests of other flows near the head, because several
+ * moment for a sequential flow whose submitter is about to ask for more, or whose small request
+ * is about to grow. Meanwhile it serves requests of other flows near the head, because several
  * submitters may read one file together.
  */
 #include <linux/jiffies.h>
@@ -92,9 +92,10 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 }
 
 /*
- * Return a flow of the backlog whose oldest request is near the head. Return NULL if none of the
- * first TG_NEAR_FLOWS flows has one, or if those that have one are too far in debt while others
- * wait.
+ * Return a flow of the backlog whose oldest request is near the head, and whose debt is not too
+ * large. Look only at the first TG_NEAR_FLOWS flows. Return NULL if there is no such flow. But if
+ * the whole backlog is near and too far in debt, no other flow waits. Then give the first flow a
+ * turn, which lowers its debt, and return it.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -160,8 +161,8 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 }
 
 /*
- * Have the disk wait for the next request of a flow that ran empty, if the flow is sequential
- * and its turn is not over.
+ * Have the disk wait for the next request of a flow that ran empty, if the flow was in the backlog,
+ * is sequential, and its turn is not over.
  */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {

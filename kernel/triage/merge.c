@@ -3,8 +3,8 @@
  * Merges bios into queued requests of their flow, and so of their class and cgroup.
  *
  * A submitter's plug has already merged the bios that it submitted at once. This part tries to
- * merge a sequential flow's bio into the queued requests of that flow. Requests are queued only
- * if the device is busy, and then the search delays none.
+ * merge a bio into the queued requests of its flow, unless the flow is known to be random. Requests
+ * are queued only if the device is busy, and then the search delays none.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
@@ -52,9 +52,9 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 }
 
 /*
- * Return whether to search for a queued request that a bio can join. Search if a sequential flow
- * got a request lately, and there are requests in queues or in the inbox. If no such flow did,
- * search once a tick while the inbox has requests.
+ * Return whether to search for a queued request that a bio can join. Search if requests are queued
+ * or in the inbox, and a flow that is not known to be random got a request lately. If no such flow
+ * did, search once a tick while the inbox has requests.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {

@@ -25,8 +25,8 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 
 /*
  * Return the request that was the first to exceed its class's aging time. Return NULL if no request
- * has. Leave out a class that has reached its limit, and one whose oldest request the pace holds:
- * where all writes have aged, this goes at the pace, oldest first.
+ * has. Leave out a class that has reached its limit, and one whose oldest request the pace holds.
+ * So if all writes have aged, they go at the pace, oldest first.
  */
 static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -88,9 +88,11 @@ static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *
  *
  * A share is a guarantee and no limit. So a request that went for another reason uses up what its
  * class is owed, and no more. But a request that went as part of the share (@reserved) is charged
- * in full: a class whose requests are longer than a quantum would have a multiple of its share.
+ * in full. Otherwise a class whose requests are longer than a quantum would have a multiple of its
+ * share.
  *
- * A class that the pace holds keeps enough to be the next one that may write.
+ * A class without requests, or one that its rate limit holds, saves up nothing. A class that the
+ * pace holds saves up at most two quanta of its share: enough to go first when it may write.
  */
 static void tg_settle(struct tg_shard *shard, struct tg_lane *lane, enum prio_class served,
 		      s64 time, bool reserved)

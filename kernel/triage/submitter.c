@@ -54,9 +54,9 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 }
 
 /*
- * Return a process's entry, or NULL if it has none. The caller holds the lock, or has only disabled
- * preemption: that takes two instructions, and each request looks up entries several times. An RCU
- * grace period waits for such a caller too.
+ * Return a process's entry, or NULL if it has none. The caller holds the lock, or has disabled
+ * preemption. A grace period of RCU waits for the latter as for rcu_read_lock(). It takes two
+ * instructions only, and each request looks up entries several times.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,
@@ -287,9 +287,9 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
 	 * Have each tag that becomes free wake one task that waits for a tag. (Until 6.18, with
-	 * 1024 tags or more, every second such tag wakes two tasks.) Otherwise every eighth such
-	 * tag would wake eight tasks. These would keep the CPU from a task that waits for an
-	 * answer.
+	 * 1024 tags or more, two or more such tags together wake as many tasks.) Otherwise every
+	 * eighth such tag would wake eight tasks. These would keep the CPU from a task that waits
+	 * for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	tg_flows_resize(hctx->sched_data);

@@ -27,7 +27,7 @@ struct tg_data;
  * @pid: of the thread group, with a reference; NULL for the two common entries
  * @id: its number, which no other submitter of this device ever gets
  * @held: number of its requests with a tag; TG_GONE when the entry has left its table
- * @several_at: jiffies when it last held more than TG_SPARSE_TAGS tags; any value is safe
+ * @several_at: jiffies when it last took a tag beyond TG_SPARSE_TAGS; any value is safe
  * @used_at: jiffies when it last took a tag while it held none; any value is safe
  * @back_at: when one of its requests last came back from a disk, in ns; any value is safe
  * @rcu: for kfree_rcu()
@@ -77,7 +77,7 @@ struct tg_submitters {
  * in a flash device is limited, so that they take turns (tg_bulk_may_share()).
  */
 #define TG_TAGS_FEW 8
-/* A submitter asks for little if it has held no more tags than this for this long. */
+/* A submitter asks for little if it last took a tag beyond so many this long ago. */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 

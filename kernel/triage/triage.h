@@ -16,22 +16,24 @@
  *	limits.c	enforces the rate that the administrator sets for a class
  *	flushes.c	paces bulk's writes while processes flush the drive's write buffer
  *	merge.c		merges bios into queued requests
- *	tunables.c	has the files in sysfs
- *	inspect.c	has the files in debugfs, and the tracepoints
+ *	tunables.c	makes the files in sysfs
+ *	inspect.c	makes the files in debugfs, and the tracepoints
  *	main.c		sets up and frees the scheduler; has the elevator's operations
  *
  * The header of a part has its functions, its structure, and the lock of this structure.
  * The functions of order.c and merge.c are declared here. cost.h, depth.h, detector.h,
- * drain.h, knee.h, limit.h and share.h make no kernel calls: tests run them in user space.
+ * drain.h, knee.h, limit.h, share.h and turn.h make no kernel calls: tests run them in user
+ * space.
  *
  * Words that all parts use:
  *	shard		the scheduler of one hardware queue; a disk has one shard in all
  *	submitter	a process that submits requests; all workqueue workers together are
  *			one submitter
  *	lane		the queued requests of one cgroup on one shard
- *	flow		the queued requests of one submitter in one class of a lane; its hinted
- *			requests are a flow of their own
- *	asks for little	a submitter asks for little if it has held at most two tags for 100 ms
+ *	flow		the queued requests of one submitter in one class of a lane; the
+ *			submitter's hinted requests are a second flow
+ *	asks for little	a submitter asks for little if it holds at most two tags, and did not
+ *			take a third one in the last 100 ms
  *	sparse		a flow that has requests, and goes before the other flows of its class
  *	hinted		a request of NORMAL whose flags say that a process waits for it
  *	urgent		a request of HIGH or, with exceptions, of a sparse flow
@@ -50,7 +52,7 @@
  *			then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
  *	gap		the time between two requests of bulk, if the budget is below the cost
- *			of one: the budget is then the part of the time that bulk may use
+ *			of one: bulk may then use budget / cost of the time
  *	pace		the rate at which bulk may write while processes flush (flushes.h)
  *	gated		bulk is gated if it may go only right behind an urgent request
  *	grant		the cost that gated bulk may send behind one urgent request
@@ -58,7 +60,7 @@
  *			urgent requests without it
  *	hold		a time in which a shard has requests, but none of them may go
  *
- * Locks, outermost first; tg_submitters.lock is never taken together with a shard's lock:
+ * Locks, outermost first. No task holds tg_submitters.lock and a shard's lock at once.
  *	tg_alive_lock		inspect.c: a scheduler does not exit while debugfs reads it
  *	tg_shard.lock		core.c: all that is queued in a shard
  *	tg_costs.lock		costs.c; trylock only
@@ -109,7 +111,7 @@ enum tg_reason {
  * @submitter: the process that took the request's tag
  * @cost: the cost that the request was charged, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while it is queued
- * @class: enum prio_class; set when a holder of the shard's lock first sees the request
+ * @class: enum prio_class; set when it is queued, or goes at once (tg_take_only())
  * @paced: the pace would have held it, had it been closed (flushes.h); set when it is taken
  * @held: the request is counted in @submitter->held
  * @returned: the driver sent it back; reset when it is queued again, before all other requests
@@ -160,28 +162,29 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @tg: the scheduler of the device; set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
- * @granted: 1 if an urgent request of this shard gave bulk a grant. Any shard may use the grant. A
- *	dispatcher resets this field after it has unlocked, and wakes one held shard.
+ * @granted: 1 if an urgent request of this shard gave bulk a grant, and there are several shards:
+ *	any of them may use the grant. A dispatcher resets this field after it has unlocked, and
+ *	wakes one held shard.
  * @queued: number of requests on @at_head and in @lanes, plus 1 while the inbox is
  *	emptied; also read without the lock
  * @index: its index in tg_data.shards; set once
  * @at_head: requests that go before all others, oldest first
  * @lanes: lanes that have requests, in any order
  * @nr_lanes: number of lanes in @lanes; also read without the lock
- * @workers_crowd: when a worker of a workqueue last queued a request here, the request's cgroup
- *	crowded the others (tg_lane_crowds()); also read without the lock
+ * @workers_crowd: the latest request of a workqueue's worker was of a cgroup that crowded others
+ *	(tg_lane_crowds()). Updated while cgroups share the device; also read without the lock
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
- * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due. Also
- *	read without the lock, under RCU
- * @paced: the last choice found writes that the pace holds (flushes.h)
+ * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due, or that
+ *	lane has run empty. Also read without the lock, under RCU
+ * @paced: the last choice found a backlog that the pace holds as a whole (flushes.h)
  * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
  * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice
  * @pace_first: while @pace is TG_PACE_OPEN: of the lanes that wait for the pace, the one whose
  *	cgroup has had least of it; NULL if none waits, or only one lane has requests
  * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
- * @pace_at: jiffies when that was last found; also read without the lock
+ * @pace_at: jiffies when a choice last found that; also read without the lock
  * @asked: changes with each choice among several lanes (tg_lane_pick())
  * @seen: the cgroup of the last request, only to be compared
  * @seen_at: jiffies when tg_groups_met() last looked
@@ -196,17 +199,17 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	and the waiting shard with the least goes first. Also read without the lock.
  * @pace_turn: the same for the pace: it grows by the time that the pace allows for each write of
  *	this shard's bulk, in ns. Also read without the lock.
- * @woken_until: jiffies; set when the shard is woken, 0 once it has dispatched. Until this time
+ * @woken_until: jiffies; set when the shard is woken, 0 once a dispatcher chooses. Until this time
  *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
  *	also write this, without the lock.
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
- * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests,
- *	because a sequential flow got a request lately (merge.c); also read without the lock
+ * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
+ *	a flow not known to be random got a request lately (merge.c); also read without the lock
  * @tried_at: jiffies when triage last tried to merge a bio into a queued request; also read
  *	without the lock
  * @merged: number of bios merged into queued requests; also read without the lock
- * @watchdog: the timer that ends a hold at the latest; its callback takes no lock
+ * @watchdog: the timer that ends a hold at the latest; its callback takes no lock of triage
  */
 struct tg_shard {
 	struct llist_head inbox;
@@ -349,8 +352,8 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 }
 
 /*
- * Return whether two cgroups both ask now: their requests met in this tick or in the last two. The
- * first of these two may be short.
+ * Return whether two cgroups both ask now: their requests met in this tick or in the last two. One
+ * tick would not suffice, because they may have met at its end.
  */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {

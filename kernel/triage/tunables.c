@@ -28,7 +28,7 @@ const struct tg_tunables tg_defaults_flash = {
 
 const struct tg_tunables tg_defaults_disk = {
 	.bounds = PRIO_BOUNDS_DEFAULT,
-	.latency_factor = 200,
+	.exchange = 8,
 	.quantum = 50000,		/* several seeks: most of a turn is transfer */
 	.share_normal = 10,
 	.share_low = 5,

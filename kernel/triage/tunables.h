@@ -18,9 +18,10 @@
  *
  * Bulk's budget is @budget_fixed if that is set. Else the controller finds a budget with
  * which urgent requests keep a target: @latency_target_us if that is set, else their latency
- * without bulk times @latency_factor. Without either, trials weigh bulk's throughput against
- * urgent requests' latency by @exchange (knee.h). If @exchange is 0 too, or the device is a
- * disk, the target is that latency times TG_FACTOR_ELSE.
+ * without bulk times @latency_factor. Without either, bulk's throughput is weighed against
+ * urgent requests' latency by @exchange: on flash by trials (knee.h), on a disk by a formula
+ * (turn.h). If @exchange is 0 too, or for HIGH on a disk, the target is that latency times
+ * TG_FACTOR_ELSE.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;

@@ -46,7 +46,7 @@ struct scene {
 	u32 factor;		/* the target, in % of the latency without bulk */
 	u64 mistaken;		/* latency without bulk in the first @mistakes results, in ns */
 	u32 mistakes;
-	bool cached;		/* in a trial, once confirmed, 16 requests without bulk come at once */
+	bool cached;		/* with a confirmed estimate, a trial gets 16 answers at once */
 	u64 odd;		/* latency of a whole probe at half of @from_ms, in ns */
 };
 

@@ -10,8 +10,8 @@ struct drive;
 
 /*
  * Return the drive of drives/@name.toml, or else modeldisk's profile @name. Exit if there is
- * neither. The drive takes up to @requests at once. If @full, so much has been written to it
- * before that it collects garbage, or that its fast cells are full.
+ * neither. The drive takes up to @requests at once. If @full, earlier writes have filled the drive:
+ * it collects garbage from the beginning, or its fast cells are full.
  */
 struct drive *drive_new(const char *name, uint32_t requests, bool full);
 void drive_free(struct drive *drive);

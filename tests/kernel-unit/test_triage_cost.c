@@ -61,7 +61,7 @@ static u32 bounded(double ns)
 
 /*
  * Check that triage learns the costs in @device, if its first guess is @guess times these costs.
- * @noise is the error of the elapsed times in %, @within the allowed part of error in the result.
+ * @noise is the error of the elapsed times in %, @within the allowed relative error of the result.
  */
 static void learn(const struct tg_cost device[TG_OPS], double guess, u32 noise, double within)
 {

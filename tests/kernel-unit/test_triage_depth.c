@@ -61,8 +61,10 @@ static void test_spacing(void)
 }
 
 /*
- * The first result may be far too large. Until a second one confirms it, each takes its place and the
- * next probe comes soon. After that quicker results change the estimate by half, and no spacing.
+ * The first result may be far too large. Until a result confirms the one before, each replaces the
+ * estimate, and the next probe comes soon. After that, a quicker result moves the estimate half
+ * way, and probes become rarer again. A probe below half of the estimate only raises a doubt, and
+ * the next probe comes soon. The third doubt replaces the estimate.
  */
 static void test_confirmed(void)
 {
@@ -109,7 +111,7 @@ static void test_confirmed(void)
 	expect("confirmed again", depth.confirmed, true);
 }
 
-/* Two probes in turn that a cache answers change nothing, and neither does every second one. */
+/* A cache that answers two probes in a row, or every second probe, changes nothing. */
 static void test_doubted(void)
 {
 	struct tg_depth depth = begun();
@@ -131,8 +133,9 @@ static void test_doubted(void)
 }
 
 /*
- * Large reads of processes that start are in one probe of three, or of two. An estimate that two of
- * three contradict falls, and one that every second contradicts does not grow.
+ * One probe in three, or one in two, is of large reads by processes that start. An estimate that
+ * two probes in three contradict falls. An estimate that every second probe contradicts does not
+ * change.
  */
 static void test_contradicted_more_often_than_not(void)
 {
@@ -205,7 +208,7 @@ static void test_rare_samples(void)
 	}
 }
 
-/* A probe's result is of its own samples, even if most of one without bulk came before. */
+/* A probe's result has only samples of probes, even if there were 15 others just before. */
 static void test_own_samples(void)
 {
 	struct tg_depth depth = begun();

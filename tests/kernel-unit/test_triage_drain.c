@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: while processes flush, bulk writes nearly as fast as the drive empties its buffer, and
- * no faster, so that flushes are short; where bulk is not what makes flushes slow, it keeps its
+ * no faster, so that flushes are short. If bulk is not the cause of slow flushes, it keeps its
  * throughput. The drive is a model of a buffer. Run with: make -C kernel unit
  */
 #include <math.h>
@@ -25,7 +25,7 @@
  * @bulk: KiB/s that bulk would write
  * @passing: KiB/s that bulk writes besides, and that the pace never holds
  * @blocks: the drive takes no writes during a flush, and nothing is dispatched then
- * @look: ns from one look to the next, because requests are dispatched so rarely; 0: LOOK
+ * @look: ns from one look to the next, if requests are dispatched rarely; 0: LOOK
  */
 struct drive {
 	u64 rate, takes, room, flush_ns, apart_ns, bulk, passing;
@@ -64,8 +64,9 @@ static void end_flush(struct drive *d)
 }
 
 /*
- * Look at the drive. Bulk is there if it waits for the pace or for room in the buffer. If it does
- * not, it is there for as long as the drive takes its writes, which chance decides here.
+ * Look at the drive, and count the look as busy if there is bulk then. There is bulk if it waits
+ * for the pace or for room in the buffer. If it does not wait, there is bulk while the drive takes
+ * its writes: with a probability of @bulk / @takes.
  */
 static void look(struct drive *d, bool waits)
 {
@@ -197,7 +198,7 @@ static void test_other_drives(void)
 	}
 }
 
-/* Bulk leaves room in the buffer: no pace but in trials. */
+/* Bulk leaves room in the buffer: there is a pace only in trials. */
 static void test_little_bulk(void)
 {
 	struct drive d = usual;
@@ -209,7 +210,7 @@ static void test_little_bulk(void)
 	expect_between("little bulk keeps", kept(&d, d.bulk), .98, 1.001);
 }
 
-/* Flushes are slow by themselves, beside bulk that they do not wait for: bulk keeps all. */
+/* Flushes are slow, but do not wait for bulk: bulk keeps its throughput. */
 static void test_slow_by_themselves(void)
 {
 	struct drive d = usual;
@@ -221,7 +222,7 @@ static void test_slow_by_themselves(void)
 	expect_between("bulk keeps beside slow flushes", kept(&d, d.rate), .97, 1.001);
 }
 
-/* A drive that becomes three times slower, or as fast as before, is followed within seconds. */
+/* The drive becomes three times slower, then as fast as before: the pace follows in seconds. */
 static void test_rate_changes(void)
 {
 	struct drive d = usual;
@@ -239,7 +240,7 @@ static void test_rate_changes(void)
 	expect_between("bulk keeps of the faster drive", kept(&d, d.rate), .92, 1.001);
 }
 
-/* Something else makes flushes slow from now on: bulk gets back what it gave. */
+/* From now on something else makes flushes slow: bulk gets back the throughput that it gave up. */
 static void test_other_cause(void)
 {
 	struct drive d = usual;
@@ -312,7 +313,7 @@ static void test_probes_beside_rare_flushes(void)
 
 /*
  * In the middle of a trial the device is not pressed for a minute, and bulk fills the buffer. The
- * trial is not believed: soon after flushes are short again.
+ * trial does not count: soon afterwards flushes are short again.
  */
 static void test_not_pressed(void)
 {
@@ -395,8 +396,8 @@ static void test_bad_trial(void)
 }
 
 /*
- * The same while there is a pace: the trial is not believed, or the pace would rise until the
- * buffer is full.
+ * Something makes all flushes of a trial slow while there is a pace: the trial does not count.
+ * Otherwise the pace would rise until the buffer is full.
  */
 static void test_bad_trial_with_pace(void)
 {
@@ -414,8 +415,8 @@ static void test_bad_trial_with_pace(void)
 }
 
 /*
- * The drive is three times slower for a while, and a process flushes twice a second, so that a
- * period takes a second: bulk has all of the faster drive after half a minute.
+ * The drive is three times slower for a while. A process flushes twice a second, so that a period
+ * takes a second. Half a minute after the slow time, bulk has 80 % or more of the faster drive.
  */
 static void test_recovers(void)
 {
@@ -444,7 +445,7 @@ static void test_counts_begin_anew(void)
 	expect_between("their mean before", d.drain.before, 1, 100 * MS);
 }
 
-/* Nobody flushes any more: no pace after TG_DRAIN_PAUSE. */
+/* No process flushes any more: after TG_DRAIN_PAUSE there is no pace. */
 static void test_nobody_flushes(void)
 {
 	struct drive d = usual;
@@ -466,8 +467,8 @@ static void test_nobody_flushes(void)
 }
 
 /*
- * A process flushes every other second, so now and then the pace ends and begins again. Bulk does
- * not fill the buffer, and trials for nothing stay rare.
+ * The time between flushes is 0.1 to 4 s, so now and then the pace ends and begins again. The
+ * buffer is so small that the pace gains nothing. Trials must be so rare that bulk keeps 96 %.
  */
 static void test_rare_flushes(void)
 {
@@ -500,7 +501,7 @@ static void test_flush_now_and_then(void)
 	}
 }
 
-/* Bulk comes after a trial that found nothing, long before the next one: flushes soon are short. */
+/* Bulk comes after a trial that found nothing, long before the next one: flushes are soon short. */
 static void test_bulk_comes_later(void)
 {
 	struct drive d = usual;
@@ -534,7 +535,7 @@ static void test_tails(void)
 
 /*
  * Something else makes flushes slow, at random, for as long as a trial or longer. By chance trials
- * then seem to help. Bulk keeps half of its throughput or more all the same.
+ * then seem to help. Bulk keeps 80 % of its throughput or more all the same.
  */
 static void test_other_cause_now_and_then(void)
 {
@@ -570,9 +571,9 @@ static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 }
 
 /*
- * Bulk trickles, and something else makes flushes slow now and then, so that by chance a trial
- * seems to help, and the trickle becomes the pace. Then much bulk comes: soon it has most of its
- * throughput, whether the other cause goes on or not.
+ * Bulk writes little, and something else makes flushes slow now and then. By chance a trial seems
+ * to help, and the little that bulk writes becomes the pace. Then much bulk comes: soon it has most
+ * of its throughput, whether the other cause goes on or not.
  */
 static void test_trickle(void)
 {
@@ -599,8 +600,8 @@ static void test_trickle(void)
 }
 
 /*
- * A process flushes a few times, and then not for so long that the device is not pressed: a trial
- * begins near the end of its flushes, and cannot end. Such trials stay rare.
+ * A process flushes a few times, and then pauses until the device is no longer pressed. A trial
+ * that begins near the last of its flushes cannot end. Such trials stay rare.
  */
 static void test_few_flushes(void)
 {
@@ -635,7 +636,7 @@ static void test_few_flushes(void)
 	}
 }
 
-/* Flushes are slow by themselves, and slower in a trial or from one to the next: trials are rare. */
+/* Flushes are slow by themselves, and slower in trials or as time goes on: trials are rare. */
 static void test_trials_that_tell_nothing(void)
 {
 	u32 grow;
@@ -660,7 +661,7 @@ static void test_trials_that_tell_nothing(void)
 	}
 }
 
-/* For an hour nobody asks, in a second trial after a bad one: the next one does not wait for it. */
+/* A pause of an hour ends a second trial after a bad one: the next trial does not wait as long. */
 static void test_pause_in_trial(void)
 {
 	struct drive d = usual;
@@ -694,9 +695,9 @@ static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
 }
 
 /*
- * Bulk writes in bursts. The pace delays them, also where the buffer has room for a whole one. What
- * bulk loses is worth what flushes gain, at the exchange rate (knee.h). The gain is in flushes
- * alone, each of which takes a millisecond.
+ * Bulk writes in bursts. The pace delays them, even if the buffer has room for a whole burst. Bulk
+ * loses no more than the gain of flushes is worth at the exchange rate (knee.h), apart from trials.
+ * The unit of the gain is the time of a flush without bulk, a millisecond.
  */
 static void test_bursts(void)
 {
@@ -726,8 +727,8 @@ static void test_bursts(void)
 }
 
 /*
- * Beside bulk others write that the pace does not hold, most of what the drive can take: flushes
- * are short all the same, the others lose nothing, and bulk has what they leave.
+ * Beside bulk, others write up to 90 % of what the drive can take, and the pace does not hold them.
+ * Flushes are short all the same, and bulk has 70 % or more of what the others leave.
  */
 static void test_passing(void)
 {
@@ -746,8 +747,9 @@ static void test_passing(void)
 }
 
 /*
- * More passes than the drive can take: bulk has its part of the pace, and all of it once nothing
- * passes.
+ * The pace never holds some writes. If these are more than the pace allows, they are charged with
+ * 16 of 17 parts of the time (TG_DRAIN_PASSING), and bulk has the rest. After a pause they are
+ * charged with this part of one TG_DRAIN_PERIOD at most. A CPU that is late charges nothing.
  */
 static void test_all_passes(void)
 {
@@ -765,8 +767,8 @@ static void test_all_passes(void)
 }
 
 /*
- * A crowd that the pace does not hold fills the drive, so trials cannot tell. Then it stops: soon
- * flushes are short.
+ * A crowd that the pace does not hold fills the drive, so trials tell nothing. Then the crowd
+ * stops: soon flushes are short.
  */
 static void test_crowd_stops(void)
 {

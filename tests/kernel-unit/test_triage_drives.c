@@ -40,10 +40,15 @@ static struct miss misses[] = {
 	{ .drive = "nvme-cm7", .beside = "both", .kind = "worth", .reason = BURSTS },
 	{ .drive = "nvme-p300", .beside = "writers", .kind = "settles", .reason = STALLS },
 	{ .drive = "nvme-p300", .beside = "writers", .kind = "worth", .reason = STALLS },
+	{ .drive = "nvme-p300", .beside = "both", .kind = "settles", .reason = STALLS },
 	{ .drive = "nvme-p300", .beside = "both", .kind = "worth", .reason = STALLS },
 	{ .drive = "nvme-pe8110", .beside = "writers", .kind = "settles", .reason = FLAT },
+	{ .drive = "sd-a2", .beside = "readers", .kind = "settles", .reason = COST },
+	{ .drive = "sd-a2", .beside = "readers", .kind = "bulk", .reason = COST },
 	{ .drive = "sd-a2", .beside = "readers", .kind = "worth", .reason = COST },
 	{ .drive = "sd-a2", .beside = "writers", .kind = "worth", .reason = COST },
+	{ .drive = "sd-a2", .beside = "both", .kind = "settles", .reason = COST },
+	{ .drive = "sd-a2", .beside = "both", .kind = "bulk", .reason = COST },
 	{ .drive = "sd-a2", .beside = "both", .kind = "worth", .reason = COST },
 };
 

@@ -34,4 +34,15 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	return dividend / divisor;
 }
 
+/* Return the square root, rounded down. */
+static inline u32 int_sqrt64(u64 x)
+{
+	u64 root = 0, bit;
+
+	for (bit = 1ull << 31; bit; bit >>= 1)
+		if ((root | bit) * (root | bit) <= x)
+			root |= bit;
+	return root;
+}
+
 #endif

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no request is lost, and no data is wrong, while the device's scheduler
-#         is exchanged for every other one and back, under load.
+#         is exchanged for each of the kernel's own and back, under load.
 # Needs: null_blk, fio
 # Machine: sim
 # Machine: vm 4

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: every tunable accepts the values within its documented bounds. It refuses
-#         all others, and keeps its value then.
+# Guards: each tunable whose bounds are known here accepts its smallest and largest value,
+#         and refuses the next ones. Each tunable refuses text that is no number. A tunable
+#         that refuses a value keeps its own.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -58,6 +59,21 @@ done <<-END
 	score_max	1	1024
 	seq_gap_sectors	0	2097152
 END
+# share NAME OTHER: check the bounds of a guaranteed share. Both shares are at most 90 % together.
+share() {
+	own=$(cat "$(tunable "$1")") most=$((90 - $(cat "$(tunable "$2")")))
+	for value in 0 $most "$own"; do
+		take "$(tunable "$1")" "$value"
+	done
+	for value in $((most + 1)) 91; do
+		refuse "$(tunable "$1")" "$value"
+	done
+}
+
+if [ -e "$(tunable share_low)" ]; then
+	share share_low share_normal
+	share share_normal share_low
+fi
 # latency_factor is 110 or more (per cent), or 0 for none.
 if [ -e "$(tunable latency_factor)" ]; then
 	for value in 110 10000 0; do

@@ -7,7 +7,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_MS=400		# 12 with no other reader; a stream's turn takes 40 to 80
+LONGEST_MS=400		# 233 is usual: a turn that is worth most, and the read itself
 LEAST=25		# MB/s of both streams, of 110
 PROTECTED=55		# MB/s of 110
 FIRST=50		# % of a video's frames that go first

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on a hard disk, a stream's small request waits for a merge while the disk has
 #         other requests of the stream. It does not wait for long. It does not wait at all
-#         if it cannot be merged, if the disk has too few other requests, or if it is of the
-#         highest class.
+#         if it cannot be merged, if the disk has too few other requests, if anticipation is
+#         off, or if it is of the highest class.
 # Needs: gatedisk; a scheduler that anticipates (anticipation) and merges (merge)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -22,7 +22,7 @@ allow_backlog 256
 
 PAUSE_MS=1
 STEP=8			# sectors from one request to the next
-PRIORITY='be 4'
+PRIORITY='be 7'		# of LOW no request is urgent, so bulk need not wait for turns of the arm
 
 # given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: submit ten small requests of a stream
 # that the scheduler recognises, to a device that answers none. The device must get requests of the
@@ -50,8 +50,9 @@ given() {
 	all_given() {
 		[ "$(kib)" = 40 ]
 	}
-	# The device answers none of them, so no request has waited for an answer.
-	wait_until 2 "the device has all of the stream" all_given
+	# The device answers none of them, so no request has waited for an answer. A request of LOW
+	# goes at the latest when it has aged, which takes 10 s on a disk.
+	wait_until 12 "the device has all of the stream" all_given
 	expect "$6" "$4" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
 	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")
 	echo "measured: $6: $4, in $ms ms"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
-#         Five of these ids once met in one set of a hash table, which then mixed up the
-#         classes that their requests were counted in. Beside a greedy process, a lone read
+#         Five of these ids once met in one set of a hash table. Then their requests were
+#         counted in the wrong classes. Beside a greedy process, a lone read
 #         is served no later if the ids of both processes have the same last bits.
 # Needs: gatedisk
 # Machine: sim

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on ext4, an fsync by a process of the highest class waits for little more than the
-#         requests that the device has. Beside it, a bulk writer and a reader of the same
-#         class keep the device busy. The process waits for writes of the journal's thread,
-#         which has no priority.
+#         requests that the device has. Beside it, a reader of the highest class and a bulk
+#         writer without a priority keep the device busy. The process waits for writes of the
+#         journal's thread, which has no priority either.
 # Needs: modeldisk, fio, ext4; a scheduler with classes
 # Machine: sim
 . "${0%/*}/lib.sh"

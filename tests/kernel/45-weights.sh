@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
-#         whatever number of processes they have. A weight can be that of one device. A cgroup
-#         that takes less than its share hardly waits for another one with many processes. One
-#         that is alone but for a few requests of another keeps its short latency beside its own
-#         bulk.
+#         whatever number of processes they have. A cgroup may have another weight on one device.
+#         Reads of a cgroup that takes less than its share have a bounded latency beside another
+#         one with many processes. So have reads beside bulk of their own cgroup, if another
+#         cgroup reads now and then.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -37,7 +37,7 @@ beside_own_bulk() {
 }
 
 use_cgroups
-at_full_speed	# on slow flash a cgroup's own bulk takes its latency in any case
+at_full_speed	# on slow flash a cgroup's own bulk makes its latency long in any case
 use_quick_flash
 choose_scheduler "$SCHEDULER"
 weigh_tree

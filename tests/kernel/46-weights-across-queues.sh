@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: cgroups share flash by io.triage.weight, down their tree, though each uses another
-#         hardware queue.
+# Guards: cgroups share flash by io.triage.weight, down their tree, even if each uses a hardware
+#         queue of its own.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"

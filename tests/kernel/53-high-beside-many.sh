@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on flash a process of the highest class is protected from many others that each
 #         ask for one large request at a time: each asks for little, but together they fill
-#         the device.
+#         the device. The others keep most of their throughput.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"

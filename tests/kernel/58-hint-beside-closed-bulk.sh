@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a write that fsync() waits for does not wait while it is the turn of bulk that may not
-#         go. Here, processes that ask for little have had their turn, and HIGH uses another
+# Guards: a write that fsync() waits for does not wait if it is bulk's turn and bulk may not go.
+#         Here, processes that ask for little have had their turn, and HIGH uses another
 #         hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
 # Machine: sim 4, since 6.12

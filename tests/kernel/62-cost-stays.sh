@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: the scheduler learns costs only while the device is busy. This holds even if the hardware
-#         queue whose requests kept it busy falls silent, or gets no answers, while another has
+#         queue that kept the device busy falls silent, or gets no answers, while another one has
 #         requests.
 # Needs: modeldisk, fio; a scheduler that learns costs
 # Machine: sim 4, since 6.12

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: cgroups share flash by io.triage.weight, down their tree, if they ask for more requests than
-#         there are tags: by deep queues, of HIGH too, by many small processes, by io_uring, and if
-#         each of eight cgroups has few of the tags.
+# Guards: cgroups share flash by io.triage.weight, down their tree, even if they want more tags than
+#         there are. This holds for deep queues, also of HIGH, for many processes with one request
+#         each, for io_uring, and for eight cgroups that have few tags each.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -22,7 +22,7 @@ shares() {
 }
 
 use_cgroups
-# There are 64 tags. Quick flash serves so many requests that such a queue is little beside a share.
+# There are 64 tags. Quick flash serves so many requests that 64 are few beside a cgroup's share.
 use_quick_flash depth=32
 choose_scheduler "$SCHEDULER"
 weigh_tree
@@ -33,7 +33,7 @@ shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40
-# Of eight cgroups each has few of the tags, even if one of them is due half of the device.
+# Each of eight cgroups has few of the tags, even if one of them is due half of the device.
 choose_scheduler none
 choose_scheduler "$SCHEDULER"
 mkdir $CGROUPS/one
@@ -54,7 +54,7 @@ echo "measured: the largest of eight cgroups has $part of 10000 parts, 5000 are 
 [ $part -ge $((5000 - 50 * OFF)) ] && [ $part -le $((5000 + 50 * OFF)) ] ||
 	fail "the largest of eight cgroups has $part of 10000, 5000 are due"
 
-# io_uring tries to get a tag without a wait, and leaves those that it does not get to its workers.
+# io_uring tries to get a tag without a wait. It leaves requests that get none to its workers.
 WATCH=watch_logs
 choose_scheduler none
 choose_scheduler "$SCHEDULER"

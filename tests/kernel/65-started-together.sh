@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler soon knows how long a small read takes alone, and protects it accordingly,
-#         though processes with large requests start together with the reader: their first requests
-#         are urgent too.
+# Guards: the scheduler soon knows how long a small read takes alone, and protects the reader
+#         accordingly, even if processes with large requests start together with it. The scheduler
+#         takes their first requests for urgent ones too.
 # Needs: modeldisk, fio; a scheduler that measures requests without bulk (alone_tail in debugfs)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=150	# per cent of the latency that it finds for a reader without others
+MOST=150	# per cent of the latency that the scheduler finds for a reader without others
 SLOWEST=400	# the reader's median beside the others, in per cent of that latency
 
 at_full_speed
@@ -19,8 +19,8 @@ alone() {
 	awk '$1 == "alone_tail" { print int($2 / 1000) }' /sys/kernel/debug/block/$DEV/sched/depth
 }
 
-# read_beside OTHERS: a reader and the others start together. Print the reader's median latency, in us,
-# of the second that follows the first half.
+# read_beside OTHERS: start a reader and the others together. Print the reader's median latency, in us,
+# over one second, without the half second before it.
 read_beside() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a flush does not wait for a buffer full of bulk's writes, and bulk keeps its throughput.
-#         Nobody else waits for writes that are held: neither bulk's reads nor a process that reads
-#         little, on the same hardware queue. Hardware queues have equal parts of what may be
-#         written, and a low class has its share of it. Writes that have waited for long do not fill
-#         the buffer either.
+#         Held writes delay nobody else: neither bulk's reads nor a process that reads little, on
+#         the same hardware queue. Hardware queues have about equal parts of what may be written,
+#         and a low class has its share of it. Writes that have aged do not fill the buffer either.
 # Needs: modeldisk, fio; a scheduler that paces writes
 # Machine: sim 2
 . "${0%/*}/lib.sh"

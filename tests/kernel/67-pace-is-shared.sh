@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: while flushes limit what may be written, cgroups share this by weight, although another one
-#         reads meanwhile. Processes that ask for little lose nothing to it, although many of them
-#         write most of what it allows.
+# Guards: while flushes limit what may be written, cgroups share this by weight, although another
+#         one reads meanwhile. Many processes that ask for little may together write most of it:
+#         they keep at least half of their writes, flushes stay short, and other writes have a part.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler that paces writes, with
 #        io.triage.weight
 # Machine: sim

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Read, apply and build the bugs in seeded/: patches of our schedulers.
 
-Checks must catch most bugs. Some bugs show only in some interleavings, so a check in real time
-would catch them by luck. Storms must catch these: a seed finds the same bug on every computer.
+Checks must catch most bugs. Storms must catch the bugs that show only in some interleavings: a
+check in real time would need luck, but a storm's seed finds the same bug on every computer. Unit
+tests must catch a few bugs, which their loads show more clearly than a guest does.
 
 Run as a program, this file updates the table of bugs in seeded/README.md.
 """
@@ -21,8 +22,8 @@ from triagelab.check import verify
 from triagelab.provision import kernels, modules
 from triagelab.run import machines
 
-#: One more folder is worth its first build if it takes this many bugs from the others: the first
-#: build takes 34 s of CPU time, each later one 3 to 8 s.
+#: The most bugs in one folder while there are cores for more folders. The first build in a folder
+#: takes 34 s of CPU time, each later one 3 to 8 s, so a folder for fewer bugs would not pay.
 _PER_FOLDER = 8
 
 #: A class of bugs: build() returns bugs of the class that it is given.
@@ -62,6 +63,13 @@ class Stormed(Bug):
     seeds: int
 
 
+@dataclass(frozen=True)
+class UnitTested(Bug):
+    """A bug that this test in tests/kernel-unit must catch."""
+
+    test: str
+
+
 def seeded() -> Iterable[Bug]:
     """Yield every bug, as the headers of the patches describe it."""
     for patch in sorted(SEEDED.glob("*.patch")):
@@ -72,6 +80,9 @@ def seeded() -> Iterable[Bug]:
         file, scheduler = touched
         if found := re.search(r"^Caught-by: storm (\d+)$", text, re.M):
             yield Stormed(patch, scheduler, file, says[1], int(found[1]))
+            continue
+        if found := re.search(r"^Caught-by: unit (\S+)$", text, re.M):
+            yield UnitTested(patch, scheduler, file, says[1], found[1])
             continue
         found = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan|6\.1) )?(sim|vm)(\d)$", text, re.M)
         assert found, patch
@@ -112,9 +123,11 @@ def build(
 ) -> dict[Kind, Path]:
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
-    Folders are built side by side, at most one for each core. In a folder one bug is built after
-    another, because make then compiles only the files that differ.
+    Build in several folders side by side, at most one for each core. Build the bugs of a folder one
+    after another: make then compiles only the files that differ.
     """
+    if not wanted:
+        return {}
     ordered = sorted(wanted, key=lambda bug: bug.file)
     lanes = min(machines.cores(), -(-len(ordered) // _PER_FOLDER))
     each = -(-len(ordered) // lanes)

@@ -16,9 +16,9 @@ from tests import due
 from tests.kernel import clock
 
 #: The program that builds a debug kernel. It lowers its own priority, and that of its session,
-#: because a kernel with autogroups schedules by session. The priority is not the lowest: the last
-#: tests wait for the build, and the end of a build keeps only one core busy. On SIGTERM the program
-#: ends all processes that it has started.
+#: because a kernel with autogroups schedules by session. It does not take the lowest priority: the
+#: last tests wait for the build, whose end keeps only one core busy. On SIGTERM the program ends
+#: all processes that it has started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab.provision import kernels

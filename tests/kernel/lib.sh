@@ -496,7 +496,7 @@ echo "$_MARK" > /dev/kmsg
 trap _finish EXIT
 [ -n "${SCHEDULER:-}" ] || fail "the environment does not say which SCHEDULER"
 
-# Cgroups with weights: tests/kernel/45 and 46 say what they guard.
+# Control groups with weights, for the tests that share by them.
 CGROUPS=/sys/fs/cgroup
 
 # use_cgroups: have the io controller of cgroup v2.

@@ -58,7 +58,8 @@ poweroff -f
 def fetched() -> Path:
     """Return a folder with the newest arm64 kernel of the default series, its headers, and busybox.
 
-    The headers' build programs run on this computer.
+    The programs that build modules (linux-kbuild) are those for this computer: they run here, and
+    build for arm64.
     """
 
     def fetch(folder: Path) -> None:

@@ -5,7 +5,8 @@ The tests make these layouts from Debian's headers:
 
 Fedora  one folder with everything, /usr/src/kernels/RELEASE
 Ubuntu  a folder with this kernel's own files, and links to the others in a second folder
-Neither has Debian's short Makefile, which names the compiler, nor the ELF file with the BTF.
+
+Neither layout has Debian's short Makefile, which names the compiler, nor the ELF file with the BTF.
 """
 
 import shutil
@@ -58,9 +59,9 @@ def ubuntu(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def _linked(own: Path, shared: Path, made: Path, without: Sequence[str] = ()) -> None:
-    """Make the folder `made`: copies of the files in `own`, except `without`; links to the others.
+    """Make the folder `made`: copies of the files in `own`, except `without`; links to `shared`.
 
-    The others are files that only `shared` has.
+    A file or folder of `shared` is linked if `own` has none of its name, or if `without` names it.
     """
     made.mkdir()
     mine = {path.name for path in own.iterdir()} - set(without)

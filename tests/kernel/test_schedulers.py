@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run the checks in this folder (NN-name.sh) in guests, with each scheduler.
+"""Run this folder's checks (NN-name.sh) in guests, with our schedulers and two of the kernel's.
 
-Checks of the kernel's own schedulers, and those on other kernel series, are many of one kind
-(tests/due.py). All selected checks run first, in guests side by side. Then each test reads the
-result of its own check.
+tests/due.py may leave out checks of schedulers other than triage, and of other series of kernels.
+All selected checks run first, in guests side by side. Then each test reads the result of its own
+check.
 """
 
 import re
@@ -35,9 +35,9 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: The first check of faults and of changes under load. The kernel's own schedulers run only the
-#: checks before this. `./triage verify` runs every check everywhere; these tests run a selection
-#: that takes minutes.
+#: The number of the first check of faults and of changes under load. The kernel's own schedulers
+#: run only the checks before this one. `./triage verify` runs every check on any scheduler; these
+#: tests run a selection that takes minutes.
 FAULTS = "15"
 #: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
@@ -55,6 +55,8 @@ DEBUGGED_ON_SIM = ("triage",)
 #: The kernel's own schedulers that run checks here, which shows that the checks are general.
 #: `./triage verify` takes any scheduler.
 OTHERS = ("none", "mq-deadline")
+#: Our schedulers of a few hundred lines, which change seldom.
+SMALL = ("prio-basic", "prio-adaptive")
 #: The longest checks, of accounts and budgets that only triage has: no other scheduler runs them.
 BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
 #: The most checks that one guest runs on sim. If one guest ran all of a scheduler's checks, the
@@ -131,8 +133,23 @@ def results(
 
 
 def is_of_many(case: Case) -> bool:
-    """Return whether the same check runs elsewhere too, where little differs."""
-    return case.scheduler in OTHERS or case.series in set(kernels.SERIES) - {kernels.DEFAULT_SERIES}
+    """Return whether triage runs the same check on the default series, where little differs."""
+    others = set(kernels.SERIES) - {kernels.DEFAULT_SERIES}
+    return case.scheduler != "triage" or case.series in others
+
+
+def own_files(case: Case) -> list[Path]:
+    """Return the check and, for the two small designs, the files that make their modules."""
+    if case.scheduler not in SMALL:
+        return [case.check.script]
+    names = ("Makefile", "Kbuild", case.scheduler, "include", "compat")
+    return [case.check.script, *(path for name in names for path in files(name))]
+
+
+def files(name: str) -> list[Path]:
+    """Return the files of a folder of the modules' sources, or one file of theirs."""
+    path = sources.MODULES / name
+    return list(path.iterdir()) if path.is_dir() else [path]
 
 
 ALL = list(cases())
@@ -142,7 +159,7 @@ ALL = list(cases())
     "case",
     [
         *(case for case in ALL if not is_of_many(case)),
-        *due.selected([case for case in ALL if is_of_many(case)]),
+        *due.selected([case for case in ALL if is_of_many(case)], own_files),
     ],
     ids=str,
 )

@@ -2,14 +2,18 @@
 """Tests that checks can fail: they catch the bugs in seeded/, in copies of our schedulers.
 
 All selected bugs (tests/due.py) are built and checked first, in guests side by side. Then each test
-reads the result for its own bug. tests/product/test_storm.py tests the bugs that storms find.
+reads the result for its own bug. A few bugs need no guest, because unit tests catch them.
+tests/product/test_storm.py tests the bugs that storms find.
 """
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import cast
 
 import pytest
-from triagelab.base import tools
+from triagelab.base import sources, tools
 from triagelab.check import verify
 from triagelab.provision import kernels, modules
 
@@ -61,7 +65,11 @@ def results(
 CHECKED = [bug for bug in bugs.seeded() if isinstance(bug, bugs.Checked)]
 
 
-@pytest.mark.parametrize("bug", due.selected(CHECKED), ids=str)
+def own_files(bug: bugs.Checked) -> list[Path]:
+    return [bug.patch, verify.CHECKS / f"{bug.check}.sh"]
+
+
+@pytest.mark.parametrize("bug", due.selected(CHECKED, own_files), ids=str)
 def test_caught(bug: bugs.Checked, results: dict[bugs.Checked, verify.Result]) -> None:
     result = results[bug]
     print(result.log)
@@ -69,11 +77,32 @@ def test_caught(bug: bugs.Checked, results: dict[bugs.Checked, verify.Result]) -
     assert re.search(bug.says, result.log), f"{bug.check} finds something else wrong"
 
 
+@pytest.mark.parametrize(
+    "bug", [bug for bug in bugs.seeded() if isinstance(bug, bugs.UnitTested)], ids=str
+)
+def test_a_unit_test_catches(bug: bugs.UnitTested, tmp_path: Path) -> None:
+    tools.require([bugs.PATCH, tools.GCC, tools.MAKE])
+    for folder in ("kernel", "tests/kernel-unit", "drives"):
+        shutil.copytree(sources.ROOT / folder, tmp_path / folder)
+    bugs.put(bug, tmp_path / "kernel")
+    command = ["make", "-C", str(tmp_path / "kernel"), "unit", f"TEST={bug.test}"]
+    done = subprocess.run(
+        [*command, f"O={tmp_path / 'out'}", "CC=gcc-12"], capture_output=True, text=True
+    )
+    assert done.returncode != 0, f"{bug.test} finds nothing wrong"
+    assert re.search(bug.says, done.stderr), f"{bug.test} finds something else wrong"
+
+
 def test_there_is_a_bug_for_each_kind_of_mistake() -> None:
     assert len(CHECKED) >= 8
 
 
-def test_each_bug_is_due_for_some_sources() -> None:
-    parts = [due.due(CHECKED, bytes([n])) for n in range(50)]
+def test_a_bug_has_a_patch_and_a_check_that_make_it_due() -> None:
+    for bug in CHECKED:
+        assert len({path for path in own_files(bug) if path.is_file()}) == 2
+
+
+def test_each_bug_is_due_at_one_of_four_commits() -> None:
+    parts = [due.due(CHECKED, number) for number in range(839, 839 + due.PARTS)]
     assert {bug for part in parts for bug in part} == set(CHECKED)
     assert max(map(len, parts)) <= -(-len(CHECKED) // due.PARTS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Print the errors of the models of the drives in drives/, point by point.
+"""Print the errors of each drive's model, point by point, for the drives in drives/.
 
 Usage: `personalities.py [NAME]...`. With `--write` the program also puts the errors and the misses
 into the drives' files.

@@ -20,12 +20,13 @@
  *   rate     commands a second, at exponentially distributed intervals; the
  *            job waits while DEPTH of them are in the device, and catches up
  *
- * "trace" in the results is a hash of every command's job, start and end. Two
- * runs have the same hash if no command took a ns more or less.
+ * "trace" in the results is a hash over all commands that have ended: their jobs, and the times
+ * when the jobs wanted them and when they ended. Two runs have the same hash if no command differs
+ * by a ns.
  *
- * Exit status 1: bad arguments. 3: the model broke a rule of its interface. Either it
- * completed a command before the earliest time that its next() had returned, or in the
- * future, or next() returned a time that had already passed.
+ * Exit status 1: bad arguments, or no memory. 3: the model broke a rule of its interface: it
+ * completed a command before the time that its next() had returned, or in the future, or
+ * next() returned a time that had already passed.
  */
 #include <math.h>
 #include <stdio.h>

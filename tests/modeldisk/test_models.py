@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compare the models of kernel/modeldisk with closed forms, in user space, under sanitizers.
 
-Most tests simplify a device until a formula predicts its figures, which must be within 3 % of it.
-`simulate.c` also fails if a model completes a command before the earliest time that the model has
-announced to its driver.
+Most tests simplify a device until a formula predicts its figures. Each figure must be within 3 % of
+the formula's. `simulate.c` also fails if a model completes a command before the earliest time that
+the model has announced to its driver.
 """
 
 import math
@@ -207,8 +207,8 @@ def test_flash_writes_that_wait_for_long_let_reads_pass(simulate: Simulator) -> 
     settings = PLAIN_FLASH | {
         "slots": 16, "buffer_kib": 2048, "program_steps": 4, "protect_after_ms": 500,
     }  # fmt: skip
-    # A program pauses for a read at the end of its present step. The reads come at random times, so
-    # they wait half a step on average.
+    # A die that programs pauses for a read at the end of its present step. The reads come at random
+    # times, so they wait half a step on average.
     jobs = ["w:write:random:65536:512", "r:read:random:4096:1:rate=1000"]
     before = simulate("flash", *jobs, time_ms=500, warmup_ms=100, **settings)
     after = simulate("flash", *jobs, time_ms=4000, warmup_ms=1000, **settings)
@@ -345,7 +345,7 @@ def test_hdd_sequential_writes_one_by_one_without_cache_miss_a_turn_each(
 
 
 def test_hdd_streams_side_by_side_are_read_ahead(simulate: Simulator) -> None:
-    # Two sequential readers, a third of the disk apart, pause between their reads. While both do,
+    # Two sequential readers, a third of the disk apart, pause between their reads. If both pause,
     # the head reads ahead in the stream that it read last. This stream's next read is then cached.
     think_ns = 20_000_000
     jobs = [
@@ -472,8 +472,8 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: Settings with which the profiles are as they were before the models had long reads, kinds of
-#: pages, bursts, protection and queue rules.
+#: Settings that give each profile the behaviour of the earlier models, which had no long reads,
+#: kinds of pages, bursts, protection or queue rules.
 EARLIER = {
     "flash": {
         "cmd_ns": 4000, "bus_mbps": 1324, "slots": 64, "ctrl_ns": 4000, "dies": 16,

@@ -2,8 +2,8 @@
 """Simulate each drive of drives/ under the loads under which it was measured.
 
 A drive's file states the model's errors, and lists as a miss each figure with a larger error than
-drives.JUDGED allows. The simulation must give the same errors and the same misses: a miss that is
-not listed fails the test, and so does a listed one that is no miss any more.
+drives.JUDGED allows. The simulation must give these errors, within 0.2 percentage points, and
+exactly these misses: a test fails if a miss is not listed, or if a listed figure is no miss.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,9 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", due.selected(drives.names()))
+@pytest.mark.parametrize(
+    "name", due.selected(drives.names(), lambda name: [drives.FOLDER / f"{name}.toml"])
+)
 def test_ten_times_the_window_gives_the_same_misses(quick: Simulator, name: str) -> None:
     """A figure that depends on the simulated time says nothing about the drive."""
     for each in fitting.compare(quick, drives.find(name), times=10):

@@ -13,7 +13,7 @@
  */
 #include "closed_loop.h"
 
-#define RUNS 4
+#define RUNS 16
 #define BULK_MS 4000
 
 struct row {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of a flash device, of processes that send requests to it, and of the block layer between
- * them, around the sources of triage's policy. The device serves one request after the other, each
- * for as long as the request costs. What triage learns is fixed: costs, budget, room and pace.
+ * Runs the sources of triage's policy between models of processes, the block layer and a flash
+ * device. The device serves one request after the other, each for as long as the request costs.
+ * Triage learns nothing here: costs, budget, room and pace are fixed.
  */
 #ifndef POLICY_DEVICE_H
 #define POLICY_DEVICE_H
@@ -68,7 +68,7 @@ struct process {
 	int sent;
 	u64 dispatched_at;
 	/* The results since measure(): */
-	u64 kib, longest_wait, longest_gap;
+	u64 kib, cost, longest_wait, longest_gap;
 };
 
 /**
@@ -152,7 +152,7 @@ u64 tg_disk_wait(struct tg_shard *shard)
 	abort();
 }
 
-bool tg_arm_is_free(const struct tg_data *data)
+bool tg_arm_is_free(struct tg_data *data)
 {
 	abort();
 }
@@ -172,7 +172,7 @@ void tg_arm_charge(struct tg_data *data, u32 cost)
 	abort();
 }
 
-u64 tg_arm_changes_at(const struct tg_data *data)
+u64 tg_arm_changes_at(struct tg_data *data)
 {
 	abort();
 }
@@ -313,8 +313,8 @@ static bool process_is_greedy(const struct process *p)
 }
 
 /*
- * Add a process. Its requests begin at any time within its pause (@think_ns), so that processes do
- * not keep step.
+ * Add a process. All its requests begin at one random time within a pause (@think_ns) from now, so
+ * that processes do not keep step.
  */
 static struct process *process_add(const struct process *like)
 {
@@ -380,12 +380,13 @@ static void processes_send(void)
 }
 
 /* Record that a request of a process goes to the device. */
-static void process_dispatched(struct process *p, const struct request *rq)
+static void process_dispatched(struct process *p, struct request *rq)
 {
 	const u64 came_at = max(rq->start_time_ns, measured_from);
 	const u64 before = max(p->dispatched_at, measured_from);
 
 	p->kib += rq->bytes / SZ_1K;
+	p->cost += tg_tag(rq)->cost;
 	p->longest_wait = max(p->longest_wait, kernel_now - came_at);
 	p->longest_gap = max(p->longest_gap, kernel_now - before);
 	p->dispatched_at = kernel_now;
@@ -413,7 +414,7 @@ static void device_answer(void)
 	}
 }
 
-/* Somebody always asks for urgent requests, so that the pace applies. */
+/* While device_is_pressed, an urgent request comes in each step, so that the pace applies. */
 static void device_press(void)
 {
 	if (device_is_pressed)
@@ -509,6 +510,7 @@ static void measure(u64 ns)
 
 	for (i = 0; i < nr_processes; i++) {
 		processes[i].kib = 0;
+		processes[i].cost = 0;
 		processes[i].longest_wait = 0;
 		processes[i].longest_gap = 0;
 	}
@@ -520,6 +522,12 @@ static void measure(u64 ns)
 static double part_of_pace(const struct process *p)
 {
 	return p->kib * 1e9 / (kernel_now - measured_from) / tg.flushes.pace;
+}
+
+/* Return what a process has had since measure(), as a part of the device's time. */
+static double part_of_time(const struct process *p)
+{
+	return (double)p->cost / (kernel_now - measured_from);
 }
 
 #endif

@@ -9,8 +9,8 @@
  * 4 KiB, directly, from its own place. crowd prints the longest time that a read took, in
  * microseconds.
  *
- * Exit status: 0, all processes have read; 1, a process could not; 2, the arguments make no
- * sense.
+ * Exit status: 0, all processes have read; 1, a process could not, or another system call
+ * failed; 2, the arguments make no sense.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -8,7 +8,7 @@
  * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
  *	load ms=N tags=N [slow=N]	the load ends after `ms`; the scheduler has `tags` tags
- *					(0: its default); all times are `slow` times as long
+ *					(0: its default); `slow` multiplies `ms` and bounds
  *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
@@ -16,7 +16,8 @@
  * know the oldest and newest generation that each block may have. A read must find a
  * generation between these.
  *
- * Exit status: 0, no error was found; 1, an error was found; 2, the plan makes no sense.
+ * Exit status: 0, no error was found; 1, an error was found; 2, the plan makes no sense, or a
+ * system call failed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -187,7 +188,7 @@ struct request {
 	struct slot *slot;
 	enum op op;
 	uint32_t block, blocks;
-	uint32_t generation[MAX_BLOCKS];	/* a write's; for a read, the oldest right one */
+	uint32_t generation[MAX_BLOCKS];	/* of a write; of a read: the oldest it may find */
 };
 
 /* Take blocks for writing. Cut the request before a block that another one is writing. */
@@ -585,7 +586,7 @@ static void join_cgroup(unsigned int number)
 		return;		/* the kernel has no control groups */
 	strcat(path, "/cgroup.procs");
 	put(path, "0");
-	/* Schedulers that share by weight have this file; the others miss it. */
+	/* Only schedulers that share by weight have this file. For others this does nothing. */
 	snprintf(path, sizeof(path), "/sys/fs/cgroup/storm%u/io.triage.weight", number);
 	putf(path, "%u", number * 200);
 }

@@ -20,8 +20,8 @@
  * "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS" (of CLOCK_MONOTONIC) or
  * "failed SECTOR RESULT".
  *
- * Exit status: 0, all requests are done; 1, a request failed; 2, the script makes
- * no sense.
+ * Exit status: 0, all requests are done; 1, a request or a system call failed; 2, the
+ * arguments or the script make no sense.
  *
  * submit makes the system calls itself, so that a static build needs no libaio.
  */
@@ -140,7 +140,7 @@ static void put(int fd, int opcode, unsigned long long sector,
 	in_flight++;
 }
 
-/* Return the ioprio of CLASS LEVEL; -1 without a class: the process's own counts. */
+/* Return the ioprio of CLASS LEVEL. Return -1 for the process's own, if CLASS is empty. */
 static int parse_ioprio(const char *class, int level)
 {
 	static const char * const names[] = { "none", "rt", "be", "idle" };

@@ -12,7 +12,8 @@
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
 none, from the table in NAME.json. A last line names each command and its date. A result file may
-name `pictures`, which show the top of the command's report. `measure` takes these pictures again.
+name `pictures`, which show the top of the command's report. `measure` takes them again if COMMAND
+is `./triage run`.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,25 +127,29 @@ class Result:
         below = self._row(to, job, metric, at)
         return figures.quantity(row["mean"] - below["mean"], row["unit"])
 
-    def out_of_date(self, rows: Iterable[Row]) -> Iterator[str]:
-        """Yield a message for each figure that the `rows` of a later run contradict.
+    def out_of_date(self, scheduler: str, rows: Sequence[Row]) -> Iterator[str]:
+        """Yield a message for each of a scheduler's figures that a later run contradicts or lacks.
 
-        A row contradicts a figure if their intervals do not overlap and their means differ by more
-        than a tenth.
+        `rows` are those of the later run. One of them contradicts a figure if their intervals do
+        not overlap and their means differ by more than a tenth. Also yield a message if this result
+        has no figure of the scheduler.
         """
-        for row in rows:
-            of = tuple(row[key] for key in _IDENTITY)
-            here = next((own for own in self.rows if tuple(own[k] for k in _IDENTITY) == of), None)
-            if here is None:
-                continue  # the result file lacks this row, because no template uses it
-            low, high = here["ci95"] or [here["mean"]] * 2
+        of_scheduler = [own for own in self.rows if own["scheduler"] == scheduler]
+        if not of_scheduler:
+            yield f"there is no figure of {scheduler}"
+        for own in of_scheduler:
+            figure = f"{own['job']}'s {own['metric']} under {scheduler}"
+            row = next((row for row in rows if all(row[k] == own[k] for k in _IDENTITY)), None)
+            if row is None:
+                yield f"{figure} was not measured"
+                continue
+            low, high = own["ci95"] or [own["mean"]] * 2
             least, most = row["ci95"] or [row["mean"]] * 2
             apart = high < least or most < low
-            if apart and abs(here["mean"] / row["mean"] - 1) > _A_TENTH:
+            if apart and abs(own["mean"] / row["mean"] - 1) > _A_TENTH:
                 yield (
-                    f"{row['job']}'s {row['metric']} under {row['scheduler']} is "
-                    f"{figures.quantity(row['mean'], row['unit'], row['ci95'])}, not "
-                    f"{figures.quantity(here['mean'], here['unit'], here['ci95'])}"
+                    f"{figure} is {figures.quantity(row['mean'], row['unit'], row['ci95'])}, not "
+                    f"{figures.quantity(own['mean'], own['unit'], own['ci95'])}"
                 )
 
     def times(self, *arguments: Any, **at: Any) -> str:

@@ -47,8 +47,9 @@ done
 exec chroot root env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \\
 	/lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
 """
-#: The shell script that kills the copy whose first process is $1 and removes its control group $2,
-#: with the groups below. A group can go once its processes are gone, which takes a moment.
+#: The shell script that kills the copy and removes its control group $2, with the groups below. $1
+#: is unshare: with its --kill-child, the copy's first process dies with it. rmdir removes a group
+#: only after its last process has ended, which takes a moment, so the script tries again.
 _REMOVE = """
 kill -KILL "$1"
 for try in $(seq 600); do
@@ -104,8 +105,8 @@ class Booted:
 def in_the_end(script: str, *arguments: str) -> Iterator[None]:
     """Run a shell script at the end of the `with` block, also if this process is killed in it.
 
-    A process of its own waits for the end of its standard input, which comes also if this process
-    is killed. Then it runs the script. Fail if the script fails.
+    A second process reads its standard input until the end, and then runs the script. The input
+    ends when this process closes it or is killed. Fail if the script fails.
     """
     guard = subprocess.Popen(
         ["sh", "-c", f"cat > /dev/null\n{script}", "sh", *arguments],
@@ -128,7 +129,7 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
     can boot a copy.
     """
     (folder / "mount").mkdir(parents=True)
-    group = _unified() / f"triage-booted-{os.getpid()}"
+    group = unified() / f"triage-booted-{os.getpid()}"
     group.mkdir()
     enter = f'echo $$ > "{group}/cgroup.procs" && exec unshare -m -p -f -C --kill-child "$@"'
     inside = [
@@ -169,7 +170,7 @@ def _running(outer: "subprocess.Popen[bytes]", group: Path, said: Path) -> Boote
     raise AssertionError(f"systemd did not start: {said.read_text()}")
 
 
-def _unified() -> Path:
+def unified() -> Path:
     """Return the mount point of cgroup2; skip the test if there is none."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Replace QEMU, without any guest, in tests of how the lab handles runs.
+"""A program that stands in for QEMU, with no guest, in tests of how the lab handles runs.
 
-The program takes QEMU's options. On request it makes an empty file as the machine's saved state. To
-run a job, it reads the job from the archive and writes results like a guest's. The figures depend
-only on the scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
-`no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`. The last sends one signal to the parent process,
-the lab.
+It takes QEMU's options. On request it makes an empty file as the machine's saved state. To run a
+job, it reads the job from the archive and writes results like a guest's. The figures depend only on
+the scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
+`no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`. With the last one, the program sends the signal,
+once, to its parent process: the lab, or a worker of the lab's cluster.
 """
 
 import json
@@ -44,7 +44,7 @@ def install(folder: Path) -> None:
 
 
 def befall(what: str) -> None:
-    """Let `what` go wrong in later runs (see the top of this file); if empty, nothing does."""
+    """Make `what` go wrong in later runs (see the top of this file); if empty, nothing does."""
     (installed / "befalls").write_text(what)
     (installed / "once").unlink(missing_ok=True)
 

@@ -47,5 +47,5 @@ def drawn(chart: Chart) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Replace thin and normal no-break spaces by plain spaces."""
+    """Return the text with plain spaces in place of narrow and normal no-break spaces."""
     return text.replace("\u202f", " ").replace("\u00a0", " ")

@@ -98,7 +98,8 @@ FLASH: Record = {
 def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
     """Return a load of STUDY beside `t_apps` applications.
 
-    The database's latency grows in proportion to t_apps, but less under bfq and prio-basic.
+    The database's latency grows in proportion to t_apps, but less under bfq and prio-basic. The
+    backup's throughput also grows with t_apps, up to that of STUDY.
     """
     apps = point.get("t_apps", 1)
     if job == "backup_sim":

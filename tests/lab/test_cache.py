@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the cache: entries are complete, and made once.
 
-Entries that nobody uses are removed, except downloaded ones.
+When an entry is made, the cache removes entries of the same kind that nobody used for a month. It
+keeps downloaded entries, and those that a process holds locked.
 """
 
 import asyncio
@@ -161,4 +162,4 @@ def test_what_somebody_is_at_stays_and_nobody_waits(make: Callable[[str], None])
         make("kind/another")
     assert there("kind") == {"old", "another", "made.part-abcd"}
     make("kind/third")
-    assert there("kind") == {"another", "third"}, "nobody is any longer"
+    assert there("kind") == {"another", "third"}, "their locks are free again"

@@ -38,11 +38,11 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
     assert chart.title.startswith("Worth choosing: prio-basic (")
     assert " × alone, 58" in chart.title
     assert ", bfq (" in chart.title
-    assert chart.title.endswith("100 % of the background kept)")
+    assert chart.title.endswith("100\u00a0% of the background kept)")
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
-    """The title has a ratio of means. A dot is the mean of ratios by repeat, which may differ."""
+    """The title has a ratio of means. A dot is a mean of ratios, one per repeat, and may differ."""
     places = [
         dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
         for place in charts.places(study.view, study.values)
@@ -68,6 +68,27 @@ def test_who_starves_in_some_repeats_has_no_place_and_a_note(tmp_path: Path) -> 
     assert charts.bars("c", found.view, "database_sim", "iops", found.looks).note.endswith(
         f"Starved {under}."
     )
+
+
+def test_the_means_of_few_repeats_title_the_chart(tmp_path: Path) -> None:
+    found = case(tmp_path, dataclasses.replace(STUDY, repeats=2))
+    places = charts.places(found.view, found.values)
+    chart = charts.protection("c", places, found.view, found.looks)
+    assert chart.title.startswith("By the means, worth choosing: prio-basic (")
+
+
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_a_background_that_starves_without_a_scheduler_has_a_title(
+    tmp_path: Path, repeats: int
+) -> None:
+    """Nothing is a share of nothing, so only none has a place in the chart."""
+    stuck = STUDY.loads["none"] | {"backup_sim": rundirs.Load(0, 100)}
+    bench = dataclasses.replace(STUDY, loads=STUDY.loads | {"none": stuck}, repeats=repeats)
+    found = case(tmp_path, bench)
+    places = charts.places(found.view, found.values)
+    chart = charts.protection("c", places, found.view, found.looks)
+    assert "orth choosing: " in chart.title
+    assert "bfq" in chart.title
 
 
 def test_background_jobs_count_together(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of how the lab sends files to a cluster's workers.
+"""Tests of a cluster: the lab sends its files to each worker, and names what differs on a worker.
 
 test_study_runs.py runs whole studies on a cluster.
 """
@@ -18,7 +18,7 @@ from triagelab.run import cluster
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that joins late gets both shipments. After their end the cluster holds neither."""
+    """A worker that joins late gets both shipments. At the end no plugin that holds one is left."""
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

@@ -23,7 +23,7 @@ def test_null_devices_come_in_numbers() -> None:
     assert (one.blocks, three.blocks) == (("nullb0",), ("nullb0", "nullb1", "nullb2"))
     assert one.capacity_iops
     assert three.capacity_iops == 3 * one.capacity_iops
-    assert one.settings == three.settings, "each is as one alone is"
+    assert one.settings == three.settings, "several devices have the settings of one"
     for block in three.blocks:
         assert f"echo 1 > /sys/kernel/config/nullb/{block}/power" in three.device_up
     with pytest.raises(RequestError, match=r"device\.count=9: expected .* from 1 to 8"):

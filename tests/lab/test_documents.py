@@ -50,7 +50,7 @@ README = """\
 
 @pytest.fixture
 def made(tmp_path: Path) -> figures.Figures:
-    """Return a repository whose README shows a measured and a copied result file."""
+    """Make a repository whose README shows a measured and a copied result; return its figures."""
     folder = tmp_path / "docs/figures"
     folder.mkdir(parents=True)
     (folder / "demo.json").write_text(json.dumps(DEMO))
@@ -192,9 +192,17 @@ def test_what_cannot_be_a_figure_is_an_error(
 def test_a_later_run_that_contradicts_a_figure_is_told(
     made: figures.Figures, mean: float, ci95: object, told: list[str]
 ) -> None:
-    again = [{**DEMO["rows"][0], "mean": mean, "ci95": ci95}, {**DEMO["rows"][0], "job": "other"}]
-    found = list(made.result("demo").out_of_date(again))
+    beside, alone = DEMO["rows"]
+    again = [{**beside, "job": "other"}, alone, {**beside, "mean": mean, "ci95": ci95}]
+    found = list(made.result("demo").out_of_date("none", again))
     assert [line.replace("\u00a0", " ").split(" [299, 301]")[0] for line in found] == told
+
+
+def test_a_figure_that_a_later_run_lacks_is_told(made: figures.Figures) -> None:
+    demo = made.result("demo")
+    beside, _ = DEMO["rows"]
+    assert list(demo.out_of_date("none", [beside])) == ["db's p99_us under none was not measured"]
+    assert list(demo.out_of_date("bfq", DEMO["rows"])) == ["there is no figure of bfq"]
 
 
 def test_a_run_becomes_a_result_file(made: figures.Figures, tmp_path: Path) -> None:
@@ -263,7 +271,7 @@ def commands(text: str) -> set[str]:
 
 
 def refused(command: str) -> str:
-    """Return the reason for which the lab would refuse a command; empty if it would not."""
+    """Return why the lab would refuse a command; empty if it would not."""
     words = shlex.split(command, comments=True)[1:]
     if len(words) == 1 or words[-1] == "--help":
         return ""  # the document only mentions the command

@@ -93,6 +93,17 @@ def test_what_failed_leaves_its_cell_empty(tmp_path: Path) -> None:
     assert drivemap.made(measured.read(out).views) is None, "there is nothing to compare"
 
 
+def test_without_the_job_alone_there_is_no_map(tmp_path: Path) -> None:
+    """A level would be a time, and the map shows ratios."""
+    out = rundirs.make(tmp_path / "part", BENCH)
+    assert drivemap.made(measured.read(out).views) is not None
+    alone = list((out / "runs").glob("none-alone*"))
+    assert alone
+    for folder in alone:
+        shutil.rmtree(folder)
+    assert drivemap.made(measured.read(out).views) is None
+
+
 def test_one_device_has_no_map(tmp_path: Path) -> None:
     there = case(tmp_path, dataclasses.replace(BENCH, points=POINTS[:2]))
     assert drivemap.made(there.views) is None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the named drives: their files, and the devices made from these files."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from triagelab import cli
 from triagelab.ask import devices, drives
+from triagelab.base import sources
 from triagelab.base.errors import RequestError
 from triagelab.commands import telling
 
@@ -134,3 +136,16 @@ def test_a_drive_without_errors_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "mine.toml").write_text("\n".join(lines))
     monkeypatch.setattr(drives, "FOLDER", tmp_path)
     assert drives.find("mine").error_text == "not judged"
+
+
+def test_the_readme_tells_the_errors_of_the_demos_drive() -> None:
+    drive = drives.find("980pro")
+    held = [point for point in drive.points if point.role == "held" and "p99_us" in point.measured]
+    found = re.search(
+        r"For (\d+) loads that the fit did not use, its P99 is off by ([\d.]+) % in the median and "
+        r"([\d.]+) % at worst",
+        (sources.ROOT / "README.md").read_text(),
+    )
+    assert found
+    assert int(found[1]) == len(held)
+    assert [float(found[2]), float(found[3])] == list(drive.errors["held"]["p99"])

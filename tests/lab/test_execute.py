@@ -40,7 +40,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
         scratch.write_text("hal")
         Path("/dev/full").write_text("f")
     assert path.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [path], "nor anything beside it"
+    assert list(tmp_path.iterdir()) == [path], "a file was left beside it"
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -141,7 +141,7 @@ FROM_THE_WILD = [
 
 @pytest.mark.parametrize("text", FROM_THE_WILD)
 def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
-    """The lab reads sections, options, values and numbers like fio, by fio's debug output."""
+    """The lab reads the sections, options, values and numbers that fio's debug output shows."""
     workload = read(tmp_path, text)
     path = tmp_path / "job.fio"
     said = subprocess.run(
@@ -171,11 +171,13 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
     for (place, option), value in numbers.items():
         if option in NUMBERS and (text := sections[place][1][option]):
             last = fiofile.number(text)
-            assert value == last or text == "2", "the first of two was noted"
+            assert value == last or text == "2", (
+                "only the first value of an option that is given twice may differ"
+            )
 
 
 def of_fio(folder: Path, option: str, value: str) -> int:
-    """Return the number that fio reads from an option's value, by its debug output."""
+    """Return the number that fio, as its debug output shows, reads from an option's value."""
     path = folder / "job.fio"
     path.write_text(f"[a]\nrw=read\n{option}={value}\n")
     said = subprocess.run(
@@ -285,7 +287,7 @@ def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
 def test_a_job_that_would_forget_its_pauses_is_refused(
     tmp_path: Path, options: str, works: bool
 ) -> None:
-    """See https://github.com/axboe/fio/pull/1549."""
+    """fio before 3.35 forgets pauses after a ramp: https://github.com/axboe/fio/pull/1549."""
     text = f"[global]\n{options}\n[a]\nrw=read\n"
     if works:
         read(tmp_path, text)

@@ -46,7 +46,7 @@ def job(
 
 
 def busy(at_once: float) -> dict[str, Any]:
-    """Return figures of so many requests at once."""
+    """Return figures of a load with `at_once` requests in the device."""
     return READ | {"iops": 1000.0 * at_once}
 
 
@@ -150,7 +150,7 @@ def test_reads_and_writes_may_have_sizes_of_their_own(
 
 
 def test_a_job_that_waited_for_others_ran_alone(tmp_path: Path) -> None:
-    """A plain `stonewall`, as most job files have it, is not in fio's result: groupid tells it."""
+    """Most job files have `stonewall` without a value. fio's result lacks it; groupid shows it."""
     result(tmp_path, "it", job(), job(group=1), job(busy(8), iodepth="8", group=2))
     found = fioresults.read(tmp_path)
     assert [(each.load["depth"], each.load["jobs"]) for each in found.points] == [(4, 1), (8, 1)]
@@ -256,7 +256,7 @@ def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
         ([job(READ | {"lat_ns": {"mean": 0}})], "mean_us is 0"),
         ([job({"iops": 4000.0})], "mean_us is 0"),
         ([job(READ | {"clat_ns": {"mean": 1, "percentile": {"99.000000": 0}}})], "p99_us is 0"),
-        # What these did is not in their options, but in Little's law.
+        # Their options do not show that these did something else; Little's law does.
         ([job(busy(1), iodepth="32")], "were 1 requests at once, .* ask for 32$"),
         ([job(numjobs="4")], "were 4 requests at once, .* ask for 16$"),
         ([job(busy(20), numjobs="3")], "were 20 requests at once, .* ask for 12$"),
@@ -352,7 +352,7 @@ def point(depth: int, **load: int | str) -> drives.Point:
 def test_the_time_of_the_host_is_that_of_fitted_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The held points must be predicted, so nothing may be taken from them."""
+    """The fit must predict the held points, so it may take nothing from them."""
     quick = {"slat_ns": {"mean": 50.0}}
     for depth in (1, 2, 4, 8, 16):
         held = quick if depth in (2, 4) else {"slat_ns": {"mean": 1000.0 + depth}}
@@ -413,10 +413,10 @@ def test_a_modelled_drive_is_found_again(
     parameters: dict[str, int],
     found_again: dict[str, float],
 ) -> None:
-    """The held points are predicted, and parameters that limit reads are found.
+    """The fit predicts the held points, and finds the parameters in `found_again`.
 
-    Others trade places: reads show only the sum of cmd_ns and read_ns, and no bus that is faster
-    than what reads from the dies.
+    The test asks for no others. For flash, reads show only the sum of cmd_ns and read_ns, and not
+    how fast the bus is if the dies are slower.
     """
     simulate = Simulator.build(tmp_path, sanitize=False)
     profile = "hdd" if "rpm" in parameters else "flash"

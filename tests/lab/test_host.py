@@ -209,7 +209,9 @@ def test_a_disk_that_cannot_be_written_to(image: Path) -> None:
 def test_who_has_the_disk_is_alone_with_it(disk: disks.Disk, records: Path) -> None:
     with host.held(disk, may_write=False):
         assert "is in use" in refused(disk)
-        assert records.stat().st_mode & 0o77 == 0, "who can open a lock can hold it"
+        assert records.stat().st_mode & 0o77 == 0, (
+            "other users can open the lock file, and so hold the lock"
+        )
 
 
 def test_reads_alone_cannot_write(disk: disks.Disk, tmp_path: Path) -> None:
@@ -446,7 +448,7 @@ def test_a_run_that_is_ended(
         until(lambda: not programs_on(disk))
         assert state(disk) != before
         (record,) = records.glob("*.json")
-        # The next run restores the disk, even with another cache folder, and even if it is refused.
+        # The next run restores the disk, even if it has another cache folder, and even if refused.
         monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
         assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
@@ -500,7 +502,8 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
 def module(disk: disks.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the path of a folder that stands for a loaded module, as in /sys/module.
 
-    The test makes the folder when it "loads" the module; a script in place of rmmod removes it.
+    The test makes the folder when it "loads" the module. A script in place of rmmod removes the
+    folder, or fails if the test has made the file `busy`.
     """
     modules = tmp_path / "modules"
     monkeypatch.setattr(putback, "_MODULES", modules)

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	return printf("%s/../share/qemu\\n", FOLDER) < device();
 }
 """
-#: The files of the fixture `world` that make up QEMU and the guest, except compiled ones.
+#: Files of QEMU and of the kernel in the fixture `world`. make() compiles or copies the others.
 LISTED = {
     "lib/qemu/accel-tcg.so": "an accelerator",
     "share/qemu/bios.bin": "firmware",
@@ -170,7 +170,7 @@ def test_each_word_of_the_command_and_what_qemu_is_told_after_it_is_in_every_nam
 def test_the_command_in_the_name_is_the_one_that_is_run(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands are equal, but the name has hashes instead of files, and RUN for the folder."""
+    """The commands are equal, but the name has hashes in place of files, and RUN for the folder."""
     started: list[list[str]] = []
 
     async def run(command: list[str], *_: object) -> tuple[None, str]:
@@ -188,7 +188,7 @@ def test_the_command_in_the_name_is_the_one_that_is_run(
         asyncio.run(machine.run(Job({"run": ""}), tmp_path / "out"))
     (command,) = started
     said = machine.determines["command"]
-    assert command[-len(said) - 1] == "--", "what comes before is there to kill it"
+    assert command[-len(said) - 1] == "--", "the name lacks words of QEMU's command"
     pairs = zip(command[-len(said) :], said, strict=True)
     other = [(run, name) for run, name in pairs if run != name]
     by_content = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of machines: a kernel that dies while it boots, and the probe whether KVM works."""
+"""Tests of machines: a kernel that dies while it boots, the probe for KVM, and a CPU limit."""
 
 import asyncio
 import dataclasses
@@ -80,7 +80,7 @@ def test_nothing_else_is_tried_twice(
     assert len(boots.ends) == 1
 
 
-# ---- the probe whether KVM works --------------------------------------------------
+# ---- the probe for KVM ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -145,9 +145,10 @@ def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
 def test_a_machine_may_have_a_limit_of_the_processors_time(
     cpu_s: int | None, limited: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`cpu_s` limits QEMU's CPU time; None: no limit.
+    """`cpu_s` limits QEMU's CPU time; None sets no limit.
 
-    The probe for KVM uses it: on a busy computer, a short limit in real time would end it too soon.
+    The probe for KVM has such a limit. On a busy computer, a short limit in real time would end the
+    probe too soon.
     """
     seen: list[str] = []
 

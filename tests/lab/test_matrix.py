@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of `./triage matrix` where a kernel is interrupted, misspelt or cannot be fetched."""
+"""Tests of `./triage matrix`: interruptions, and kernels that are misspelt or cannot be fetched."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,10 @@ def test_an_interrupted_matrix_has_the_kernels_that_were_done(
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Find kernels without a network: 6.21 was never published. Return the list of the others."""
+    """Replace kernels.find() by one without a network; return the list of kernels that it found.
+
+    It finds every kernel except 6.21, which Debian lacks, and `runing`, a misspelt name.
+    """
     found = []
 
     def find(name: str) -> str:

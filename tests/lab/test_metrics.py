@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that METRICS computes each metric, and has all that the lab must know about it."""
+"""Tests of METRICS: how each metric is computed and compared, and how many requests it needs."""
 
 from collections import Counter
 

@@ -96,7 +96,7 @@ def test_the_seed_is_in_every_name(setup: plan.Setup) -> None:
 def test_repeats_start_at_times_of_their_own_the_same_under_any_scheduler(
     setup: plan.Setup,
 ) -> None:
-    """Each repeat delays its jobs by another time below 0.1 s, equal under all schedulers.
+    """Each repeat delays its jobs by its own time below 0.1 s, the same under all schedulers.
 
     No user controls when jobs start, so confidence intervals must include this variation.
     """
@@ -188,7 +188,7 @@ def test_hundreds_of_processes_get_memory_for_each_and_machines_are_few(
     memory = {run.point["apps"]: run.job.memory_mb for run in runs if "apps" in run.point}
     assert memory == {100: 512, 150: 1024, 200: 1024, 255: 1024, 300: 2048}
     (alone,) = (run for run in runs if run.point.get("alone"))
-    assert alone.job.memory_mb == 512, "the others take no part"
+    assert alone.job.memory_mb == 512, "the other processes do not run here"
 
 
 def test_memory_is_in_every_name(setup: plan.Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,8 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
         )
         assert (here.sections, here.job) == (there.sections, there.job)
     # A run's name has the values that all of its points share. The run of the job alone belongs to
-    # all points: they share apps=4 in the small matrix only, so this run has another name there.
+    # every point. In the small matrix every point has apps=4, so its name has apps=4 too. In the
+    # large matrix it does not.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

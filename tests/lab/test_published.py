@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the comparison with these ratios, one per repeat, in a report without others."""
+    """Return the comparison with these ratios, one per repeat, from a report with no other."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])
@@ -92,8 +92,10 @@ def verdict(relation: str, found: Comparison | None) -> str:
 )
 def test_the_rule(relation: str, low: str, high: str, same: str) -> None:
     assert [verdict(relation, found) for found in (LOW, HIGH, SAME)] == [low, high, same]
-    assert verdict(relation, FEW) == NOT_COMPARABLE, "two repeats"
-    assert verdict(relation, WIDE) == NOT_COMPARABLE, "no difference seen is none known"
+    assert verdict(relation, FEW) == NOT_COMPARABLE, "two repeats are too few to compare"
+    assert verdict(relation, WIDE) == NOT_COMPARABLE, (
+        "a difference that is not seen may still be there"
+    )
     assert verdict(relation, None) == NOT_MEASURED
 
 

@@ -63,7 +63,7 @@ def prepared(
 
 
 def test_values_that_no_number_of_64_bits_can_be_stay_texts() -> None:
-    """A number of 5000 digits stays a text, because Python refuses to convert it."""
+    """A number with more digits than 2**64 stays a text; Python could not convert one of 5000."""
     assert request.values_to_vary([f"bs=4k,0,7,{'9' * 5000}"]) == {"bs": ("4k", 0, 7, "9" * 5000)}
 
 
@@ -92,7 +92,9 @@ def test_what_is_planned_is_run_whoever_builds_meanwhile(tmp_path: Path, built: 
     given = module(tmp_path / "triage-iosched.ko", content="theirs")
     setup = prepared(given, schedulers="none,triage,prio-basic")
     planned = {path.name: path.read_bytes() for path in setup.modules.values()}
-    assert set(planned) == {"triage-iosched.ko", "prio-basic-iosched.ko"}, "as modprobe asks for"
+    assert set(planned) == {"triage-iosched.ko", "prio-basic-iosched.ko"}, (
+        "modprobe needs these file names"
+    )
     module(given, content="newer")
     module(built[0] / "prio-basic-iosched.ko", content="newer")
     again = prepared(schedulers="none,prio-basic").modules["prio-basic"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests that no module of the lab imports from a later folder, and that no imports form a circle.
 
-The table in docs/lab.md has the folders in their order.
+The table in docs/lab.md has the folders in their order. Two more tests check the imports in strings
+of code, and that no module compares a value with a machine's name.
 """
 
 import ast
@@ -46,7 +47,7 @@ def found(wanted: Path, lab: Path) -> Path:
 
 
 def pointing_back(lab: Path) -> list[str]:
-    """Return the imports of modules in a later folder, or at the top of the lab."""
+    """Return the imports from a later folder, or from the modules at the top of the lab."""
     told = []
     for path in sorted(lab.glob("*/**/*.py")):
         own = ORDER.index(path.relative_to(lab).parts[0])
@@ -76,7 +77,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_a_program_in_a_text_imports_what_is_there() -> None:
-    """Python code in strings of tests and in the Makefile imports only names that exist.
+    """Code in strings of tests and in the Makefile imports only names that triagelab has.
 
     No type checker reads this code.
     """
@@ -97,7 +98,7 @@ def has(module: str, name: str) -> bool:
 
 
 def top_level(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module's own statements bind."""
+    """Yield the names that a module's own statements define or use."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -155,7 +156,7 @@ def names_compared(path: Path) -> list[str]:
 
 
 def test_a_machine_is_known_by_its_properties() -> None:
-    """No module compares a value with a machine's name: a new one needs only an entry in KINDS."""
+    """No module compares a value with a machine's name: a new machine needs only a KINDS entry."""
     assert [told for path in LAB.rglob("*.py") for told in names_compared(path)] == []
 
 

@@ -43,9 +43,9 @@ def somebody_else() -> Iterator[None]:
 
 
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
-    """Any user can take a lock, even if O_CREAT fails on another user's file.
+    """Any user can lock another user's file, even where the kernel refuses O_CREAT on it.
 
-    It fails if fs.protected_regular is 2.
+    If fs.protected_regular is 1 or 2, the kernel refuses O_CREAT in a folder like /tmp.
     """
     lock = folder / "lock"
     with somebody_else(), files.exclusive(lock, "taken"):
@@ -97,7 +97,7 @@ def test_what_is_left_of_who_was_killed_in_writing_goes(tmp_path: Path) -> None:
 
 
 def test_with_sudo_results_are_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results get the user who called sudo as owner. The target of a link keeps its own owner."""
+    """The user who called sudo owns the results. The target of a link keeps its owner."""
     if os.geteuid() != 0:
         pytest.skip("only root can give anything away")
     monkeypatch.setenv("SUDO_UID", str(NOBODY))

@@ -47,7 +47,7 @@ def edit(path: Path, change: Any) -> None:
 
 
 def with_real_fio(out: Path) -> dict[str, Any]:
-    """Replace the first run's fio.json by that of a real fio; return its content."""
+    """Replace the first run's fio.json with that of a real fio; return its content."""
     path = out / "runs" / "none-0"
     real = gzip.decompress(FIO.read_bytes())
     (path / "out" / "fio.json").write_bytes(real)
@@ -81,7 +81,7 @@ def test_percentiles_are_the_ones_fio_prints(out: Path) -> None:
     assert found["p50_us"] * 1000 == printed["percentile"]["50.000000"]
     assert found["p99_us"] * 1000 == printed["percentile"]["99.000000"]
     assert metrics.percentile(bins_of(backup), 999) == printed["percentile"]["99.900000"]
-    assert "p999_us" not in found, "of 1 000 requests, not fewer"
+    assert "p999_us" not in found, "P99.9 needs 1000 requests; there are fewer"
     assert found["max_us"] * 1000 == printed["max"]
     assert found["mean_us"] * 1000 == pytest.approx(printed["mean"])
     completion = backup["mixed"]["clat_ns"]["percentile"]["99.000000"]
@@ -127,7 +127,7 @@ def test_percentiles_in_bins_beside_each_other_are_one(out: Path) -> None:
     while values[-1] < 1 << 20:
         width = 1 << max(values[-1].bit_length() - 7, 0)
         values.append(rundirs.bucket(values[-1] + width))
-    assert set(map(int, bins)) & set(values), "these are fio's"
+    assert set(map(int, bins)) & set(values), "none of fio's bins is among the values"
     for metric in ("p50_us", "p99_us", "p999_us", "clat_p99_us"):
         resolution = metrics.find(metric).resolution
         assert all(b / a <= 1 + resolution for a, b in itertools.pairwise(values))

@@ -11,16 +11,17 @@ from triagelab.judge.answers import Answer
 from tests.lab import measured
 from tests.lab.rundirs import Bench, Load, Record
 
-DUE = "heavy has its due, 2.00 × the bandwidth of light, "
+DUE = "Too few repeats to tell; by the means: heavy has its due, 2.00 × the bandwidth of light, "
 
 
 def answer(
     folder: Path, at: dict[str, tuple[float, ...]], light: dict[str, float] | None = None
 ) -> Answer | None:
-    """Return the answer. Bandwidths are in multiples of 1000 requests a second.
+    """Return the answer for the job heavy, which is due twice light's bandwidth.
 
+    A bandwidth is a multiple of 1000 requests a second.
     at     scheduler -> heavy's bandwidth, by point
-    light  scheduler -> light's bandwidth; 1 if it is not there
+    light  scheduler -> light's bandwidth; 1 if not given
     """
 
     def load(point: Record, scheduler: str, job: str, given: Load) -> Load:

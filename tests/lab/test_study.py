@@ -36,9 +36,9 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, Experiment]]:
-    """Yield each measure's experiment, by name, without a check of the job files by fio.
+    """Yield each measure's experiment, by name; fio does not check the job files.
 
-    test_experiments.py has that check.
+    test_experiments.py lets fio check them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fiofile, "check", lambda files: None)
@@ -205,9 +205,9 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
 def test_it_has_no_more_runs_than_there_is_time_for(
     quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
 ) -> None:
-    """The quick study has 25 minutes on two cores, and a run of it takes 17 s of one core.
+    """The quick study may take 25 minutes on two cores; one of its runs takes 17 s of one core.
 
-    The whole study has 4 1/2 hours, and a run of it takes 23 s.
+    The whole study may take 4 1/2 hours; one of its runs takes 23 s.
     """
     assert sum(map(len, planned(quick).values())) <= most
 

@@ -168,8 +168,8 @@ def test_a_study_is_run_once_and_reported(quiet: Path, capsys: pytest.CaptureFix
     page = (quiet / "study.html").read_text()
     assert page.count('class="drawing"') == 4
     assert (
-        "Too few repeats to tell which scheduler to choose; at the worst of 2 points urgent's "
-        "maximum latency under none"
+        "Too few repeats to tell; by the means: no scheduler seems worth choosing over none: "
+        "at the worst of 2 points urgent's maximum latency under none"
     ) in html.unescape(page)
     assert (quiet / "crowd/report.html").is_file()
     assert triage(*WORDS, "--out", quiet) == 2, "it exists"
@@ -209,7 +209,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # Traces by chart. Each of 2 schedulers has a line, a distribution, a bar, and two for heat.
+        # Each of 2 schedulers has one trace in lines, CDF and bars, and two in the heat maps.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 
@@ -219,9 +219,11 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
     assert [path.parts[-3] for path in finished(out)] == ["crowd"] * QUICK_RUNS
     page = (out / "study.html").read_text()
     assert "total was not measured" in page
-    assert page.count('class="page unanswered"') == 1, "which is no sheet of paper of its own"
-    assert "<p>Preliminary: Only kyber was measured" in page, "in the list of questions"
-    assert page.count("Preliminary: ") == 2, "and where the question is answered"
+    assert page.count('class="page unanswered"') == 1, (
+        "only an unanswered question takes no new sheet in print"
+    )
+    assert "<p>Preliminary: Only kyber was measured" in page, "the list of questions says it"
+    assert page.count("Preliminary: ") == 2, "the list says it once, and the answer once"
     assert triage(*WORDS, "--out", out, "--resume") == 0
     assert "Preliminary" not in (out / "study.html").read_text()
 
@@ -260,7 +262,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """The run of the protected job alone is renamed in the whole study; the test above needs it."""
+    """The whole study renames the run of the protected job alone; the test above relies on it."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)
@@ -397,7 +399,7 @@ def test_in_real_time_it_waits_for_who_measures(
     assert study(nothing) == 0
     assert len(waiting) == 2
     assert len(finished(tmp_path / "out")) == QUICK_RUNS
-    assert study(nothing) == 0, "which has nothing to measure"
+    assert study(nothing) == 0, "a study with nothing left to measure is done"
     assert len(waiting) == 2
 
 
@@ -413,7 +415,7 @@ def test_interrupted_it_keeps_what_is_finished_and_goes_on(
     assert f"--out {out} --resume" in capfd.readouterr().err
     before = finished(out)
     assert 0 < len(before) < RUNS
-    assert triage("report", out) == 0, "of what there is"
+    assert triage("report", out) == 0, "the finished runs have a report"
     assert triage(*WORDS, "--out", out, "--resume") == 0
     assert before.items() <= finished(out).items()
     assert rows(out) == rows(quiet)

@@ -54,6 +54,12 @@ def test_head(found: dict[str, Any]) -> None:
     }
 
 
+def test_background_jobs_come_after_the_protected_one_and_before_others() -> None:
+    values: Any = dict.fromkeys(("{}", "none", job, "iops") for job in ("a", "b", "c", "d", None))
+    environment = {"protected": "c", "background": ["d", "b", "missing"]}
+    assert summary.jobs(values, environment) == ["c", "d", "b", "a"]
+
+
 def test_every_row_is_there_once(found: dict[str, Any]) -> None:
     keys = [
         (row["scheduler"], str(row["point"]), row["job"], row["metric"]) for row in found["rows"]
@@ -212,9 +218,11 @@ def test_a_job_that_always_starved_says_so_in_the_same_place(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_path: Path) -> None:
-    """At most 5 % of simulated reports claim a difference, if all schedulers' values are alike.
+    """If all schedulers have the same true values, about 5 % of reports at most claim a difference.
 
-    The values of a whole summary.json, some of them from few requests, get equal random noise.
+    The test simulates 200 reports. It takes the means of one report, some of them from few
+    requests, and multiplies each value by random noise of 5 %. The bound allows three standard
+    errors above 5 %.
     """
     loads = dict.fromkeys(("none", "a", "b", "c", "d"), STUDY.loads["none"])
     bench = dataclasses.replace(STUDY, loads=loads, alone=None, seconds=0.2)

@@ -163,9 +163,9 @@ def test_step_at_which_nothing_completed_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_who_starves_in_some_repeats_has_a_latency_without_end(tmp_path: Path) -> None:
-    """A scheduler that starves the job has no line of latency, but one of throughput.
+    """A scheduler that starves the job in a repeat has a line of throughput, but none of latency.
 
-    The mean latency over its other repeats would be the best of all.
+    The scheduler's mean latency over its other repeats would be the best of all.
     """
     loads = {"none": SWEPT.loads["none"], "bfq": SWEPT.loads["bfq"]}
     found = case(tmp_path, dataclasses.replace(SWEPT, loads=loads, starved=(("bfq", 1),)))

@@ -12,7 +12,7 @@ from triagelab.provision import toolchain
 def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
     """A program uses the loader and libraries that were fetched with it, even in a moved folder.
 
-    Copies of this computer's libraries replace those of another release.
+    Copies of this computer's libraries stand for those of another release.
     """
     libraries = tmp_path / "cache/release/usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)

@@ -244,7 +244,7 @@ def test_a_missing_trace_is_told(tmp_path: Path) -> None:
 
 
 def test_fio_replays_it_at_the_recorded_times(tmp_path: Path) -> None:
-    """Each of two processes takes 300 ms for its two requests, which are 300 ms apart.
+    """Each of two processes takes at least 300 ms: its two requests are 300 ms apart.
 
     fio reads the times in an iolog of version 3 as µs.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that an answer names the values of a setting worth choosing under one scheduler."""
+"""Tests that an answer names the values of a scheduler's setting that are worth choosing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ def answer(
     """Return the answer for values of `slice` under bfq.
 
     given    value -> factors by which it changes db's latency and the backup's throughput
-    starved  the values under which db completes nothing
+    starved  the values, of one letter each, under which db completes nothing
     """
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
@@ -89,3 +89,15 @@ def test_one_value_is_no_choice(tmp_path: Path) -> None:
 
 def test_where_every_value_starves_the_job_there_is_none_to_choose(tmp_path: Path) -> None:
     assert answer(tmp_path, {"b": (1, 1), "c": (1, 1)}, starved="bc") is None
+
+
+def test_few_requests_are_judged_by_the_maximum(tmp_path: Path) -> None:
+    found = answer(tmp_path, {"a": (1, 1), "b": (2, 2)}, seconds=0.1)
+    assert found is not None
+    assert "(db's maximum latency is " in found.headline
+
+
+def test_too_few_repeats_are_told_first(tmp_path: Path) -> None:
+    found = answer(tmp_path, {"a": (1, 1), "b": (2, 2)}, repeats=2)
+    assert found is not None
+    assert found.headline.startswith("Too few repeats to tell; by the means: worth choosing of 2 ")

@@ -233,7 +233,8 @@ def alike(name: str, others: Iterable[str]) -> str | None:
     """Return the drive among `others` that is most like the device `name`, None if none is like it.
 
     A similar drive has the same profile; the most similar one has the closest time of a lone read.
-    A device that is no named drive, such as `hdd`, is most like the first drive of its profile.
+    If that time is not known of a named drive, the drive is like no other. A device that is no
+    named drive, such as `hdd`, is most like the first drive of its profile.
     """
     own = find(name) if name in names() else None
     found = [

@@ -80,7 +80,7 @@ class Experiment(_Described):
 
     application  the application, if the experiment has one; the jobs of the job file run beside
                  the application, and end when it ends
-    fixed        name -> value, at every point of the matrix
+    fixed        name -> value, at each point of the matrix where `vary` does not set the name
     vary         the matrix: varied name -> each of its values -> the names and values that it sets
 
     A name in `fixed` and `vary` is a setting, or stands for ${name} in the job file or in the
@@ -301,9 +301,9 @@ def _cases(
 ) -> dict[Value, Case]:
     """Return the cases of a varied name: one for each value of a list, or a table's named cases.
 
-    A NAME of the job file may be set by some cases only, and not by `fixed`. The other cases then
-    set NAME to the empty text, and the lab leaves out an option whose value is ${NAME}. In a table
-    for `device`, each case is named after its device.
+    If only some cases set a NAME of the job file, and `fixed` does not, the other cases set it to
+    the empty text. The lab then leaves out an option whose value is ${NAME}. In a table for
+    `device`, the name of each case is a device, and the case also sets `device` to this name.
     """
     if isinstance(given, tuple):
         return _listed(settings.plain(name), settings.values(where, given))
@@ -327,7 +327,8 @@ def _cases(
 def _on(device: Value, cases: Mapping[Value, Case]) -> Case:
     """Return the case for a device; if there is none, the case of the drive that is most like it.
 
-    A user's own slow drive then gets as much time as a slow drive that the experiment names.
+    A user's own slow drive then gets as much time as a slow drive that the experiment names. If no
+    drive in `cases` is like the device, the case sets only `device`.
     """
     named = [str(each) for each in cases if each in drives.names()]
     case = cases.get(device) or cases.get(drives.alike(str(device), named) or device, {})

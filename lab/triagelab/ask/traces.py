@@ -2,9 +2,9 @@
 """Convert recorded block traces to fio's iolog of version 3: one file for each process.
 
 A trace may be a CSV file in the format of MSR Cambridge or of Alibaba, blkparse's text, or fio's
-own iolog. fio notices a completion only when it is about to submit. With several requests in
-flight, latencies would therefore contain the pauses of the trace. So each process replays its
-share of the requests one at a time, with a synchronous engine.
+own iolog. Each process replays its share of the requests. The job should have a synchronous engine,
+so that each process has one request at a time: fio notices a completion only when it is about to
+submit. With several requests in flight, latencies would contain the pauses of the trace.
 """
 
 import functools
@@ -173,9 +173,9 @@ def _entries(
 def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path:
     """Return the cache entry with the notes of a trace and the iologs of a job.
 
-    A long trace is read once: the entry's name depends on the trace's content, the device's size,
-    the job's options that matter here, and this module. Inside the entry, the iologs are in a
-    folder whose name is a digest of their content. A run's name depends on this digest.
+    The entry's name depends on the trace's content, the device's size, the job's options that
+    matter here, and this module, so a long trace is read once. Inside the entry, the iologs are in
+    a folder whose name is a digest of their content. A run's name depends on this digest.
     """
     wanted = [_digest(path, changed_ns), _digest(Path(__file__), 0), str(size)]
     wanted += [str(section.processes), str(_end_us(section))]
@@ -214,7 +214,8 @@ def _found(workload: FioFile, name: str) -> Path:
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
     """Yield an iolog for each of the section's n processes: every n-th request of the trace.
 
-    Offsets beyond `size`, the device's size in bytes, wrap around to the device's start.
+    Leave out the requests after the end of the job's runtime. Offsets beyond `size`, the device's
+    size in bytes, wrap around to the device's start.
     """
     end_us = _end_us(section)
     taken = [request for request in requests if end_us is None or request.time_us < end_us]

@@ -75,9 +75,10 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 def exclusive(
     path: Path, message: str, waiting: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Hold a lock on `path`; raise an error with `message` if another process holds it.
+    """Hold a lock on `path`; raise LabError with `message` if another process holds it.
 
-    If `waiting` is given, call it and wait for the lock instead.
+    If `waiting` is given, call it and wait for the lock instead. Raise LabError if `path` cannot be
+    opened or is no regular file.
 
     The file may belong to another user. A lock needs no more than a file opened for reading.
     Creating the file is a separate step: in /tmp the kernel refuses O_CREAT on another user's

@@ -48,7 +48,7 @@ class Done:
     """The work that one job completed in one run.
 
     requests    completed requests, or an application's operations
-    seconds     the longest runtime of a process of the job
+    seconds     the longest runtime of a process; of an application, the end of its last operation
     bytes       bytes moved; None for an application
     cpu_s       CPU time of fio's processes; None for an application
     mean_us     mean of total latency (submission and completion latency together)
@@ -157,7 +157,8 @@ class Metric:
     needs       the fewest requests from which a latency is computed
     asked       computed only for experiments that name this metric in `judged_by`
     absolute    a value means something by itself; values of other metrics are compared with `none`
-    drawn       a metric of whole runs that has a chart in every report
+    negligible  the largest difference, in the metric's unit, that nobody would choose by
+    drawn       a metric of whole runs that has a chart in every report of runs that measured it
     used        a utilisation, which the report's table of bottlenecks shows
     note        a remark for readers of this metric's chart
     """
@@ -175,6 +176,7 @@ class Metric:
     needs: int = 1
     asked: bool = False
     absolute: bool = False
+    negligible: float = 0.0
     drawn: bool = False
     used: bool = False
     note: str = ""
@@ -196,6 +198,11 @@ class Metric:
 
 #: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
+#: A CPU that waits for a lock pays 525 instructions (docs/lab.md): 0.01 of that is 5 for each I/O,
+#: less than a thousandth of what an I/O takes.
+_FEW_LOCKS = 0.01
+#: One late request in 100.
+_FEW_LATE = 0.01
 #: The metric that reports show if a job has too few requests for a percentile.
 MAXIMUM = "max_us"
 #: The tail latency by which a protected job is judged.
@@ -311,7 +318,7 @@ METRICS = (
            _instructions, compared=True, drawn=True,
            note="All that the virtual CPU does, fio and interrupts too, over all I/Os."),
     Metric("contended_locks_per_io", "number of contended locks per I/O", _LOCKS, Of.RUN,
-           Better.LESS, _contended, compared=True, drawn=True),
+           Better.LESS, _contended, compared=True, drawn=True, negligible=_FEW_LOCKS),
     Metric("context_switches", "context switches", _SWITCHES, Of.RUN, Better.LESS,
            lambda whole: whole.context_switches),
     Metric("device_utilisation", "device utilisation", _SHARE, Of.RUN,
@@ -339,6 +346,7 @@ METRICS = (
            _longest_wait, compared=True, asked=True, absolute=True),
     Metric("late_share", "share of late requests", _SHARE, Of.JOBS, Better.LESS,
            _late_share, compared=True, counted=True, asked=True, absolute=True,
+           negligible=_FEW_LATE,
            rests_on=lambda all_jobs: sum(
                all_jobs.jobs[name].requests for name in all_jobs.deadlines if name in all_jobs.jobs
            )),

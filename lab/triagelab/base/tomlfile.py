@@ -2,8 +2,9 @@
 """Read a TOML file into an object of a class whose fields are the file's keys.
 
 The library cattrs does the work. It refuses a key that is not a field of the class. It goes on
-after a mistake, so one error can name several mistakes. This module adds three things: a value is
-never converted (5 is no text), and a message names the expected value and the place in the file.
+after a mistake, so one error can name several mistakes. This module adds three things. A value is
+never converted (5 is no text). A type may have a condition on its values (Must). A message names
+the expected value and its place in the file.
 """
 
 import json
@@ -162,9 +163,9 @@ def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> 
 
 
 def _below(place: str, error: Exception) -> str:
-    """Return the place of an error in the table or list at `place`, from the note that cattrs left.
+    """Extend `place` by the key or item at which an error occurred.
 
-    If the error has no such note, return `place`.
+    cattrs notes that in the error. Without such a note, return `place`.
     """
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, IterableValidationNote) and isinstance(note.index, int):

@@ -37,8 +37,8 @@ _DEBUG_SLOW = 4
 _REQUESTS = 4000
 #: shrink() starts no further storms after this many.
 _SHRINK_TRIES = 80
-#: The load of a plan lasts this many ms of virtual time. A busy ms of virtual time takes five times
-#: as long by the host's clock; idle virtual time takes none.
+#: The load of a plan lasts at most this many ms of virtual time. A busy ms of virtual time takes
+#: five times as long by the host's clock; idle virtual time takes none.
 _MS = 300
 _SHORTEST_MS = 25
 
@@ -90,7 +90,8 @@ class Plan:
     storm  a line with the parameters of the module in kernel/storm
     tags   the number of the scheduler's tags; 0: unchanged
     parts  lines for the guest's program; a storm can leave out any of them
-    ms     the longest duration of the load, in ms of virtual time
+    ms     the longest duration of the load, in ms of virtual time; _DEBUG_SLOW times as long in a
+           debug kernel
     """
 
     seed: int

@@ -125,7 +125,7 @@ def _require_free_name(name: str) -> None:
 def _files(out: Path) -> tuple[Path, Path]:
     """Return the paths of the drive's file and its chart. Raise RequestError if one cannot be made.
 
-    The file's name must be free as a drive's name too: a file in drives/ gives the drive its name.
+    A file in drives/ gives the drive its name, so no device may have the file's name already.
     """
     if out.suffix != ".toml":
         raise RequestError(f"--out {out}: give a file NAME.toml")

@@ -97,10 +97,10 @@ def _default() -> list[str]:
 
 
 def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
-    """Find all kernels first, because the checks on one kernel take minutes to an hour.
+    """Return the kernel for each name, or the error if the kernel cannot be fetched.
 
-    For a kernel that cannot be fetched, return the error instead. Raise RequestError for a misspelt
-    name, before anything is fetched.
+    The checks on one kernel take minutes to an hour, so find all kernels before the first check.
+    Raise RequestError for a misspelt name, before anything is fetched.
     """
     found: dict[str, kernels.Kernel | LabError] = {}
     for name in sorted(dict.fromkeys(names), key=kernels.fetched):

@@ -67,8 +67,8 @@ _KNOWN = (
 #: fio's own work between requests keeps the quotient below 1: among 9310 jobs of fio-plot's author,
 #: none has more than 1.00, and none with one process has less than 0.80.
 _AT_ONCE = (0.6, 1.05)
-#: Rates of one drive at one load differ by less than this factor: the state of a 980 PRO alone
-#: changed them by 25 %.
+#: If two rates at one load differ by this factor or more, _mean() takes them for rates of two
+#: drives, and refuses them. The state of one 980 PRO changed its rates by 25 %.
 _ONE_DRIVE = 1.5
 
 
@@ -152,7 +152,8 @@ class Found:
     def host_ns(self, fitted: Iterable[Point]) -> int:
         """Return the host's time for a command, in ns, from the points that are fitted.
 
-        It is the smallest submission latency of these points: larger ones include other delays.
+        The time is the smallest submission latency of these points, because larger ones include
+        other delays. Return 1 if no submission latency is known.
         """
         known = [self.submissions.get(str(point), math.inf) for point in fitted]
         least = min(known, default=math.inf)

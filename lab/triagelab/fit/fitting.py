@@ -185,10 +185,10 @@ def judged(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
 #: A drive is fitted as a hard disk if the mean time of a lone read is longer than this. No flash is
 #: so slow, and no disk's arm is so quick.
 _SLOWEST_FLASH_US = 2000
-#: The number of starts of the search for flash, and the number of trials from each start. In a fit
-#: to a modelled drive with 8 dies, 4 and 120 found 14 dies, and the rates of held points were up to
-#: 7 % off. These numbers found 8 dies, and the rates were at most 1 % off. A fit takes one to three
-#: minutes.
+#: The number of starts of the search for flash, and the number of trials from each start. With 4
+#: starts of 120 trials, a fit to a modelled drive with 8 dies found 14 dies, and the rates of held
+#: points were up to 7 % off. With these numbers it found 8 dies, and the rates were at most 1 %
+#: off. A fit takes one to three minutes.
 _FLASH_STARTS, _FLASH_STEPS = 10, 200
 #: The same for a disk.
 _DISK_STARTS, _DISK_STEPS = 3, 120

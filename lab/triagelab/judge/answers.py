@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define an answer to an experiment's question, and its warning about too few repeats."""
+"""Define an answer to an experiment's question, and its warnings about too few repeats."""
 
 from dataclasses import dataclass
 
-from triagelab.judge.lookup import View
-from triagelab.measure.statistics import REPEATS_FOR_VERDICT
+from triagelab.measure.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
+
+#: The first words of a headline that rests on means.
+BY_MEANS = f"{NOT_ENOUGH.capitalize()}; by the means: "
 
 
 @dataclass(frozen=True)
@@ -15,12 +17,20 @@ class Answer:
     details: list[str]
 
 
-def few_repeats(view: View) -> list[str]:
-    """Return a list with one warning if a view has too few repeats for a verdict, else []."""
-    if view.repeats >= REPEATS_FOR_VERDICT:
+def few_repeats(repeats: int) -> list[str]:
+    """Return a list with one warning if there are too few repeats for a verdict, else []."""
+    if repeats >= REPEATS_FOR_VERDICT:
         return []
     warning = (
         f"Some figures rest on fewer than {REPEATS_FOR_VERDICT} repeats: too few to tell whether "
         f"a difference is chance. Use --repeats {REPEATS_FOR_VERDICT} or more."
     )
     return [warning]
+
+
+def preliminary(headline: str) -> str:
+    """Return the headline after words that say that it rests on means.
+
+    The headline must not begin with a name, because its first letter becomes lower-case.
+    """
+    return f"{BY_MEANS}{headline[0].lower()}{headline[1:]}"

@@ -6,20 +6,30 @@ job's tail latency and the background's bandwidth. If an experiment is judged by
 runs, these metrics are the goals.
 
 A scheduler is visibly better than another in a goal if the verdict says so and the difference is
-at least a tenth. It beats the other if it is visibly better in some goal at some point, and not
-visibly worse in any goal at any point. A scheduler is worth choosing if no other one beats it.
-Changing schedulers has a cost. So any scheduler but the baseline must also be visibly better than
-the baseline in some goal at some point.
+at least a tenth, and not negligible. It beats the other if it is visibly better in some goal at
+some point, and not visibly worse in any goal at any point. A scheduler is worth choosing if none
+beats it, and if it never starves the protected job. Changing schedulers has a cost. So any but the
+baseline must also be visibly better than the baseline in some goal at some point.
+
+If the baseline or all others have too few repeats for a verdict, mean ratios replace all verdicts,
+and the choice is preliminary. Otherwise mean ratios decide only for pairs without a verdict.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from triagelab.base import metrics
 from triagelab.judge.figures import more_is_better
 from triagelab.judge.lookup import BASELINE, View
-from triagelab.measure.statistics import HIGHER, LOWER, NOT_ENOUGH, Comparison
+from triagelab.measure.statistics import (
+    HIGHER,
+    LOWER,
+    NOT_ENOUGH,
+    REPEATS_FOR_VERDICT,
+    Comparison,
+)
 
 #: Two values are about the same if their ratio is between 1 / ALIKE and ALIKE.
 ALIKE = 1.1
@@ -44,8 +54,8 @@ def judged(view: View) -> list[Goal]:
 class Choice:
     """The schedulers that are worth choosing, and the best of them.
 
-    best         the scheduler in `worth` with the highest power, and the schedulers in `worth` that
-                 do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
+    best         the scheduler in `worth` with the highest power, then the schedulers in `worth`
+                 that do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
                  Power and Deterministic Rules of Thumb, 1979). Without a protected job, power is
                  the product of the gains over the baseline in each metric of `judged_by`
     worth        the schedulers worth choosing, the best in the first goal first
@@ -53,6 +63,7 @@ class Choice:
                  scheduler is nowhere visibly better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat
     as_baseline  schedulers that do not visibly differ from the baseline
+    by_means     there are too few repeats for verdicts, so mean ratios decide
     """
 
     best: list[str]
@@ -60,18 +71,35 @@ class Choice:
     beaten: dict[str, str]
     starving: list[str]
     as_baseline: list[str]
+    by_means: bool
 
 
 @dataclass(frozen=True)
 class _Field:
-    """The points and goals in which schedulers are compared.
-
-    by_means  True: compare means, because there are too few repeats for a verdict
-    """
+    """The points and goals in which schedulers are compared."""
 
     views: Sequence[View]
     goals: Callable[[View], list[Goal]]
-    by_means: bool
+
+    @cached_property
+    def judged(self) -> list[str]:
+        """The schedulers that have repeats for a verdict beside the baseline, at every point."""
+        return [
+            name
+            for name in self.views[0].schedulers
+            if all(self._is_judged(view, name) for view in self.views)
+        ]
+
+    def _is_judged(self, view: View, name: str) -> bool:
+        if view.repeats_of.get(name, 0) < REPEATS_FOR_VERDICT:
+            return False
+        seen = view.compare(name, BASELINE, *self.goals(view)[0])
+        return name == BASELINE or (seen is not None and seen.verdict != NOT_ENOUGH)
+
+    @property
+    def by_means(self) -> bool:
+        """Return True if mean ratios decide: there are no two schedulers to judge."""
+        return BASELINE not in self.judged or len(self.judged) < 2
 
     def better(self, view: View, a: str, b: str) -> bool:
         """Return True if a is visibly better than b in some goal at the point of `view`."""
@@ -79,13 +107,15 @@ class _Field:
 
     def _better_in(self, view: View, a: str, b: str, job: str | None, metric: str) -> bool:
         more = more_is_better(metric)
-        if not self.by_means:
-            return _seen(view.compare(a, b, job, metric), HIGHER if more else LOWER)
-        here, there = (view.row(name, job, metric) for name in (a, b))
-        if here is None or there is None:
+        if _is_negligible(view, a, b, job, metric):
             return False
-        low, high = (there, here) if more else (here, there)
-        return bool(low["mean"] * ALIKE < high["mean"])
+        seen = view.compare(a, b, job, metric)
+        if not self.by_means and seen is not None and seen.verdict != NOT_ENOUGH:
+            return _seen(seen, HIGHER if more else LOWER)
+        ratio = view.ratio(a, b, job, metric)
+        if ratio is None:
+            return more and _has_nothing(view, b, job, metric) and _has_some(view, a, job, metric)
+        return ratio > ALIKE if more else ratio * ALIKE < 1
 
     def beats(self, a: str, b: str) -> bool:
         """Return True if a is better than b in a goal at some point, and never worse."""
@@ -101,41 +131,46 @@ class _Field:
 
     def known(self, name: str) -> bool:
         """Return True if a scheduler can be compared in the first goal at every point."""
-        return all(self._known(view, name) for view in self.views)
-
-    def _known(self, view: View, name: str) -> bool:
-        if name not in view.schedulers:
-            return False
-        job, metric = self.goals(view)[0]
         if self.by_means:
-            return view.row(name, job, metric) is not None
-        seen = view.compare(name, BASELINE, job, metric)
-        return name == BASELINE or (seen is not None and seen.verdict != NOT_ENOUGH)
+            return all(self._is_measured(view, name) for view in self.views)
+        return name in self.judged
+
+    def _is_measured(self, view: View, name: str) -> bool:
+        job, metric = self.goals(view)[0]
+        return name in view.schedulers and (
+            view.row(name, job, metric) is not None or view.starved(name, job) != ""
+        )
+
+
+def none_is_worth(choice: Choice) -> str:
+    """Return the words that begin an answer if no scheduler is worth choosing over the baseline."""
+    seen = "seems" if choice.by_means else "was seen to be"
+    return f"No scheduler {seen} worth choosing over {BASELINE}"
 
 
 def choose(views: Sequence[View]) -> Choice | None:
     """Choose by the goals of an experiment that protects a job, over all points together.
 
-    Return None if there are too few repeats, if the baseline was not measured at some point, if no
-    other scheduler can be compared at every point, or if no scheduler is worth choosing.
+    Return None if the baseline was not measured at some point, if no other scheduler can be
+    compared at every point, or if no scheduler is worth choosing.
     """
     starving = [
         name
         for name in views[0].schedulers
         if any(view.starved(name, view.protected) for view in views)
     ]
-    field = _Field(views, protection, by_means=False)
+    field = _Field(views, protection)
     return _choose(field, starving, lambda n: level(views, n), lambda n: _power(views, n))
 
 
-def choose_judged(views: Sequence[View], *, by_means: bool) -> Choice | None:
+def choose_judged(views: Sequence[View]) -> Choice | None:
     """Choose by the metrics that an experiment is judged by, over all points together.
 
-    Return None in the same cases as choose(), but not for too few repeats if `by_means` is True.
-
-    by_means  True: compare means, because there are too few repeats for a verdict
+    Return None in the same cases as choose(), and if no such metric was measured at some point.
     """
-    field = _Field(views, judged, by_means)
+    if not all(view.judged_by for view in views):
+        return None
+    field = _Field(views, judged)
     return _choose(field, [], lambda n: _first(views, n), lambda n: _gained(views, n))
 
 
@@ -154,19 +189,23 @@ def _choose(
     if BASELINE not in names or len(names) < 2:
         return None
     fit = [name for name in names if name not in starving]
-    beaten: dict[str, str] = {}
+    winners = {name: [other for other in fit if field.beats(other, name)] for name in fit}
     for name in fit:
-        if winner := next((other for other in fit if field.beats(other, name)), None):
-            beaten[name] = winner
-        elif name != BASELINE and BASELINE in fit and not field.gains(name, BASELINE):
-            beaten[name] = BASELINE
-    worth = sorted((name for name in fit if name not in beaten), key=first)
+        if name != BASELINE and BASELINE in fit and not field.gains(name, BASELINE):
+            winners[name].append(BASELINE)
+    worth = sorted((name for name in fit if not winners[name]), key=first)
     if not worth:
         return None
+    beaten = {
+        name: next((other for other in others if other in worth), others[0])
+        for name, others in winners.items()
+        if others
+    }
     highest = max(worth, key=power)
-    best = [name for name in worth if field.alike(name, highest)]
+    best = [highest, *(name for name in worth if name != highest and field.alike(name, highest))]
     alike = [name for name in fit if name != BASELINE and field.alike(name, BASELINE)]
-    return Choice(best, worth, beaten, [name for name in names if name in starving], alike)
+    starved = [name for name in names if name in starving]
+    return Choice(best, worth, beaten, starved, alike, field.by_means)
 
 
 def _first(views: Sequence[View], name: str) -> float:
@@ -179,17 +218,19 @@ def _first(views: Sequence[View], name: str) -> float:
 
 def _gained(views: Sequence[View], name: str) -> float:
     """Return the product of a scheduler's gains in the judged metrics, each at its worst point."""
-    return math.prod(
+    gains = [
         min((_gain(view, name, metric) for view in views), default=1.0)
         for metric in views[0].judged_by
-    )
+    ]
+    return 0.0 if 0 in gains else math.prod(gains)
 
 
 def _gain(view: View, name: str, metric: str) -> float:
     """Return the factor by which a whole-run metric is better than under the baseline.
 
     If the metric is a share that should be low, compare 1 minus the share: for example, the share
-    of requests in time instead of late requests. Return 1 if a figure is missing.
+    of requests in time instead of late requests. Add the metric's negligible difference to both
+    figures, so that figures near 0 give no large gain. Return 1 if a figure is missing.
     """
     row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
     if row is None or base is None:
@@ -201,16 +242,17 @@ def _gain(view: View, name: str, metric: str) -> float:
         above, below = 1 - here, 1 - there
     else:
         above, below = there, here
+    above, below = (value + metrics.find(metric).negligible for value in (above, below))
     if below == 0:
         return 1.0 if above == 0 else math.inf
     return above / below
 
 
 def level(views: Sequence[View], name: str) -> float:
-    """Return the protected job's tail latency at the worst point; infinite if the job starved.
+    """Return the protected job's tail latency at the worst point.
 
     If the job was also measured alone at all points, return the ratio to its latency alone.
-    Otherwise return µs.
+    Otherwise return µs. Return infinity if the job starved, or has no figure, at some point.
     """
     relative = all(_alone(view) for view in views)
     return max(_level(view, name, relative) for view in views)
@@ -237,23 +279,30 @@ def kept(views: Sequence[View], name: str) -> float:
     return min((_kept(view, name) for view in views), default=1.0)
 
 
-def share_kept(view: View, name: str) -> float:
-    """Return the background's mean bandwidth as a share of its baseline mean; 1 if unknown."""
-    row, base = view.row(name, None, _KEPT), view.row(BASELINE, None, _KEPT)
-    return float(row["mean"] / base["mean"]) if row and base and base["mean"] else 1.0
-
-
 def _kept(view: View, name: str) -> float:
-    seen = _background(view, name, BASELINE)
-    return 1.0 if seen is None or seen.ratio is None else seen.ratio
+    ratio = view.ratio(name, BASELINE, None, _KEPT)
+    return 1.0 if ratio is None else ratio
 
 
 def _power(views: Sequence[View], name: str) -> float:
     return kept(views, name) / level(views, name)
 
 
-def _background(view: View, a: str, b: str) -> Comparison | None:
-    return view.compare(a, b, None, _KEPT)
+def _is_negligible(view: View, a: str, b: str, job: str | None, metric: str) -> bool:
+    here, there = (view.row(name, job, metric) for name in (a, b))
+    if here is None or there is None:
+        return False
+    return bool(abs(here["mean"] - there["mean"]) <= metrics.find(metric).negligible)
+
+
+def _has_nothing(view: View, name: str, job: str | None, metric: str) -> bool:
+    row = view.row(name, job, metric)
+    return row is not None and row["mean"] == 0
+
+
+def _has_some(view: View, name: str, job: str | None, metric: str) -> bool:
+    row = view.row(name, job, metric)
+    return row is not None and row["mean"] > 0
 
 
 def _seen(compared: Comparison | None, verdict: str) -> bool:

@@ -30,6 +30,9 @@ class Scale:
         return f"{digits(value / self.divisor)}{SPACE}{self.unit}".rstrip()
 
 
+#: A ratio from this on is shown as a multiple: nobody reads 602 654 %.
+_MULTIPLE = 10
+
 THIN_SPACE, SPACE = "\u202f", "\u00a0"  # no line breaks at either
 
 
@@ -53,10 +56,19 @@ def times(comparison: Comparison | Ratio) -> str:
 
 
 def share(comparison: Comparison | Ratio) -> str:
-    """Format a ratio as a percentage with its interval: 97 % [96, 98]."""
+    """Format a ratio as percent() does, with its interval: 97 % [96, 98]."""
     if comparison.ratio is None:
         return "no share (of 0)"
-    return f"{digits(comparison.ratio * 100)}{SPACE}%" + _interval(comparison.ci95, 0.01)
+    if comparison.ratio >= _MULTIPLE:
+        return times(comparison)
+    return percent(comparison.ratio) + _interval(comparison.ci95, 0.01)
+
+
+def percent(ratio: float) -> str:
+    """Format a ratio as a percentage: 97 %. A large ratio is a multiple: 6 027 ×."""
+    if ratio >= _MULTIPLE:
+        return f"{digits(ratio)}{SPACE}×"
+    return f"{digits(ratio * 100)}{SPACE}%"
 
 
 def _interval(ci95: Iterable[float] | None, divisor: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from triagelab.base import metrics
 from triagelab.base.metrics import TAIL
 from triagelab.judge import choices, judged
-from triagelab.judge.answers import Answer, few_repeats
+from triagelab.judge.answers import Answer, few_repeats, preliminary
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import (
     SPACE,
@@ -20,11 +20,12 @@ from triagelab.judge.figures import (
     listed,
     more_is_better,
     name_of,
+    percent,
     quantity,
     share,
     times,
 )
-from triagelab.judge.lookup import BASELINE, Record, View, describe, shown, varying
+from triagelab.judge.lookup import BASELINE, Record, View, describe, missing, shown, varying
 from triagelab.measure.statistics import NOT_ENOUGH
 
 
@@ -38,19 +39,22 @@ def answer(view: View) -> Answer:
         return judged.answer([view])
     job = view.protected
     if job is None:
-        return Answer(_job_by_job(view), few_repeats(view))
+        return Answer(_job_by_job(view), few_repeats(view.repeats))
     ranked = view.ranked(job, view.tail(job))
     if not ranked:
         return Answer(f"{job} completed no request under any scheduler.", [])
     choice = choices.choose([view])
     names = choice.best if choice else ranked[:1]
     headline = _choose(view, job, choice) if choice else _unchosen(view, job, ranked[0])
+    few = few_repeats(view.repeats)
+    if choice.by_means if choice else few and len(view.schedulers) > 1:
+        headline = preliminary(headline)
     others = [
         _against_baseline(view, job, name, choice)
         for name in view.schedulers
         if name != BASELINE and name not in names
     ]
-    return Answer(headline, [*others, *few_repeats(view)])
+    return Answer(headline, [*others, *few])
 
 
 def _choose(view: View, job: str, choice: Choice) -> str:
@@ -59,7 +63,7 @@ def _choose(view: View, job: str, choice: Choice) -> str:
     if choice.worth == [BASELINE]:
         assert under is not None  # a scheduler without a value is not worth choosing
         return (
-            f"No scheduler was seen to be worth choosing over {BASELINE} for {job}: under "
+            f"{choices.none_is_worth(choice)} for {job}: under "
             f"{BASELINE} its {_tail(view)} is {_told(view, under)}{_than_alone(view, under)}."
         )
     best = choice.best[0]
@@ -81,7 +85,7 @@ def _offer(view: View, job: str, name: str) -> str:
     if name == BASELINE:
         return f"({latency}, and nothing lost)"
     kept = [
-        f"{background} keeps {digits(100 * ratio)}{SPACE}%"
+        f"{background} keeps {percent(ratio)}"
         for background in view.background
         if (ratio := view.kept(name, background)) is not None
     ]
@@ -89,16 +93,15 @@ def _offer(view: View, job: str, name: str) -> str:
 
 
 def _unchosen(view: View, job: str, first: str) -> str:
-    """Return the headline if no scheduler can be chosen, for example with too few repeats."""
+    """Return the headline if no scheduler can be chosen, for example without the baseline."""
     row = view.row(first, job, view.tail(job))
     assert row is not None
     told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
     if len(view.schedulers) == 1:
         return f"Only {first} was measured, so {job} is not compared: {told}."
     return (
-        f"{NOT_ENOUGH.capitalize() if few_repeats(view) else 'Nothing tells'} which scheduler to "
-        f"choose; {job} fared best under {first}: {told}{_than_baseline(view, job, first)}"
-        f"{_price(view, first)}."
+        f"Nothing tells which scheduler to choose; {job} fared best under {first}: {told}"
+        f"{_than_baseline(view, job, first)}{_price(view, first)}."
     )
 
 
@@ -120,11 +123,17 @@ def overall(found: list[View]) -> Answer | None:
     if not ranked:
         return None
     choice = choices.choose(found)
-    best = choice.best[0] if choice else ranked[0]
+    everywhere = [name for name in ranked if all(name in view.schedulers for view in found)]
+    best = choice.best[0] if choice else (everywhere or ranked)[0]
     job, price = found[0].protected, _least_kept(found, best)
-    few = few_repeats(min(found, key=lambda view: view.repeats))
-    unchosen = f"{NOT_ENOUGH.capitalize()} which scheduler to choose; at" if few else "At"
-    headline = f"Choose {' or '.join(choice.best)}: at" if choice else unchosen
+    if len(ranked) == 1:
+        headline = f"Only {best} was measured, so {job} is not compared; at"
+    elif choice is None:
+        headline = "Nothing tells which scheduler to choose; at"
+    elif choice.worth == [BASELINE]:
+        headline = f"{choices.none_is_worth(choice)}: at"
+    else:
+        headline = f"Choose {' or '.join(choice.best)}: at"
     headline += (
         f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
         f"{worst[best].text}"
@@ -135,10 +144,17 @@ def overall(found: list[View]) -> Answer | None:
         headline += f", and at most, under {ranked[-1]}, {worst[ranked[-1]].text}"
     headline += f"; under {best} {price}" if price else ""
     if choice and (others := [name for name in choice.worth if name not in choice.best]):
-        headline += f"; also worth choosing: {listed(others)}"
+        offers = [
+            f"{name} ({', '.join([worst[name].text, *_least_of_each(found, name)])})"
+            for name in others
+        ]
+        headline += f"; also worth choosing: {'; '.join(offers)}"
+    few = few_repeats(min(view.repeats for view in found))
+    if choice.by_means if choice else few and len(ranked) > 1:
+        headline = preliminary(headline)
     details = [
         f"{name}: {worst[name].text}, at {worst[name].where}{f'; {price}' if price else ''}"
-        f"{_beaten(name, choice)}."
+        f"{missing(found, name)}{_beaten(name, choice)}."
         for name in ranked
         for price in [_least_kept(found, name)]
     ]
@@ -162,7 +178,8 @@ def _at_the_last(found: list[View]) -> Answer:
 class _Worst:
     """A scheduler's worst point.
 
-    level  the protected job's tail latency there; infinite if the job starved or was not measured
+    level  the protected job's tail latency there, or its ratio to the latency alone if that was
+           measured at all points; infinite if the job starved or was not measured
     text   the level for people
     where  the point for people
     """
@@ -206,14 +223,20 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 def _least_kept(found: list[View], scheduler: str) -> str:
     """Describe each background job's least throughput, as a share of that under the baseline."""
+    kept = _least_of_each(found, scheduler)
+    return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
+
+
+def _least_of_each(found: list[View], scheduler: str) -> list[str]:
+    """Return a phrase for each background job: the least share of its throughput that it keeps."""
     if scheduler == BASELINE:
-        return ""
+        return []
     kept = []
     for job in dict.fromkeys(job for view in found for job in view.background):
         ratios = [ratio for view in found if (ratio := view.kept(scheduler, job)) is not None]
         if ratios:
-            kept.append(f"{job} keeps at least {digits(100 * min(ratios))}{SPACE}%")
-    return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
+            kept.append(f"{job} keeps at least {percent(min(ratios))}")
+    return kept
 
 
 def _tail(view: View) -> str:
@@ -237,11 +260,11 @@ def _than_alone(view: View, row: Record) -> str:
 def _than_baseline(view: View, job: str, scheduler: str) -> str:
     tail = view.tail(job)
     against = view.compare(scheduler, BASELINE, job, tail)
-    if against is None:
-        return ""
-    if against.ratio is None:
-        return f" ({against.verdict})"
     under = view.mean(BASELINE, job, tail)
+    if against is None or against.ratio is None:
+        if against is not None and against.verdict != NOT_ENOUGH:
+            return f" ({against.verdict})"
+        return f", and {under} under {BASELINE}" if under else ""
     return f" and {times(against)} what it is under {BASELINE}{f' ({under})' if under else ''}"
 
 
@@ -258,11 +281,13 @@ def _kept(view: View, scheduler: str, job: str) -> str:
         view.compare(scheduler, BASELINE, job, "bytes_per_s"),
         view.kept(scheduler, job),
     )
-    if compared is None or ratio is None:
+    if ratio is None:
         return ""
+    if compared is None:
+        return percent(ratio)
     if compared.ratio is not None:
         return share(compared)
-    return f"{digits(100 * ratio)}{SPACE}% ({compared.verdict})"
+    return f"{percent(ratio)} ({compared.verdict})"
 
 
 def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:

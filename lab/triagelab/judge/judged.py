@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Write the answer for an experiment that is judged by metrics of whole runs (`judged_by`).
 
-The answer names the schedulers to choose. Each figure in it is a scheduler's worst over all points.
+The answer names the schedulers to choose. Each figure in it is a scheduler's worst over all points,
+except those after "at best": they are the best figures of the scheduler to choose.
 """
 
 from collections.abc import Sequence
@@ -9,11 +10,10 @@ from dataclasses import dataclass
 
 from triagelab.base import metrics
 from triagelab.judge import choices
-from triagelab.judge.answers import Answer, few_repeats
+from triagelab.judge.answers import Answer, few_repeats, preliminary
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import listed, more_is_better, name_of, quantity, scale_for, times
-from triagelab.judge.lookup import BASELINE, View, shown, varying
-from triagelab.measure.statistics import NOT_ENOUGH
+from triagelab.judge.lookup import BASELINE, View, missing, shown, varying
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class _Figure:
 
 def answer(found: Sequence[View]) -> Answer:
     """Return the answer: the schedulers to choose, and all schedulers' figures in all metrics."""
-    few = few_repeats(min(found, key=lambda view: view.repeats))
-    choice = choices.choose_judged(found, by_means=bool(few))
+    few = few_repeats(min(view.repeats for view in found))
+    choice = choices.choose_judged(found)
     names = [
         name
-        for name in found[0].schedulers
-        if any(found[0].row(name, None, metric) for metric in found[0].judged_by)
+        for name in dict.fromkeys(name for view in found for name in view.schedulers)
+        if any(view.row(name, None, metric) for view in found for metric in view.judged_by)
     ]
     headline = _choose(found, choice) if choice else _unchosen(found, names)
-    if choice and few:
-        headline = f"{NOT_ENOUGH.capitalize()}; by the means: {headline[0].lower()}{headline[1:]}"
+    if choice.by_means if choice else few and len(names) > 1:
+        headline = preliminary(headline)
     chosen = choice.best[:1] if choice else []
     details = [_detail(found, name, choice) for name in names if name not in (BASELINE, *chosen)]
     return Answer(headline, [*details, *few])
@@ -53,8 +53,9 @@ def _choose(found: Sequence[View], choice: Choice) -> str:
     if choice.worth == [BASELINE]:
         under = f" ({base})" if base else ""
         losses = "; ".join(_losses(found, choice))
-        return f"No scheduler was seen to be worth choosing over {BASELINE}{under}{by}: {losses}."
-    parts = [_told(found, choice.best[0])]
+        return f"{choices.none_is_worth(choice)}{under}{by}: {losses}."
+    told = _told(found, choice.best[0])
+    parts = [told + _gained(found, choice.best[0])] if told else []
     if others := [name for name in choice.worth if name not in choice.best]:
         parts.append(f"also worth choosing: {'; '.join(_each(found, others))}")
     if BASELINE not in choice.worth and base:
@@ -66,8 +67,30 @@ def _losses(found: Sequence[View], choice: Choice) -> list[str]:
     """Return phrases: schedulers as good as the baseline, and worse schedulers with figures."""
     same = choice.as_baseline
     worse = [name for name in choice.beaten if name not in same]
-    said = [f"{listed(same)} {'is' if len(same) == 1 else 'are'} as good"] if same else []
-    return said + [f"worse is {each}" for each in _each(found, worse)]
+    one, many = ("seems", "seem") if choice.by_means else ("is", "are")
+    said = [f"{listed(same)} {one if len(same) == 1 else many} as good"] if same else []
+    told = "; ".join(_each(found, worse))
+    return said + ([f"worse {one if len(worse) == 1 else many} {told}"] if worse else [])
+
+
+def _gained(found: Sequence[View], name: str) -> str:
+    """Return a clause: a scheduler's best figures over the points, if better than its worst."""
+    if len(found) == 1:
+        return ""
+    worst, best = (_figures(found, name, best=best) for best in (False, True))
+    told = [
+        f"{name_of(metric)} {figure.text} at {figure.where}"
+        for metric, figure in best.items()
+        if _differs(metric, figure, worst[metric])
+    ]
+    return f"; at best {', '.join(told)}" if told else ""
+
+
+def _differs(metric: str, a: _Figure, b: _Figure) -> bool:
+    """Return True if the difference is at least a tenth, and not negligible."""
+    of = metrics.find(metric)
+    low, high = sorted([a.value, b.value])
+    return low * choices.ALIKE < high and not (of.absolute and high - low <= of.negligible)
 
 
 def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
@@ -90,7 +113,9 @@ def _unchosen(found: Sequence[View], names: list[str]) -> str:
         reverse=more_is_better(metric),
     )
     best = f"; {ranked[0]} has {_told(found, ranked[0])}" if ranked else ""
-    return f"{nothing} {BASELINE} was not measured{best}."
+    somewhere = any(BASELINE in view.schedulers for view in found)
+    where = missing(list(found), BASELINE).removeprefix("; ") if somewhere else "not measured"
+    return f"{nothing} {BASELINE} was {where}{best}."
 
 
 def _told(found: Sequence[View], name: str) -> str:
@@ -100,21 +125,21 @@ def _told(found: Sequence[View], name: str) -> str:
     )
 
 
-def _figures(found: Sequence[View], name: str) -> dict[str, _Figure]:
-    """Return a scheduler's worst figure over the points, for each judged metric.
+def _figures(found: Sequence[View], name: str, *, best: bool = False) -> dict[str, _Figure]:
+    """Return a scheduler's worst figure over the points, or its best, for each judged metric.
 
     The figure is the value if the metric is `absolute` or the baseline was not measured. Otherwise
     it is the ratio to the baseline. A figure without a ratio, as for the baseline itself, is the
     value if the experiment has one point. With several points, such a figure is left out.
     """
     where = varying(list(found))
-    worst: dict[str, _Figure] = {}
+    chosen: dict[str, _Figure] = {}
     for metric in found[0].judged_by:
         here = [each for view in found if (each := _figure(view, name, metric, where, len(found)))]
         if here:
-            pick = min if more_is_better(metric) else max
-            worst[metric] = pick(here, key=lambda figure: figure.value)
-    return worst
+            pick = max if more_is_better(metric) == best else min
+            chosen[metric] = pick(here, key=lambda figure: figure.value)
+    return chosen
 
 
 def _figure(
@@ -143,7 +168,7 @@ def _detail(found: Sequence[View], name: str, choice: Choice | None) -> str:
         told = [f"{name_of(metric)} {each.text}, at {each.where}" for metric, each in figures]
     else:
         told = [text for metric in found[0].judged_by if (text := _over(found[0], name, metric))]
-    return f"{name}: {'; '.join(told)}{beside}."
+    return f"{name}: {'; '.join(told)}{missing(list(found), name)}{beside}."
 
 
 def _over(view: View, name: str, metric: str) -> str:

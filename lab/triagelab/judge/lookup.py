@@ -7,7 +7,7 @@ from typing import Any
 
 from triagelab.base import metrics
 from triagelab.base.metrics import MAXIMUM, TAIL
-from triagelab.judge.figures import more_is_better, quantity
+from triagelab.judge.figures import listed, more_is_better, quantity
 from triagelab.measure.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
 from triagelab.measure.summary import alone_key, is_alone, nothing_completed
 from triagelab.run.records import parts, point_key
@@ -40,8 +40,12 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        # The `n` of a latency does not count repeats in which the job starved; `starved` does.
-        self.repeats = min((row["n"] + row["starved"] for row in here), default=0)
+        self.repeats = min(map(_repeats, here), default=0)  # the least of any figure
+        #: scheduler -> its repeats; some of its figures may rest on fewer
+        self.repeats_of = {
+            name: max(_repeats(row) for row in here if row["scheduler"] == name)
+            for name in self.schedulers
+        }
         self.metrics = list(dict.fromkeys(row["metric"] for row in here))
         judged_by = environment.get("judged_by", [])
         self.judged_by = [name for name in judged_by if name in self.metrics]
@@ -114,13 +118,20 @@ class View:
             return _comparison(verdict).inverse()
         return None
 
-    def kept(self, scheduler: str, job: str) -> float | None:
-        """Return a job's bandwidth as a share of that under the baseline; None if it is unknown."""
-        compared = self.compare(scheduler, BASELINE, job, "bytes_per_s")
+    def ratio(self, a: str, b: str, job: str | None, metric: str) -> float | None:
+        """Return a's figure divided by b's: from paired repeats if compared, else from the means.
+
+        Return None if a figure is missing, or if b's is 0.
+        """
+        compared = self.compare(a, b, job, metric)
         if compared is not None and compared.ratio is not None:
             return compared.ratio
-        row, base = (self.row(name, job, "bytes_per_s") for name in (scheduler, BASELINE))
-        return row["mean"] / base["mean"] if row and base and base["mean"] else None
+        above, below = (self.row(name, job, metric) for name in (a, b))
+        return above["mean"] / below["mean"] if above and below and below["mean"] else None
+
+    def kept(self, scheduler: str, job: str) -> float | None:
+        """Return a job's bandwidth as a share of that under the baseline; None if it is unknown."""
+        return self.ratio(scheduler, BASELINE, job, "bytes_per_s")
 
     def ranked(self, job: str | None, metric: str) -> list[str]:
         """Return the schedulers that have a mean, the best first.
@@ -181,6 +192,22 @@ def estimate(row: Record) -> Estimate:
 def describe(point: str) -> str:
     """Format a point for people: t_apps = 8, bs = 4k. Return "" if nothing varies."""
     return ", ".join(f"{name} = {value}" for name, value in json.loads(point).items())
+
+
+def _repeats(row: Record) -> int:
+    """Return the number of repeats that a row rests on.
+
+    The `n` of a latency does not count the repeats in which the job starved; `starved` does.
+    """
+    counted = metrics.find(row["metric"]).is_latency_of_job
+    return int(row["n"] + (row["starved"] if counted else 0))
+
+
+def missing(found: list[View], scheduler: str) -> str:
+    """Return a clause that names the points without a scheduler; empty if it is at all points."""
+    where = varying(found)
+    points = [where[view.point] for view in found if scheduler not in view.schedulers]
+    return f"; not measured at {listed(points)}" if points else ""
 
 
 def varying(found: list[View]) -> dict[str, str]:

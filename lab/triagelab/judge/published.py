@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge published findings by our own measurements: agree, disagree, or not comparable.
+"""Judge published findings by our measurements: agree, disagree, not comparable or not measured.
 
 A finding expects one scheduler's figure to be lower (<) or higher (>) than another's, not
 higher (<=), not lower (>=), or the same within a tenth (=).
@@ -7,7 +7,8 @@ higher (<=), not lower (>=), or the same within a tenth (=).
 A finding agrees if all its expectations hold. `<` and `>` need a verdict. The others need the
 interval of the ratio: `<=` needs an upper end below 1.1, `>=` a lower end above 1/1.1, and `=`
 both. A finding disagrees if a verdict or an interval contradicts an expectation. If the repeats
-show neither, it is not comparable, because a difference may exist although none is visible.
+show neither, it is not comparable, because a difference may exist although none is visible. Nor is
+it comparable if the job starved or completed too few requests, or if the file says so.
 """
 
 from collections.abc import Callable, Mapping

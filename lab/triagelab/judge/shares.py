@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from triagelab.judge import choices
-from triagelab.judge.answers import Answer, few_repeats
+from triagelab.judge.answers import BY_MEANS, Answer, few_repeats
 from triagelab.judge.figures import SPACE, digits, listed
 from triagelab.judge.lookup import View
 
@@ -41,7 +41,8 @@ def answer(views: Sequence[View], more: str, less: str, due: float) -> Answer | 
     headline = f"{more} has its due, {digits(due)}{SPACE}× the bandwidth of {less}, {where}"
     others = [f"{name} ({told[name]})" for name in ranked if name not in keep]
     headline += f"; not under {listed(others)}" if others else ""
-    return Answer(f"{headline}.", few_repeats(min(views, key=lambda view: view.repeats)))
+    few = few_repeats(min(view.repeats for view in views))
+    return Answer(f"{BY_MEANS if few else ''}{headline}.", few)
 
 
 def _ratio(above: float, below: float) -> float:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triagelab.judge import choices
-from triagelab.judge.answers import Answer, few_repeats
-from triagelab.judge.figures import SPACE, digits, listed, name_of, quantity
-from triagelab.judge.lookup import View
+from triagelab.judge.answers import Answer, few_repeats, preliminary
+from triagelab.judge.figures import SPACE, digits, listed, name_of, percent, quantity
+from triagelab.judge.lookup import BASELINE, View
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,15 @@ def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
         for winner in [next((other for other in found if _beats(other, one)), None)]
         if winner is not None
     ]
-    return Answer(headline, [*details, *few_repeats(min(views, key=lambda view: view.repeats))])
+    few = few_repeats(
+        min(
+            view.repeats_of[name]
+            for view in views
+            for name in (scheduler, BASELINE)
+            if name in view.schedulers
+        )
+    )
+    return Answer(preliminary(headline) if few else headline, [*details, *few])
 
 
 def _value(view: View, scheduler: str, name: str) -> _Value:
@@ -71,9 +79,9 @@ def _value(view: View, scheduler: str, name: str) -> _Value:
         told = f"{job}'s {name_of(view.tail(job))} is {quantity(row['mean'], row['unit'])}"
         if view.alone(view.tail(job)):
             told += f", {digits(level)}{SPACE}× what it is alone"
-    price = [f"{background} keeps {digits(100 * kept)}{SPACE}%" for background, kept in shares]
+    price = [f"{background} keeps {percent(kept)}" for background, kept in shares]
     value = str(json.loads(view.point)[name])
-    return _Value(value, level, choices.share_kept(view, scheduler), ", ".join([told, *price]))
+    return _Value(value, level, choices.kept([view], scheduler), ", ".join([told, *price]))
 
 
 def _beats(a: _Value, b: _Value) -> bool:

@@ -452,8 +452,8 @@ def _completed(row: Row) -> int:
 def _does_io(rows: list[Row], index: int) -> bool:
     """Return True if the sample at `index` shows I/O.
 
-    A request is in flight then, or requests completed both since the sample before and until
-    the sample after.
+    A request is in flight in this sample, or requests completed both between the sample before
+    and this one, and between this one and the sample after.
     """
     if rows[index]["in_flight"]:
         return True

@@ -50,7 +50,7 @@ class Run:
               varied values, so a run has the same hash in a larger matrix.
     point     the values that all of `points` have in common
     points    the points of the matrix for which this run counts: they differ only in values that do
-              not affect the run
+              not affect the run. A run of the protected job alone counts for `point` only
     sections  the jobs that take part; the application first, the others in the job file's order
     """
 

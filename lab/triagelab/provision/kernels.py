@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find a kernel to boot: this computer's, a given file, the distribution's newest of a series, or a
-debug kernel that the lab builds.
+"""Find a kernel to boot: this computer's, a given file, a series' newest, or a debug kernel.
 
+The newest kernel of a series is the distribution's, and the lab builds the debug kernels.
 The lab installs no kernel: it unpacks packages into the cache folder. Only the first use of a
 series needs the network.
 """
@@ -309,7 +309,7 @@ def source(series: str) -> Path:
 def excerpt() -> Path:
     """Return a folder with the parts of the default series' source that checks need.
 
-    These are the style checker, the block layer and some headers.
+    These are the style checker, the block layer with its documents, the Makefile and some headers.
     """
 
     def fetch(folder: Path) -> None:

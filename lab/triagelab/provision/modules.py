@@ -35,7 +35,8 @@ def build(
 ) -> Path:
     """Build every module under `source` for `kernel`; return the folder with the .ko files.
 
-    With `storm`, each module has yield points (kernel/include/yield.h) and needs the module storm.
+    With `storm`, schedulers get yield points (kernel/include/yield.h). A module with yield points
+    needs the module storm.
     """
     output = output or BUILD / (kernel.release + ("-storm" if storm else ""))
     _make(kernel, source, output, *(["STORM=1"] if storm else []))
@@ -55,14 +56,15 @@ def warnings(kernel: Kernel, clang: bool = False) -> None:
     _make(other, sources.MODULES, output, "warnings", compiler)
 
 
-def check(kernel: Kernel) -> str:
-    """Compile with all warnings, run sparse and checkpatch, and return the output.
+def check(kernel: Kernel, style: bool = True) -> str:
+    """Compile with all warnings, run sparse and, for `style`, checkpatch; return the output.
 
-    Raise LabError if the compiler or one of the checkers complains.
+    checkpatch reports the same for every kernel. Raise LabError if the compiler or one of the
+    checkers complains.
     """
     tools.require([tools.SPARSE, tools.PERL])
-    checker = f"CHECKPATCH={kernels.checkpatch()}"
-    return _make(kernel, sources.MODULES, _output(kernel), "check", checker)
+    words = ["check", f"CHECKPATCH={kernels.checkpatch()}"] if style else ["sparse"]
+    return _make(kernel, sources.MODULES, _output(kernel), *words)
 
 
 def _headers(kernel: Kernel) -> Path:

@@ -180,22 +180,23 @@ def _label(place: Place, shift: float, *, to_the_left: bool) -> dict[str, Any]:
 def _protection_title(found: list[Place], view: View) -> str:
     """Return the title: the schedulers worth choosing, each with its protection and its cost.
 
-    If there are none, return the range of the protected job's latency instead.
+    If no scheduler except the baseline is worth choosing, return the range of the protected job's
+    latency instead.
     """
     choice = choices.choose([view])
     standing = {place.scheduler: _standing(place, view) for place in found}
     if choice and choice.worth != [BASELINE]:
         named = [*choice.best, *(name for name in choice.worth if name not in choice.best)]
-        said = [f"{name} ({standing[name]})" for name in named if name in standing]
-        return f"Worth choosing: {figures.listed(said)}"
+        said = [f"{name} ({standing[name]})" if name in standing else name for name in named]
+        worth = "By the means, worth choosing" if choice.by_means else "Worth choosing"
+        return f"{worth}: {figures.listed(said)}"
     ratios = [choices.level([view], place.scheduler) for place in found]
     least, most = figures.digits(min(ratios)), figures.digits(max(ratios))
     reach = f"{least} to {most}" if least != most else least
-    seen = (
-        f"no scheduler was seen to be worth choosing over {BASELINE}"
-        if choice
-        else f"{statistics.NOT_ENOUGH} which scheduler to choose"
-    )
+    seen = "nothing tells which scheduler to choose"
+    if choice:
+        worth = choices.none_is_worth(choice)
+        seen = f"{'by the means ' if choice.by_means else ''}{worth[0].lower()}{worth[1:]}"
     return (
         f"{view.protected}'s {name_of(view.tail(view.protected))} is {reach} × what it is alone: "
         f"{seen}"
@@ -206,7 +207,7 @@ def _standing(place: Place, view: View) -> str:
     # The latency here is a ratio of means, which the report's sentences also use. The dot is the
     # geometric mean of the paired ratios, so the two may differ.
     ratio = figures.digits(choices.level([view], place.scheduler))
-    return f"{ratio} × alone, {figures.digits(100 * _ratio(place.kept))} % of the background kept"
+    return f"{ratio} × alone, {figures.percent(_ratio(place.kept))} of the background kept"
 
 
 def _ratio(comparison: Comparison | Ratio) -> float:
@@ -220,7 +221,7 @@ def _ratio(comparison: Comparison | Ratio) -> float:
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
     """Draw one metric of a job or of the whole run, with a bar and its interval for each scheduler.
 
-    If too few requests support a percentile, draw the maximum instead.
+    If too few requests support a percentile under some scheduler, draw the maximum instead.
     """
     metric = view.told(job, metric)
     rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from triagelab.base import metrics, settings
 from triagelab.judge import choices, figures
 from triagelab.judge.choices import ALIKE
-from triagelab.judge.figures import SPACE, digits
+from triagelab.judge.figures import SPACE, digits, percent
 from triagelab.judge.lookup import BASELINE, View, describe
 from triagelab.report import drawing
 from triagelab.report.drawing import Chart
@@ -52,14 +52,14 @@ class Cell:
     @property
     def cost(self) -> str:
         """Return `kept` as text for people."""
-        return f"{digits(100 * self.kept)}{SPACE}%"
+        return percent(self.kept)
 
 
 @dataclass(frozen=True)
 class Map:
     """The map, with a cell for each drive and each scheduler that was measured on it.
 
-    drives      sorted by the lowest level of any scheduler on the drive, the highest first
+    drives      first the drive whose lowest level, under any scheduler, is the highest
     schedulers  in the experiment's order
     behind      scheduler -> number of points where its tail latency is more than a tenth above the
                 baseline's, or where the protected job starved
@@ -117,13 +117,14 @@ class Map:
 def made(views: Sequence[View]) -> Map | None:
     """Return the map, or None with fewer than two drives or no scheduler besides the baseline.
 
-    A point counts if it names a drive, and if the protected job and the baseline were measured
-    there.
+    A point counts if it names a drive, and if the baseline and the protected job, alone too, were
+    measured there.
     """
     groups: dict[str, list[View]] = {}
     for view in views:
         name = json.loads(view.point).get(settings.DEVICE)
-        if name is not None and view.protected and BASELINE in view.schedulers:
+        known = view.protected and view.alone(view.tail(view.protected))
+        if name is not None and known and BASELINE in view.schedulers:
             groups.setdefault(str(name), []).append(view)
     if len(groups) < 2:
         return None

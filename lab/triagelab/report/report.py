@@ -86,7 +86,8 @@ class Part:
 class JobTable:
     """Every metric of one job under every scheduler, with verdicts.
 
-    best  the scheduler with the lowest `tail`; None if fewer than two schedulers have it
+    best  the scheduler with the lowest `tail`, if possible one under which the job never starved;
+          None if fewer than two schedulers have `tail`
     """
 
     job: str
@@ -338,8 +339,8 @@ def _can_do(environment: Record) -> str:
 def table(result: Record, environment: Record) -> RenderableType:
     """Build the terminal's output for 80 columns: the tables and the answer at each point.
 
-    The answer over all points, if there is one, comes last. With more than POINTS_SHOWN points, it
-    replaces the tables and answers of single points.
+    The map of several drives comes next, and the answer over all points last, if they exist.
+    With more than POINTS_SHOWN points, that answer replaces the tables and answers of points.
     """
     views = lookup.views(result, environment)
     overall = findings.overall(views)

@@ -296,7 +296,8 @@ def _labels(
 ) -> list[dict[str, object]]:
     """Return a label for each line: the scheduler's name, at the height of the line's last value.
 
-    Labels are shifted so that they do not overlap and stay within `ends`, the range of the y axis.
+    Labels are shifted so that they do not overlap. If there is room, they stay within `ends`, the
+    range of the y axis.
     """
     divisor = side.kind.scale.divisor
     last = [next(dot for dot in reversed(line) if dot).mean for line in side.lines.values()]

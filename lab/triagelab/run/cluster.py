@@ -3,9 +3,9 @@
 
 The lab sends all inputs of a run to the workers as bytes, each file once: the kernel, the
 guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. A worker needs this package and QEMU, both of the same version as here. The worker returns a
-run's results as bytes too. If a worker dies, another worker gets its run. The lab writes run.json
-only when a result is complete.
+hash. A worker needs cpio, and this package and QEMU, both of the same version as here. The worker
+returns a run's results as bytes too. If a worker dies, another worker gets its run. The lab writes
+run.json only when a result is complete.
 """
 
 import asyncio
@@ -73,7 +73,8 @@ class _Order:
 class _Back:
     """A run's result from a worker.
 
-    unable   the class of the error if the guest did not boot; `reason` is its message
+    reason   why the run failed; None if it did not
+    unable   the class of the error if the guest did not boot; else None
     folder   the path of the run's folder on the worker
     content  an archive of that folder
     """

@@ -87,8 +87,8 @@ class Host:
         """Run the job in the folder `folder`/job, and then remove this folder.
 
         The job's results are then in `folder`/out, and its output in `folder`/console.log. All
-        programs of the run have ended on return. There is no time limit here: the sampler ends a
-        run that makes no progress.
+        programs of the run have ended on return. There is no time limit here, but the sampler ends
+        a run if requests are in flight and none completes for a minute.
         """
         work, out = folder / "job", folder / "out"
         for path in (work, out):
@@ -196,7 +196,8 @@ class Held:
     def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
         """Load the modules of those `schedulers` that the disk does not offer yet.
 
-        A scheduler that cannot be loaded goes into `left_out`.
+        A scheduler that cannot be loaded goes into `left_out`. Raise RequestError if the disk
+        offers a scheduler of `files` already: another module has that name.
 
         files  scheduler -> the user's own module; the other modules are this repository's or the
                kernel's
@@ -292,7 +293,8 @@ def _io_cost(disk: Disk) -> str:
 def held(disk: Disk, may_write: bool) -> Iterator[Held]:
     """Hold `disk` exclusively for the block, and restore its settings at the end in any case.
 
-    Raise RequestError, and change nothing, if the disk is in use.
+    Raise RequestError, and change nothing, if the disk is in use or cannot be written to although
+    `may_write` is True. Raise LabError if something could not be restored.
     """
     with _interrupted_by_signals(), _exclusively(disk):
         if may_write and disk.about("ro") == "1":

@@ -35,10 +35,10 @@
 
 /*
  * The main loop waits at most this long for the CPUs.  It must carry out shutdown and reset
- * even if the CPUs never wait.  Otherwise it must do nothing while the CPUs run: the moment
- * of its action would depend on this computer, and the guest may notice.  With a limit of
- * 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred did,
- * because a boot on a busy computer may run for longer than that without waiting.
+ * even if the CPUs never wait.  Apart from these it must do nothing while the CPUs run: the
+ * moment of its action would depend on this computer, and the guest may notice.  With a limit
+ * of 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred did:
+ * on a busy computer, the CPUs may run for longer than 2 s before they wait.
  */
 enum { PATIENCE_S = 30 };
 

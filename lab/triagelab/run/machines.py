@@ -143,9 +143,10 @@ class Qemu:
         }
 
     async def run(self, job: Job, folder: Path) -> Outcome:
-        """Boot the machine, run `job` in it, and unpack the job's output in `folder`/out.
+        """Run `job` in the machine, and unpack the job's output in `folder`/out.
 
-        `folder`/console.log is the guest's console. QEMU has ended when this call returns or
+        Boot the machine or, with `boots_once`, go on from its saved state, which is saved on first
+        use. `folder`/console.log is the guest's console. QEMU has ended when this call returns or
         raises. Raise BootError if the job was never started, GuestError if it did not end.
         """
         try:
@@ -349,7 +350,7 @@ def _command(
     """Return the command that starts QEMU, which writes console and results to `folder`.
 
     archive  the job's archive; None: QEMU gets no job
-    named    returns the text in the command for a file that all runs of the machine use
+    named    returns a file's text in the command; called for the files that all runs share
     """
     kernel = machine.base.kernel
     environment = {

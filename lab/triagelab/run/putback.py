@@ -129,7 +129,7 @@ def _is_there(before: Before) -> bool:
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
-    """Yield file and value of each setting that can be read and written.
+    """Yield file and value of each setting that can be read and written, except the scheduler.
 
     The scheduler's own settings come last, because the others may change them.
     """

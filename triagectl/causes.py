@@ -148,9 +148,10 @@ def _stall(seen: Seen, begin: int, end: int) -> int:
 
 
 def _there(since: int, other: Request, time: int) -> bool:
-    """Return whether `other`, in a place since `since` (0: never), was still there at `time`.
+    """Return whether `other` had come by `time`, and was not done then.
 
-    From `until` on, nothing is known about `other`: assume that it has left.
+    `since` is the time at which it got a tag, or came to the device; 0 means never. From
+    `other.until` on, nothing is known about `other`: assume that it has left.
     """
     return 0 < since <= time < other.end(_NEVER)
 
@@ -173,7 +174,7 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
             "none can be overtaken there"
         )
         if seen.place.scheduler == "triage":
-            do = "lower latency_factor, or set latency_target_us, so that bulk has less in there"
+            do = "raise exchange, or lower a target that is set, so that bulk has less in there"
         else:
             do = (
                 f"{seen.place.scheduler} let so many in: try triage (`triagectl try`), or have "
@@ -289,7 +290,8 @@ def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
         return Cause(
             "budget",
             f"triage held bulk back {held} times meanwhile, for requests that a process waits for",
-            "raise latency_factor where this process matters more, or give it a priority",
+            "where this process matters more, lower exchange, or raise a target that is set; or "
+            "give it a priority",
             Counter(other.tid for other in ahead),
         )
     if not ahead:

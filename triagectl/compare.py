@@ -19,8 +19,8 @@ CHANCE = 0.05
 FIGURES = 7
 #: A smaller change is no reason to change a machine's settings.
 _MATTERS = 0.05
-#: An interval that reaches further than this factor from 1 leaves open whether the figure doubled
-#: or halved.
+#: If an interval contains 1 and reaches further than this factor from it, the answer is `cannot
+#: tell`: the figure may have doubled or halved.
 _OPEN = 2.0
 #: Rates below 1 a second count as 1, so that each ratio is finite.
 _LEAST = 1.0

@@ -93,7 +93,7 @@ def run(system: System, options: Options) -> int:
         took = time.monotonic() - begin
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         # Keep unfinished requests too: one that the device never answers is the slowest of all.
-        for request in matcher.pending.values():
+        for request in matcher.unfinished():
             recording.gave_up(request)
         share = sampler.seen_s / took
     table = Table(system)

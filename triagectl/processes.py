@@ -11,7 +11,8 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, folders, names, number, read
 
-#: The table is cleared when it has this many threads, because new threads come all the time.
+#: The table begins a new interval when it has found this many threads in one. It drops the threads
+#: of earlier intervals when it has more in all, because new threads come all the time.
 _KNOWN_MOST = 20000
 #: The kinds of systemd's units that have processes.
 _KINDS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
@@ -40,7 +41,7 @@ class Table:
 
         A thread's name and priority may have changed, or its number may be another thread's now.
         Earlier results are kept, because a thread that has ended cannot be looked up any more, but
-        may still appear in the figures. If there are too many, the oldest are dropped.
+        may still appear in the figures. If there are too many, only the last interval's are kept.
         """
         if len(self._earlier) + len(self._known) > _KNOWN_MOST:
             self._earlier = {}

@@ -2,13 +2,14 @@
 """Put requests together from the trace events of the block layer.
 
 An event names its request only by device and sector. Two requests at the same sector at the same
-time cannot be told apart: both are left out, and counted as `ambiguous`. A bio that got no tag and
-is submitted again is one request: io_uring first asks without waiting for a tag, and then waits.
+time cannot be told apart: both are left out, and counted as `ambiguous`. io_uring first submits a
+bio without waiting for a tag. If there is none, it submits the bio again, and waits. Both attempts
+are one request.
 """
 
 import errno
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from triagectl.ringbuffer import Event
@@ -86,8 +87,8 @@ class Matcher:
     parts     the disk of each partition, by device number. An event of a bio names the partition,
               an event of a request names the disk
     issued    called with each request as the driver gets it
-    finished  called with each request that is done and was seen from its start
-    gave_up   called with each request that is not done when no more events are read
+    finished  called with each request that is done, was seen from its start and is not ambiguous
+    gave_up   called with each request that is neither done nor ambiguous after the last event
     held      called with disk and time when triage sent nothing though requests were queued
     open      if true, follow new requests too, not only those that are pending
     inside    for each disk, how many requests of each thread it has
@@ -126,20 +127,23 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request that is not done. Call this after the last event.
+        """Call gave_up() with each request neither done nor ambiguous. Do so after the last event.
 
         Events may be a little later than `now`, because turning them off takes time.
         """
         if self.gave_up is not None:
-            for request in self.pending.values():
-                if not request.twice:
-                    request.until = max(now, request.queued, request.issued)
-                    self.gave_up(request)
+            for request in self.unfinished():
+                request.until = max(now, request.queued, request.issued)
+                self.gave_up(request)
+
+    def unfinished(self) -> Iterator[Request]:
+        """Yield each request that is neither done nor ambiguous."""
+        return (request for request in self.pending.values() if not request.twice)
 
     def expire(self, before: int) -> None:
         """Forget requests that came before `before` and have not been sent to the device.
 
-        A bio that the driver serves without a request has no later event.
+        Some of them have no later event, such as a discard that joined another discard.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:

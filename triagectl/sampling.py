@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sample requests within a limit of CPU time: all requests of some time windows, and no others.
 
-After a window, events stay on until its requests have ended, for 1 s at most: so slow requests
-are not missed. Then events are off until the next window. How long they stay off depends on the CPU
-time that was used: on a slow disk there are no pauses, and every request is seen.
+After a window, events stay on until the window's requests have ended, but for 1 s at most. So slow
+requests are not missed. Then events are off until the next window. The length of this pause depends
+on the CPU time that was used: on a slow disk there are no pauses, and every request is seen.
 """
 
 import random
@@ -25,8 +25,8 @@ _EVENTS = 1500
 #: CPU time, in s, that may be used in advance: enough for several windows. Without this advance a
 #: pause would cost more than it saves, because opening a window costs 2 ms.
 _AHEAD = 0.01
-#: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen. More
-#: would let a burst after a quiet hour take a core for half a minute.
+#: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen.
+#: Without this bound, a burst after a quiet hour could take a whole core for nearly a minute.
 _SAVED = 1.0
 #: A bio that was not sent to the device within this time, in ns, never will be. The time is half of
 #: the kernel's timeout for a hung task.

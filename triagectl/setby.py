@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find the user or program that set a disk's scheduler. The kernel keeps no record, so this module
-weighs evidence.
+"""Find the user or program that set a disk's scheduler.
 
-The module lists every source that would choose a scheduler, in the order in which they take effect.
-It compares the disk's scheduler with the choice of the last certain source.
+The kernel keeps no record, so this module weighs evidence. It lists every source that would choose
+a scheduler, in the order in which they take effect. It compares the disk's scheduler with the
+choice of the last certain source.
 """
 
 import json

@@ -47,7 +47,8 @@ class Options:
 def chosen(system: System, names: Sequence[str]) -> list[Disk]:
     """Return the disks of these names, with the disks below in place of a stacked device.
 
-    Without names, return all disks for which users choose a scheduler.
+    Without names, return all disks for which users choose a scheduler, except those that are
+    hidden or below a device with a scheduler. Raise RequestError if nothing can be shown.
     """
     if names:
         found = {disk.name: disk for disk in (sysfs.find(system, name) for name in names)}

@@ -97,10 +97,10 @@ class Instance:
     def read(self) -> list[Event]:
         """Return the events from the start of the last call to the start of this one.
 
-        Later events are left for the next call: CPUs are read one after the other, so this call
-        misses some later events of the CPUs that it reads first. If a CPU's buffer was full, the
-        kernel dropped events: leave out all CPUs' events up to the end of this gap. `lost` counts
-        such calls.
+        CPUs are read one after the other, so this call misses some later events of the CPUs that
+        it reads first. It leaves all later events for the next call. If a CPU's buffer was full,
+        the kernel dropped events. Then leave out the events of all CPUs up to the end of this gap,
+        and count the call in `lost`.
         """
         found = self._left
         intact = 0
@@ -155,7 +155,8 @@ def instance(
 ) -> Iterator[Instance]:
     """Make an instance that records `events` of the devices, and remove it after the block.
 
-    `optional` are events that a kernel may lack.
+    `optional` are events that a kernel may lack. During the block, giving_way() lowers this
+    process's CPU priority.
     """
     top = system.tracefs()
     missing = [name for name in events if not (top / "events" / name).is_dir()]

@@ -34,8 +34,9 @@ _LONG_S = 10.0
 _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
-#: The time, in s, by which each block may be late before the keeper takes the trial for hung: the
-#: sampler waits for the last requests of its window. The time of a change of settings is extra.
+#: The keeper takes a trial for hung only if its blocks are late by more than this time each, in s.
+#: A block may be late because the sampler waits for the last requests of its window. The time of a
+#: change of settings is extra.
 _LATE_S = 3.0
 
 #: Report the requests that are in no P99 from this share on: they may include the slowest 1 %.

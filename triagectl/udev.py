@@ -97,7 +97,7 @@ class _Way:
     """One possible state of the disk while udev goes through the rules' lines in an event.
 
     scheduler  the disk's scheduler now
-    seen       the scheduler that matches see: udev reads an attribute once in an event
+    seen       the scheduler that matches compare: udev reads an attribute only once in an event
     label      the label that a GOTO looks for; lines before the label are skipped
     """
 

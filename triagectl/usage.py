@@ -133,9 +133,10 @@ class Usage:
         return sorted(found.values(), key=lambda account: -account.served_ns)
 
     def behind(self, account: Account) -> list[tuple[Process, float]]:
-        """Return the other processes with most requests in the disk when the account sent its own.
+        """Return the processes, at most three, that the account's requests meet most in the disk.
 
-        These are at most three, each with its average number of requests there.
+        Each comes with the average number of its requests that were in the disk when the account
+        sent one. The account's own process is left out.
         """
         found: Counter[Process] = Counter()
         for tid, count in account.behind.items():

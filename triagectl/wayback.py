@@ -151,7 +151,7 @@ def _stat(pid: int) -> list[str]:
 
 @contextlib.contextmanager
 def kept(system: System, disk: Disk, tried: str, seconds: float) -> Iterator[list[str]]:
-    """Put a disk's scheduler and its settings back at the end of the block.
+    """Put a disk's scheduler, settings and control groups' weights back at the end of the block.
 
     The yielded list then has a sentence for each setting that could not be put back. If an
     exception ends the block, print the sentences: nobody would read the list. Raises RequestError
@@ -209,21 +209,29 @@ def _store(path: Path, state: dict[str, Any]) -> None:
             scratch.unlink(missing_ok=True)
 
 
+#: The signals that stop a process, and those that end one.
+_STOPPING = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
 @contextlib.contextmanager
 def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
     The lock has a file of its own, because the state file comes and goes. Other users may not open
     the lock's file: they could hold the lock for good. A process that Ctrl-Z stops would hold it
-    too, so Ctrl-Z works only after the block.
+    too, and so would one that a signal ends just before it closes the file: to put the settings
+    back, it would wait for itself. So these signals work only after the block. But they can end the
+    wait for the lock. During the wait, continue a trial's stopped process.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
-    with _blocked({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}):
+    with _blocked(_STOPPING | _ENDING):
         fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             while not _lock(fd):
-                _continue(pending(system, disk.name))
-                time.sleep(_TRY_AGAIN_S)
+                with _unblocked(_ENDING):
+                    _continue(pending(system, disk.name))
+                    time.sleep(_TRY_AGAIN_S)
             yield
         finally:
             os.close(fd)
@@ -299,9 +307,9 @@ def _refuse_another(system: System, disk: Disk) -> None:
 def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
     """Hold the lock while this process's trial changes the disk. Yield the trial's state.
 
-    The trial's end is put off by the time of the change: the kernel first waits for the requests in
-    the device, which takes seconds on a slow one. Raises CtlError if the trial has ended meanwhile:
-    then nothing would undo the change.
+    Before a change the kernel waits for the requests in the device. This takes seconds on a slow
+    device, so the time of the change does not count towards the trial. Raises CtlError if the trial
+    has ended or the disk is another one now: then nothing would undo the change.
     """
     with _locked(system, disk):
         state = _own(system, disk)
@@ -343,14 +351,12 @@ def restore(system: System, disk: Disk, state: dict[str, Any]) -> None:
 def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
     """Restore a disk from its state file if no other process has done so. Return failures.
 
-    With `pid`, restore it only from a trial of that process: after an `--undo`, the state file may
-    be of another process's trial.
+    With `pid`, restore it only if the trial is that process's. After an `--undo`, another process
+    may have begun a trial, and replaced the state file.
     """
     if not state_file(system, disk.name).exists():
         return []
-    # A trial may hold the lock for long, while it changes the disk. So signals can end the wait for
-    # the lock, but not what follows.
-    with _locked(system, disk), _blocked({signal.SIGINT, signal.SIGTERM, signal.SIGHUP}):
+    with _locked(system, disk):
         state = pending(system, disk.name)
         if state is None or pid not in (None, state["pid"]):
             return []
@@ -382,11 +388,24 @@ def _undone(system: System, disk: Disk, state: dict[str, Any]) -> list[str]:
 @contextlib.contextmanager
 def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
     """Block signals during the block. They are delivered after it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # pthread_sigmask() runs the handlers of signals that came before, and these may raise. So the
+    # old mask must be known before the call that changes it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, set())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _unblocked(signals: set[signal.Signals]) -> Iterator[None]:
+    """Let blocked signals through during the block."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
 def start_keeper(system: System, disk: str) -> None:
@@ -445,7 +464,7 @@ def _wait(system: System, disk: Disk, state: dict[str, Any], process: select.pol
 def keep(system: System, name: str) -> int:
     """Do a keeper's work: wait for the end of a try, then restore the disk."""
     # Ignore these signals: the disk must be restored even after the session or the terminal ends.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     disk = Disk(name, system.path("sys/block") / name)
     state = pending(system, name)

@@ -3,12 +3,13 @@
 
     python -m tests.triagectl.drifting        (make trials)
 
-prints, for each kind of load, how often a trial gives a verdict where the settings differ in
-nothing, and how often it says `helped` where they halve the P99 of reads. A verdict is one of
-`helped`, `harmed` and `mixed`. No disk is used, and each run prints the same.
+The program prints two rates for each kind of load. The first is how often a trial gives a verdict
+(`helped`, `harmed` or `mixed`) though the tried settings change nothing. The second is how often it
+says `helped` if the tried settings halve the P99 of reads. The program uses no disk, and prints the
+same in each run.
 
-A load has one activity. It changes with time, and each figure follows it as far as `FIGURES` says,
-with a noise of its own.
+A load has one activity, which changes with time. Each figure follows the activity by its factor in
+`FIGURES`, with a noise of its own.
 """
 
 import math

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run `triagectl try` on a disk again and again; kill it or its keeper at each step in turn.
+"""Run `triagectl try` on a disk again and again; kill it, its keeper or `--undo` at each step.
 
     python -m tests.triagectl.killing DISK FOLDER CASE
 
 The keeper is the process that restores the disk if the try dies. A step is an action that other
 processes can see: to open one of triagectl's or the disk's files for writing; to make, link, rename
-or remove one; to take a lock, start the keeper, measure or end. A process is killed just before the
-given step. Each run prints a line of JSON.
+or remove one; to take a lock, start the keeper, measure or end. A process dies just before the step
+that is given for it. Each run prints a line of JSON.
 """
 
 import contextlib
@@ -145,10 +145,11 @@ class Trials:
     def run(
         self, dies: int | None, keeper_dies: int | None, undo_dies: int | None = None
     ) -> dict[str, Any]:
-        """Run a try; return and print a record: which processes died, is the disk as before?
+        """Run a try; print and return a record of the processes that died and the disk's state.
 
-        If the try leaves a state file, run `--undo`, or a second try if the disk is as before.
-        The try, its keeper and `--undo` are killed before the steps given for them; None: not.
+        If the try leaves a state file, run a second try if the disk is as before, else `--undo`; if
+        `--undo` is killed, run it again. Kill the try, its keeper and `--undo` before the steps
+        given for them; None: do not kill the process.
         """
         self.keeper_dies = keeper_dies
         status, keeper_died = self._give(self.options, dies)

@@ -12,9 +12,9 @@ from triagectl import compare, trial
 
 @pytest.mark.parametrize("name", drifting.LOADS)
 def test_false_verdicts_are_seldom_on_any_load(name: str) -> None:
-    """Judge the same blocks by every order that the tosses can give: the rate is exact.
+    """Judge the same blocks by every order that the tosses can give, so the rate is exact.
 
-    An order and its opposite have opposite verdicts, so half of the orders suffice.
+    An order and its opposite have opposite verdicts. So the test tries only half of the orders.
     """
     seconds = 120.0
     pairs, length = trial.pairs_in(seconds), trial.block_length(seconds)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test triagectl in a guest with virtual time: `top` agrees with fio, and `explain` finds the cause
-that in_guest.py has prepared.
+"""Test triagectl in a guest with virtual time.
+
+`top` agrees with fio, and `explain` finds the cause that in_guest.py has prepared.
 """
 
 import asyncio
@@ -108,8 +109,8 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
 def beside(times: list[int], percent: int, apart: int) -> tuple[int, int]:
     """Return the latencies around a percentile, `apart` + 1 ranks below and above.
 
-    `top` and fio did not see quite the same requests: they differ by one at either end, and by
-    `apart`. In a steep tail, neighbours in rank differ by more than agree() allows.
+    `top` and fio saw nearly the same requests: they differ by one at either end, and by `apart`
+    more. In a steep tail, two neighbours in rank differ by more than agree() allows.
     """
     rank = len(times) * percent // 100
     return times[rank - 1 - apart], times[min(rank + 1 + apart, len(times) - 1)]

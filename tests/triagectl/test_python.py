@@ -3,7 +3,7 @@
 
 Python's own parser checks the grammar; mypy's tables of the standard library check names,
 arguments and types. Neither notices a module that behaves differently in an older Python. The last
-test does, for the code that it runs, if that Python is installed.
+test notices this in the code that it runs, if the oldest Python is installed.
 """
 
 import ast

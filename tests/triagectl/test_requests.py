@@ -120,6 +120,13 @@ def test_two_at_one_sector_are_left_out_and_counted() -> None:
     assert log.matcher.ambiguous == 2
 
 
+def test_what_is_ambiguous_is_not_unfinished() -> None:
+    log = Log()
+    log.feed(bio("bio_queue", 1, 0), rq("issue", 2, 0), bio("bio_queue", 3, 0))
+    log.feed(bio("bio_queue", 4, 64), rq("issue", 5, 64))
+    assert [one.queued for one in log.matcher.unfinished()] == [4]
+
+
 def test_a_bio_that_is_asked_for_again_after_it_had_no_tag_is_one_request() -> None:
     """io_uring asks first without waiting for a tag. A worker thread, which waits, asks again."""
     log = Log()

@@ -143,9 +143,9 @@ def test_where_opening_a_window_takes_long_requests_are_seen_all_the_same() -> N
 
 
 def test_a_window_that_took_long_to_open_stays_short() -> None:
-    """A long window on a fast disk has more events than the buffer holds and the limit allows.
+    """On a fast disk, a long window has more events than the buffer holds and the limit allows.
 
-    Two windows: the first, and one after it whose length follows from the events of the first.
+    The test opens two windows. The length of the second follows from the events of the first.
     """
     disk = Disk(500_000)
     lengths = []

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test that the origin of a disk's scheduler is found, and that udev's and tuned's files are read
-like udev and tuned read them.
+"""Test that triagectl finds what set a disk's scheduler, for example a rule, tuned or a person.
+
+triagectl must read the files of udev and tuned as these programs do.
 """
 
 import os

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.booted import Booted, booted, loop_disk
+from tests.booted import Booted, booted, loop_disk, unified
 from tests.packaging.system import make
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces")
@@ -94,27 +94,50 @@ with loop_disk(folder) as disk, booted(folder / "system", []) as system:
 """
 
 
+@pytest.fixture
+def bootable(tmp_path: Path) -> None:
+    """Skip the test if this computer lacks what booted() and loop_disk() need.
+
+    In the process that the test starts, a skip would be an error.
+    """
+    unified()
+    folder = tmp_path / "probe"
+    folder.mkdir()
+    with loop_disk(folder):
+        pass
+
+
+@pytest.mark.usefixtures("bootable")
 def test_a_killed_test_leaves_no_system_and_no_loop_device(tmp_path: Path) -> None:
     """Look for the group and the image: the device's name or the PID may be another test's next."""
+    folder = tmp_path / "killed"
+    folder.mkdir()
     waits = subprocess.Popen(
-        [sys.executable, "-c", _WAITS, tmp_path],
+        [sys.executable, "-c", _WAITS, folder],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert waits.stdout
-    group = Path(waits.stdout.readline().strip())
-    assert group.is_dir()
-    waits.kill()
-    waits.wait()
+    try:
+        assert waits.stdout
+        said = waits.stdout.readline()
+        assert said, "the process ended before its system ran"
+        group = Path(said.strip())
+        assert group.is_dir()
+        assert loop_files(folder) == [folder / "image"]
+    finally:
+        waits.kill()
+        waits.wait()
     latest = time.monotonic() + 60
-    while group.exists() or loop_files(tmp_path):
-        assert time.monotonic() < latest, (group.exists(), loop_files(tmp_path))
+    while group.exists() or loop_files(folder):
+        assert time.monotonic() < latest, (group.exists(), loop_files(folder))
         time.sleep(0.1)
 
 
 def loop_files(folder: Path) -> list[Path]:
     """Return the files in a folder that loop devices use."""
-    found = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True)
-    files = [Path(line.strip().removesuffix(" (deleted)")) for line in found.stdout.splitlines()]
+    said = subprocess.run(
+        ["losetup", "-n", "-O", "BACK-FILE"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    files = [Path(line.strip().removesuffix(" (deleted)")) for line in said.splitlines()]
     return [file for file in files if folder in file.parents]

@@ -35,6 +35,43 @@ def chosen(machine: Machine, scheduler: str) -> None:
     machine.file("sys/block/sda/queue/scheduler", f"none mq-deadline [{scheduler}]")
 
 
+class EndedError(Exception):
+    """What a signal's handler raises here."""
+
+
+@pytest.fixture
+def ended_by_sigterm() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise EndedError
+
+    former = signal.signal(signal.SIGTERM, end)
+    yield
+    signal.signal(signal.SIGTERM, former)
+
+
+@pytest.mark.usefixtures("no_keeper", "ended_by_sigterm")
+def test_a_signal_just_before_the_lock_is_given_back_does_not_keep_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it did, the try would wait for its own lock, to put the settings back, for ever."""
+    disk = machine.disk(fifo_batch=16)
+    close, closed = os.close, []
+
+    def close_late(fd: int) -> None:
+        closed.append(fd)
+        signal.raise_signal(signal.SIGTERM)
+        close(fd)
+
+    with pytest.raises(EndedError), wayback.kept(machine.system, disk, "none", 60):
+        monkeypatch.setattr(os, "close", close_late)
+        with wayback.changing(machine.system, disk):
+            pass
+    monkeypatch.undo()
+    assert closed
+    with wayback._locked(machine.system, disk):
+        pass  # the lock is free
+
+
 def test_settings_are_put_back(machine: Machine) -> None:
     disk = machine.disk(fifo_batch=16, front_merges=1)
     before = wayback.current(disk)
@@ -415,25 +452,28 @@ def test_the_wait_for_the_lock_can_be_interrupted_but_the_way_back_cannot(
     """A trial holds the lock while it changes the disk: for long, if the device is slow."""
     ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     blocked: dict[str, bool] = {}
-    locked, undone = fcntl.flock, wayback._undone
+    undone = wayback._undone
+    disk = machine.disk(fifo_batch=16)
 
     def held() -> bool:
         return ending <= signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
-    def lock(fd: Any, how: int) -> None:
-        blocked["lock"] = held()
-        locked(fd, how)
+    def sleep(_: float) -> None:
+        blocked["wait"] = held()
+        fcntl.flock(another, fcntl.LOCK_UN)
 
     def undo(system: System, disk: Disk, state: dict[str, Any]) -> list[str]:
         blocked["way back"] = held()
         return undone(system, disk, state)
 
-    disk = machine.disk(fifo_batch=16)
     with wayback.kept(machine.system, disk, "bfq", 60):
-        monkeypatch.setattr(fcntl, "flock", lock)
+        another = os.open(machine.root / "run/triagectl/sda.lock", os.O_RDONLY)
+        fcntl.flock(another, fcntl.LOCK_EX)
+        monkeypatch.setattr(time, "sleep", sleep)
         monkeypatch.setattr(wayback, "_undone", undo)
         wayback.settle(machine.system, disk)
-    assert blocked == {"lock": False, "way back": True}
+    os.close(another)
+    assert blocked == {"wait": False, "way back": True}
     assert not held()
 
 

@@ -6,7 +6,8 @@
     changelog.py debian MAINTAINER   the file in the format of Debian's changelogs
     changelog.py rpm MAINTAINER      the same for a spec file
 
-Exit status 2 if its newest version is not the one in kernel/triage/version.h.
+Exit status 2 if CHANGELOG.md's newest version is not the one in kernel/triage/version.h, or lists
+no change.
 """
 
 import datetime

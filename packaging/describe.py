@@ -36,9 +36,9 @@ TIMES = ("10s", "30s", "2m", "10m", "1h")
 #: $prefix    that option with its `=`, or nothing
 #: $previous  the option, or else the word before
 #: $quote     the quote that is open, or nothing
-#: $kept      the part of the word that stays, because readline replaces the rest, $2: it takes
-#:            characters such as @ and = for the end of a word
-#: COMP_WORDS is not used: bash breaks it at these characters too.
+#: $kept      the start of the word, which stays. readline replaces only the rest, $2, because it
+#:            takes characters such as @ and = for the end of a word
+#: COMP_WORDS is not used for that: bash breaks the line at these characters too.
 TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 	local word= prefix= previous= quote= kept= at char next start=$((${#line} - ${#2}))
 	for ((at = 0; at <= ${#line}; at++)); do

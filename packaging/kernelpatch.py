@@ -5,8 +5,9 @@
     kernelpatch.py TREE MAINTAINER
 
 TREE is unpacked kernel source; it is not changed. The module's source supports many kernels,
-but the patch has only the code for this tree. Apply it with `git am` or `patch -p1`.
-Exit status 2, with a message, if the patch does not fit the tree.
+but the patch has only the code for this tree. Apply it with `git am` or `patch -p1`. The variable
+SOURCE_DATE_EPOCH must have the patch's date, in seconds since 1970.
+Exit status 2, with a message, if no patch can be made, for example because the tree is unsuitable.
 """
 
 import datetime
@@ -278,10 +279,18 @@ def main(arguments: list[str]) -> int:
         if not shutil.which(program):
             print(f"error: no {program}. On Debian: apt-get install {package}", file=sys.stderr)
             return 2
+    date = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not date.isdecimal():
+        print(
+            f"error: SOURCE_DATE_EPOCH is '{date}': set it to the patch's date, "
+            "in seconds since 1970",
+            file=sys.stderr,
+        )
+        return 2
     try:
         tree, maintainer = Path(arguments[0]), arguments[1]
-        print(patch(tree, maintainer, int(os.environ["SOURCE_DATE_EPOCH"])), end="")
-    except (TreeError, KeyError) as error:
+        print(patch(tree, maintainer, int(date)), end="")
+    except (TreeError, OverflowError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

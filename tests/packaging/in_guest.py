@@ -14,9 +14,9 @@ a network:
 3. The newer version is there, and tuned gives it to every disk. The package is removed.
 4. Everything is as before the installation.
 
-Only root can run this program. If a boot reports anything else, it prints the difference and exits
-with status 1. Each boot's console stays in FOLDER. It downloads a system and takes long, so
-`make test` does not run it.
+Only root can run this program. If a boot reports anything else, the program prints the difference
+and exits with status 1. Each boot's console stays in FOLDER. The program downloads a system and
+takes long, so `make test` does not run it.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from triagelab.run.machines import NO_CMPXCHG16B
 
 from tests.packaging.system import PACKAGING, make, of_next_version
 
-#: The packages to install in the stock system: among them all that ours depend on, because the
+#: The packages to install in the stock system. They include all that our package depends on: the
 #: guest has no network.
 PACKAGES = (
     "systemd-sysv,libpam-systemd,udev,kmod,initramfs-tools,linux-image-amd64,linux-headers-amd64,"
@@ -114,7 +114,7 @@ cp /packages/rules/* /etc/udev/rules.d
 udevadm control --reload
 trigger
 state chosen
-echo "chosen: factor $(cat /sys/block/sda/queue/iosched/latency_factor)"
+echo "chosen: exchange $(cat /sys/block/sda/queue/iosched/exchange)"
 dd if=/dev/sda of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null && echo "chosen: read"
 apt /packages/kernel/*.deb
 for modules in /lib/modules/*; do
@@ -173,7 +173,7 @@ state back
 
 UPGRADE = r"""
 state booted
-echo "booted: factor $(cat /sys/block/sda/queue/iosched/latency_factor)"
+echo "booted: exchange $(cat /sys/block/sda/queue/iosched/exchange)"
 dd if=/dev/sda of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null && echo "booted: read"
 trigger
 state changed
@@ -277,9 +277,9 @@ class Guest:
         prepare: Callable[[Path], None] = lambda stage: None,
         options: str = OPTIONS,
     ) -> None:
-        """Make the disk from the system, the packages and the rules.
+        """Make the disk from the system, the packages and the rules, unless `image` exists.
 
-        `prepare` is called with the folder that the disk is made from.
+        Call `prepare` with the folder from which the disk is made.
         """
         self._folder, self._image, self._options = folder, image, options
         self._boots = 0
@@ -455,7 +455,7 @@ def main(folder: Path) -> int:
             state("stock", "mq-deadline", "none", "none"),
             state("installed", "mq-deadline", "none", "none"),
             state("chosen", "triage", "triage", has),
-            "chosen: factor 300",
+            "chosen: exchange 16",
             "chosen: read",
             f"built: {stock} {has}",
             f"built: {release} {has}",
@@ -468,7 +468,7 @@ def main(folder: Path) -> int:
         [
             f"kernel {release}",
             state("booted", "triage", "triage", has),
-            "booted: factor 300",
+            "booted: exchange 16",
             "booted: read",
             state("changed", "triage", "triage", has),
             *status(release, has),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test the patch for a kernel's tree: it passes checkpatch, and has nothing of kernel/compat, the
-layer that hides differences between kernels. `make release` builds a kernel with the patch.
+"""Test the patch for a kernel's tree: it passes checkpatch, applies, and has every object.
+
+It has nothing of kernel/compat, which hides kernels' differences. `make release` builds with it.
 """
 
 import re
@@ -82,3 +83,16 @@ def test_another_folder_is_refused(tmp_path: Path, missing: str) -> None:
     )
     assert done.returncode == 2
     assert missing in done.stderr and "give the folder of a kernel's full source" in done.stderr
+
+
+@pytest.mark.parametrize("date", [{}, {"SOURCE_DATE_EPOCH": ""}, {"SOURCE_DATE_EPOCH": "today"}])
+def test_a_patch_without_a_date_is_told_what_to_set(tmp_path: Path, date: dict[str, str]) -> None:
+    tools.require([UNIFDEF])
+    done = subprocess.run(
+        ["python3", "-B", PACKAGING / "kernelpatch.py", tmp_path, "A <a@b.invalid>"],
+        env={"PATH": "/usr/bin:/bin"} | date,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "set it to the patch's date, in seconds since 1970" in done.stderr

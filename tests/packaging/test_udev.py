@@ -142,13 +142,13 @@ def test_a_file_in_etc_replaces_ours(tmp_path: Path) -> None:
 def test_the_examples_choose_a_disk_and_set_a_tunable(tmp_path: Path) -> None:
     system = System.make(tmp_path)
     system.add_disk("vda", "[none] triage")
-    factor = tmp_path / "sys/block/vda/queue/iosched/latency_factor"
-    factor.parent.mkdir()
-    factor.write_text("200\n")
+    exchange = tmp_path / "sys/block/vda/queue/iosched/exchange"
+    exchange.parent.mkdir()
+    exchange.write_text("8\n")
     system.add_disk("sr0", ALL)
     install = f"cp {PACKAGING}/examples/*.rules /etc/udev/rules.d/"
     event(system, "vda", more=install)
-    assert factor.read_text().strip() == "300"
+    assert exchange.read_text().strip() == "16"
     event(system, "sr0", more=install)
     assert system.scheduler("sr0") == ALL
 
@@ -158,4 +158,4 @@ def test_the_example_of_tunables_is_silent_where_a_disk_has_no_triage(tmp_path: 
     system.add_disk("vda", "[none] mq-deadline")
     said = event(system, "vda", more=f"cp {PACKAGING}/examples/6*.rules /etc/udev/rules.d/")
     assert "TRIAGE=1" in said
-    assert "latency_factor" not in said
+    assert "exchange" not in said

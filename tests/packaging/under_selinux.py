@@ -7,12 +7,12 @@ This program makes a disk in FOLDER with a Debian of this computer's release and
 policy, and labels each file. QEMU boots it twice, beside the disks of in_guest.py:
 
 1. The package is installed, and udev's rule chooses triage.
-2. udev chooses triage at the boot. The boot's record is asked for. The package is removed.
+2. udev chooses triage at the boot, and the boot's schedulers are recorded. The package is removed.
 
-Each report has udev's domain, the labels of three of the package's files, and what SELinux denied
-to the programs that are named in TOOLS. All denials are on the boot's console. The policy denies
-something to other programs of a stock Debian too, so a boot without any denial is an error: then
-nothing recorded them.
+Each report has the domains of init and udev, and what SELinux denied to the programs that TOOLS
+names. The first report also has the labels of three of the package's files. All denials are on the
+boot's console. The policy also denies something to other programs of a stock Debian. So a boot
+without any denial is an error: the denials were not recorded.
 """
 
 import shutil
@@ -37,8 +37,8 @@ POLICY = ("selinux-policy-default", "policycoreutils", "selinux-utils")
 CONTEXTS = "/etc/selinux/default/contexts/files/file_contexts"
 CONFIG = "SELINUX=enforcing\nSELINUXTYPE=default\n"
 
-#: The service has the domain of init's scripts. So the package is installed in that domain, where
-#: an administrator would be unconfined_t.
+#: look.service runs in the domain of init's scripts, so it installs the package in this domain. An
+#: administrator would install the package in the domain unconfined_t.
 TOOLS = r"""
 domain() {
 	echo "$1: $(tr -d '\0' < "/proc/$2/attr/current" | cut -d: -f3)"
@@ -89,8 +89,8 @@ denied removed
 
 def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
-    # The stage's files are hard links to those of the cached system. So replace this one: writing
-    # would change both. Labels are on both, which does no harm.
+    # The stage's files are hard links to those of the cached system. To write to this file would
+    # change both systems, so replace it. The labels are on both systems, which does no harm.
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
     # setfiles reaches each file through /proc.

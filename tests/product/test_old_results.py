@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests that results of an older version stay readable: keys and measured values do not change.
 
-`data/results-0.1.tar.xz` is a results folder of version 0.1, with the summary that 0.1 made. The
-tests of the last commit before 0.2 made up its runs (79409e5^, tests/lab/rundirs.py): two
-schedulers and the baseline, three repeats. Its environment.json has the keys that 0.1 wrote.
+`data/results-0.1.tar.xz` is a results folder of version 0.1, with the summary that 0.1 made. Its
+runs are made up: tests/lab/rundirs.py of the last commit before 0.2 (79409e5^) wrote them, for
+two schedulers and the baseline, three repeats. Its environment.json has the keys that 0.1 wrote.
 """
 
 import json

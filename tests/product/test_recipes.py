@@ -22,8 +22,8 @@ OTHERS = (
     *("mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup"),
     *("etcd-server", "etcd-client", "skopeo", "umoci", "restic"),
 )
-#: Parts of the recipes' commands -> the parts with which the test replaces them: the computer that
-#: runs the tests has no triage, and 2 min are too long.
+#: Part of a recipe's command -> the part by which the test replaces it. The computer that runs the
+#: tests has no triage, and 2 min are too long.
 INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",

@@ -217,6 +217,21 @@ def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
     assert first_end_s == pytest.approx(first_us / 1e6, abs=0.02)
 
 
+def test_a_task_that_takes_too_long_counts_with_the_time_that_it_has_had(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    # A build takes longer than a second, also alone.
+    words = ["--vary", "task=build", "--vary", "load=none", "--vary", "patience=1"]
+    done = triage(
+        "run", "source-tree", *words, "--schedulers", "none", "--repeats", "1", "--out", out
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = (out / "runs").glob("none-*")
+    (line,) = (folder / "out/operations.csv").read_text().split()
+    end_s, took_us = map(float, line.split(","))
+    assert end_s == took_us / 1e6
+    assert 0.9 < end_s < 1.2
+
+
 def test_the_report_can_be_made_again(measured: tuple[Path, str]) -> None:
     out, _ = measured
     before = {name: (out / name).read_bytes() for name in ("summary.json", "report.html")}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of triage under Secure Boot: the kernel loads it only if signed with the firmware's key.
 
-The kernel is Debian's, and the firmware is OVMF. Its only key is Debian's test key ("snakeoil"),
-because the package ovmf has the private key too.
+The kernel is Debian's, and the firmware is OVMF. The firmware's only key is Debian's test key
+("snakeoil"): the package ovmf has its private key too, with which the tests sign.
 """
 
 import asyncio

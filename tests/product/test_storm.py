@@ -9,13 +9,17 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from triagelab import cli
+from triagelab.commands import storm, verify
 from triagelab.provision import kernels
+from triagelab.run import machines
 
 from tests import due
 from tests.kernel import bugs
-from tests.product.product import ROOT, qemus, triage
+from tests.product.product import README, ROOT, qemus, triage
 
 #: Bug in tests/kernel/seeded/ -> a seed whose storm finds the bug, and a pattern of the message.
 FOUND = {
@@ -30,6 +34,25 @@ def record(out: Path) -> dict[str, Any]:
 
 #: The seeds that triage must withstand, in parts of which some are due (tests/due.py).
 SEEDS = [range(1, 14), range(14, 27), range(27, 40), range(40, 51)]
+
+
+def test_the_seeds_are_those_that_a_user_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds = [seed for part in SEEDS for seed in part]
+    asked: list[int] = []
+
+    def carry_out(*given: Any) -> int:
+        asked.extend(each.plan.seed for each in given[3])
+        return 0
+
+    nothing = kernels.Kernel("6.12.1", tmp_path, tmp_path, None), ()
+    monkeypatch.setattr(verify, "prepared", lambda *_, **__: nothing)
+    monkeypatch.setattr(machines, "make", Mock())
+    monkeypatch.setattr(storm, "_carry_out", carry_out)
+    assert cli.main(["storm", "triage", "--out", str(tmp_path / "out")]) == 0
+    assert asked == seeds == list(range(1, 51))
+    assert f"survives {len(seeds)} storms" in README
 
 
 @pytest.mark.parametrize("seeds", due.selected(SEEDS), ids=lambda s: f"{s.start}-{s.stop - 1}")

@@ -27,9 +27,9 @@ def test_a_scheduler_that_passes(tmp_path: Path) -> None:
 
 
 def test_a_module_somebody_built_that_fails(tmp_path: Path) -> None:
-    """A scheduler that this repository lacks is checked, and a fault in it is found.
+    """`verify` checks a scheduler that this repository lacks, and finds a fault in it.
 
-    It is kernel/prio-basic under another name and without aging.
+    The scheduler is kernel/prio-basic under another name and without aging.
     """
     source = tmp_path / "kernel"
     shutil.copytree(sources.MODULES, source)

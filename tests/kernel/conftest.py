@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator
 
 import pytest
+from triagelab.base import tools
 from triagelab.provision import kernels
 
 from tests import due
@@ -56,7 +57,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     }
     session.config.stash[builds] = [
         subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-c", BUILD, series],
+            tools.with_us("TERM", [sys.executable, "-c", BUILD, series]),
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of tools.require(): one message names all missing programs, with their packages."""
+"""Tests of triagelab.base.tools: missing programs, and programs that end with the lab."""
 
 import os
 import subprocess
@@ -59,3 +59,13 @@ tools.require([tools.Tool("no-such-program", "no-such-package")])"""
     assert [each.returncode for each in both] == [0, 0]
     assert said == [b"", b""]  # standard output is for results
     assert log.read_text().split() == ["update", "install"]
+
+
+def test_a_program_runs_with_the_lab_alone(tmp_path: Path) -> None:
+    """A program whose parent is not the lab does not run: the lab was killed as it began."""
+    ran = tmp_path / "ran"
+    command = tools.with_us("KILL", ["touch", str(ran)])
+    subprocess.run(["sh", "-c", '"$@"; :', "sh", *command])
+    assert not ran.exists()
+    assert subprocess.run(command).returncode == 0
+    assert ran.exists()

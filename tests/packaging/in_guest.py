@@ -333,7 +333,7 @@ class Guest:
         ]
         try:
             subprocess.run(
-                ["setpriv", "--pdeathsig", "KILL", "--", *map(str, qemu)],
+                tools.with_us("KILL", list(map(str, qemu))),
                 stdin=subprocess.DEVNULL,
                 timeout=LIMIT_S,
                 check=True,

@@ -85,12 +85,14 @@ def ctl(words: str, output: str) -> None:
 
 
 def watched(limit: float, seconds: float, output: str, at_once: bool = False) -> None:
-    """Run `top` within a limit of CPU time, and write down when it measured.
+    """Run `top` within a limit of CPU time.
+
+    Write down when it began to measure, when it had recorded, and when it had read the events.
 
     `at_once`: `top` sleeps while events are recorded, and reads them all afterwards. So it takes
     no CPU from fio, and makes no request late.
     """
-    began_ended: list[float] = []
+    moments: list[float] = []
 
     class Watched(Sampler):
         """A Sampler that notes when it measures."""
@@ -99,19 +101,19 @@ def watched(limit: float, seconds: float, output: str, at_once: bool = False) ->
             self.limit = limit
             if at_once:
                 self._slice = seconds
-            began_ended.append(time.time())
+            moments.append(time.time())
             super().run(until)
-            began_ended.append(time.time())
+            moments.append(time.time())
 
         def _look(self) -> int:
             if at_once:
-                began_ended.append(time.time())
+                moments.append(time.time())
             return super()._look()
 
     setattr(top, "Sampler", Watched)  # noqa: B010
     setattr(top, "BUFFER_KIB", 4096 if at_once else BUFFER_KIB)  # noqa: B010
     ctl(f"top {DISK} --interval {seconds} --count 1 --json", f"top-{output}")
-    (OUT / f"when-{output}").write_text(json.dumps(began_ended[:2]))
+    (OUT / f"when-{output}").write_text(json.dumps([*moments[:2], moments[-1]]))
 
 
 def figures() -> None:

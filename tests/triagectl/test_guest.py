@@ -68,16 +68,18 @@ ENOUGH = 500
 
 
 def by_fio(guest: Path, scheduler: str, job: str, name: str) -> tuple[list[int], float]:
-    """Return latencies of fio's requests that completed while `top` watched, in ns, sorted.
+    """Return latencies of fio's requests that completed while `top` recorded, in ns, sorted.
 
-    The second value is how long `top` watched, in s.
+    The second value is how many completed in a second until `top` had read what it recorded: its
+    rates are of this time.
     """
-    began, ended = read(guest / f"when-{name}")
+    began, recorded, ended = read(guest / f"when-{name}")
     number = ("reader", "bulk").index(job) + 1
     lines = (guest / f"{scheduler}_clat.{number}.log").read_text().splitlines()
     entries = [tuple(map(int, line.split(",")[:2])) for line in lines]
-    times = sorted(ns for at, ns in entries if began * 1000 <= at < ended * 1000)
-    return times, ended - began
+    times = sorted(ns for at, ns in entries if began * 1000 <= at < recorded * 1000)
+    until_read = sum(began * 1000 <= at < ended * 1000 for at, _ in entries)
+    return times, until_read / (ended - began)
 
 
 def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
@@ -89,7 +91,7 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
     rows = {classes[row["class"]]: row for row in disk["classes"]}
     found = {}
     for job in ("reader", "bulk"):
-        times, seconds = by_fio(guest, scheduler, job, name)
+        times, rate = by_fio(guest, scheduler, job, name)
         if len(times) < ENOUGH:
             continue
         row = rows[job]
@@ -98,7 +100,7 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
         assert apart <= DEPTH[job] + 1, f"{name}: {apart} of the {job}'s requests are missing"
         found[job] = {
             "timed": (row["requests_timed"], len(times), len(times)),
-            "iops": (row["iops"], len(times) / seconds, len(times) / seconds),
+            "iops": (row["iops"], rate, rate),
             "p50": (row["total_p50_ns"], *beside(times, 50, apart)),
             "p99": (row["total_p99_ns"], *beside(times, 99, apart)),
         }

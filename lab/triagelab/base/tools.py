@@ -57,6 +57,10 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
+#: Runs its second and later arguments as a command, if its parent is the process with the number in
+#: the first. If the lab ends before setpriv has asked for the signal, no signal comes; but then the
+#: parent is another process.
+_UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 #: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
@@ -144,9 +148,11 @@ def with_us(signal: str, command: Sequence[str]) -> list[str]:
     """Return a command that runs `command`, and that gets `signal` when the lab ends.
 
     `signal` is a name without SIG. Linux sends the signal when the thread that started the command
-    ends, so the command gets it even if the lab is killed.
+    ends, so the command gets it even if the lab is killed. This process must start the command
+    itself: under another parent, `command` does not run.
     """
-    return [path(SETPRIV), "--pdeathsig", signal, "--", *command]
+    bound = [path(SETPRIV), "--pdeathsig", signal, "--"]
+    return [*bound, "/bin/sh", "-c", _UNLESS_ORPHANED, "sh", str(os.getpid()), *command]
 
 
 def call(command: Sequence[str]) -> str:

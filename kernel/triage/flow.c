@@ -15,7 +15,10 @@
 #include "device.h"
 #include "triage.h"
 
-/* The number of quanta that sparse flows may use before the backlog gets a turn. */
+/*
+ * Sparse flows may use this many quanta before the backlog's first request. While both wait, they
+ * have this many times as much as the backlog.
+ */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
 /*
@@ -37,6 +40,12 @@
 static s64 tg_quantum(const struct tg_shard *shard)
 {
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
+}
+
+/* Return how many times as much as the backlog sparse flows may have. */
+static s64 tg_sparse_turns(const struct tg_data *tg)
+{
+	return tg->rotational ? TG_SPARSE_TURNS_DISK : TG_SPARSE_TURNS_FLASH;
 }
 
 static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key, u64 group,
@@ -573,9 +582,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 			     enum prio_class of, bool bulk, enum tg_reason *reason)
 {
 	struct tg_class *class = &lane->classes[of];
-	const s64 quantum = tg_quantum(shard);
-	const u64 most = quantum * (shard->tg->rotational ? TG_SPARSE_TURNS_DISK :
-							    TG_SPARSE_TURNS_FLASH);
+	const s64 most = tg_quantum(shard) * tg_sparse_turns(shard->tg);
 	/*
 	 * If @apart is true, the class's sparse flows go outside bulk's budget. They do not delay
 	 * the backlog while bulk may not go: the backlog waits for the budget then.
@@ -588,13 +595,13 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	lockdep_assert_held(&shard->lock);
 
 	if (list_empty(&class->backlog) || (!bulk && apart))
-		class->sparse_had = 0;
+		class->sparse_leads = min_t(s64, class->sparse_leads, 0);
 	for (;;) {
 		/*
 		 * This limit keeps sparse flows from delaying the backlog. If @little is false, the
 		 * backlog waits anyway, so hinted requests need no limit.
 		 */
-		while ((!little || class->sparse_had <= most) &&
+		while ((!little || class->sparse_leads <= most) &&
 		       (flow = tg_flow_first(shard, class, little))) {
 			if (flow->deficit > 0) {
 				*reason = TG_SPARSE;
@@ -604,11 +611,30 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 		}
 		/* Look at the backlog only now: the loop may have given it its first flow. */
 		rq = bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
-		if (rq || !bulk || !class->paced || !class->sparse_had)
+		if (rq || !bulk || !class->paced || class->sparse_leads <= 0)
 			return rq;
 		/* Sparse flows do not delay a backlog that the pace holds. */
-		class->sparse_had = 0;
+		class->sparse_leads = 0;
 	}
+}
+
+/*
+ * Count a request of @cost that a flow of the class sends. If the backlog sends one in its turn,
+ * sparse flows may send TG_SPARSE_TURNS times as much before its next one, so its part does not
+ * depend on the sizes of requests. If the backlog sends one for another reason, sparse flows have
+ * delayed it no longer.
+ */
+static void tg_class_count(const struct tg_shard *shard, struct tg_class *class, bool sparse,
+			   u32 cost)
+{
+	const s64 turns = tg_sparse_turns(shard->tg);
+
+	if (sparse)
+		class->sparse_leads += cost;
+	else if (class->sparse_leads > turns * tg_quantum(shard))
+		class->sparse_leads -= turns * cost;
+	else
+		class->sparse_leads = min_t(s64, class->sparse_leads, 0);
 }
 
 /* Take a flow that ran empty off its class's list. A disk may wait for the flow's next request. */
@@ -642,10 +668,7 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow, hinted);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
-	if (flow->sparse)
-		class->sparse_had += cost;
-	else
-		class->sparse_had = 0;
+	tg_class_count(shard, class, flow->sparse, cost);
 	/*
 	 * Charge NORMAL's share only if that share let this request go. So each shard exceeds the
 	 * share by one request at most.

@@ -99,8 +99,9 @@ struct tg_arrivals {
  * @owed: device time that it lacks of its guaranteed share, in ns; below 0: device time that it
  *	had beyond the share, because a request took longer than what it lacked
  * @started: number of flows that have joined @hinted or @sparse so far
- * @sparse_had: cost of the requests that sparse flows have sent since the backlog's last
- *	request, in ns; 0 while the backlog is empty or may not go
+ * @sparse_leads: cost of the requests that sparse flows have sent while the backlog waited, in ns,
+ *	less what its requests let them send (tg_class_count()); not above 0 while the backlog is
+ *	empty or may not go
  * @paced: the pace held the backlog when it was last asked
  * @paced_at: jiffies when the pace last held a write of the class
  *
@@ -114,7 +115,7 @@ struct tg_class {
 	unsigned int queued;
 	s64 owed;
 	u32 started;
-	u64 sparse_had;
+	s64 sparse_leads;
 	bool paced;
 	unsigned long paced_at;
 };

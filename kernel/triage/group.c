@@ -169,6 +169,25 @@ static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_accoun
 }
 
 /*
+ * Return whether another cgroup than the lane's waits on another shard. While its requests wait,
+ * it may send no new ones, so tg_groups_met() may not have seen it lately.
+ */
+static bool tg_others_wait(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const struct tg_data *tg = shard->tg;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++) {
+		/* Only compared: the account may be freed at any time. */
+		const struct tg_account *due = READ_ONCE(tg->shards[i]->due);
+
+		if (due && due != lane->account && tg->shards[i] != shard)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Return whether a lane's cgroup takes from others: it has had more than its share, and another
  * cgroup asks now. If no other asks, let this cgroup be due, so that it is no longer ahead.
  */
@@ -179,8 +198,11 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
 	if (!tg_groups_meet(tg)) {
-		tg_account_is_due(lane->account, TG_SHARED_DEVICE);
-		return false;
+		if (!tg_others_wait(shard, lane)) {
+			tg_account_is_due(lane->account, TG_SHARED_DEVICE);
+			return false;
+		}
+		tg_note_tick(&tg->groups.shared_at);
 	}
 	tg_note_tick(&tg->groups.exceeded_at);
 	return true;

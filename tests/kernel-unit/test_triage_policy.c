@@ -8,6 +8,7 @@
 #include "policy/device.h"
 
 #define SZ_16K (16 * SZ_1K)
+#define SZ_512K (512 * SZ_1K)
 #define SZ_1M (1024 * SZ_1K)
 #define PACE 200000
 #define CROWD 32
@@ -548,9 +549,73 @@ static void test_guaranteed_share(void)
 	}
 }
 
+/*
+ * Two cgroups, of weights 100 and 1, read on different hardware queues: the heavy one with several
+ * requests at a time, the light one with 24 processes of HIGH. The heavy one's requests all wait,
+ * so it sends none. Each has its part all the same, whatever the sizes. If the light one's debt is
+ * forgotten while no request of the other comes (tg_lane_exceeds_share()), the light one has 15 %
+ * with 64 KiB, and 99.9 % with 512 KiB.
+ */
+static void test_light_cgroup_on_another_queue(void)
+{
+	static const u32 bytes[] = { SZ_4K, SZ_64K, SZ_512K };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(bytes); i++) {
+		struct process *light[24], *heavy;
+		double part = 0;
+		u32 k;
+
+		begin(2, 0);
+		tg.controller.budget = 500000;
+		cgroup_weigh(1, 100);
+		cgroup_weigh(2, 1);
+		heavy = process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+		for (k = 0; k < ARRAY_SIZE(light); k++)
+			light[k] = process_add(&(struct process){
+				.shard = 1, .cgroup = 2, .priority = HIGH, .bytes = bytes[i],
+				.depth = 2,
+			});
+		settle_and_measure(2 * SECOND);
+		for (k = 0; k < ARRAY_SIZE(light); k++)
+			part += part_of_time(light[k]);
+		expect_between("the light cgroup's part", part, .005, .02);
+		expect_between("the heavy cgroup's part", part_of_time(heavy), .9, 1);
+	}
+}
+
+/*
+ * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
+ * one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its requests. If the backlog
+ * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB.
+ */
+static void test_backlog_beside_sparse(void)
+{
+	static const u32 bytes[] = { SZ_4K, SZ_64K, SZ_1M };
+	struct process *backlog;
+	u32 i, k;
+
+	for (i = 0; i < ARRAY_SIZE(bytes); i++) {
+		begin(1, 0);
+		tg.controller.budget = 500000;
+		process_add(&(struct process){
+			.priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = MS,
+		});
+		backlog = process_add(&(struct process){ .bytes = bytes[i], .depth = 32 });
+		for (k = 0; k < 60; k++)
+			process_add(&(struct process){
+				.asks_little = true, .bytes = SZ_4K, .depth = 2,
+			});
+		settle_and_measure(2 * SECOND);
+		expect_near("the backlog's part", part_of_time(backlog), 1 / 17., .03);
+	}
+}
+
 int main(void)
 {
 	test_guaranteed_share();
+	test_light_cgroup_on_another_queue();
+	test_backlog_beside_sparse();
 	test_share_is_no_limit();
 	test_low_lacks_device_time();
 	test_light_cgroup_lacks_device_time();

@@ -348,6 +348,13 @@ static struct request *process_next(struct process *p)
 	return p->stopped ? NULL : tg_first(&p->idle);
 }
 
+/* Do what tg_groups_see() does: it needs the block layer's cgroups. */
+static void cgroup_comes(struct tg_shard *shard, unsigned int cgroup)
+{
+	if (shard->seen != &cgroups[cgroup] || time_after(jiffies, shard->seen_at))
+		tg_groups_met(shard, &cgroups[cgroup]);
+}
+
 static void process_send(struct process *p, struct request *rq)
 {
 	struct blk_mq_hw_ctx *hctx = &hw_queues[p->shard];
@@ -363,6 +370,7 @@ static void process_send(struct process *p, struct request *rq)
 	rq->start_time_ns = kernel_now;
 	rq->mq_hctx = hctx;
 	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter, .held = true };
+	cgroup_comes(&shards[p->shard], p->cgroup);
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);
 	tg_insert_requests(hctx, &list, 0);

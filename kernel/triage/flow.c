@@ -202,6 +202,7 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, struct tg_la
 		flow->group = lane->id;
 		flow->class = class;
 		flow->deficit = tg_quantum(shard);
+		flow->given = lane->classes[class].given;
 		flow->position = shard->head.position;
 		flow->detector = (struct tg_detector){};
 	}
@@ -226,25 +227,29 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 }
 
 /*
- * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other
- * flow keeps the rest of its turn, or its debt. If the disk waits for this flow, it goes to the
- * front of the backlog.
+ * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other flow
+ * keeps the rest of its turn, or its debt; the turns that others got meanwhile pay this debt. If
+ * the disk waits for this flow, it goes to the front of the backlog.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
 	struct tg_class *class = tg_flow_class(flow);
+	const u64 missed = class->given - flow->given;
 
 	flow->sparse = sparse;
+	flow->given = class->given;
 	if (sparse) {
 		flow->deficit = tg_quantum(shard);
 		flow->started = ++class->started;
 		list_move_tail(&flow->turn, tg_flow_is_hinted(flow) ? &class->hinted :
 								      &class->sparse);
-	} else if (shard->head.awaited == flow) {
-		list_move(&flow->turn, &class->backlog);
-	} else {
-		list_move_tail(&flow->turn, &class->backlog);
+		return;
 	}
+	flow->deficit = tg_share_return(flow->deficit, missed, tg_quantum(shard));
+	if (shard->head.awaited == flow)
+		list_move(&flow->turn, &class->backlog);
+	else
+		list_move_tail(&flow->turn, &class->backlog);
 }
 
 /* Return the level of a request's I/O priority, or 4 if its process has never set a priority. */
@@ -378,6 +383,14 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
+/* Give a flow of the backlog turns, in ns. */
+static void tg_flow_give(struct tg_class *class, struct tg_flow *flow, s64 turns)
+{
+	flow->deficit += turns;
+	flow->given += turns;
+	class->given = max(class->given, flow->given);
+}
+
 /*
  * Give all flows of a backlog the same number of turns: the least number after which one flow may
  * go.
@@ -390,7 +403,7 @@ static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 	list_for_each_entry(flow, &class->backlog, turn)
 		least = min(least, tg_share_rounds(flow->deficit, quantum));
 	list_for_each_entry(flow, &class->backlog, turn)
-		flow->deficit += least * quantum;
+		tg_flow_give(class, flow, least * quantum);
 }
 
 /*
@@ -408,7 +421,7 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	for (;;) {
 		const bool round_ends = flow == last;
 
-		flow->deficit = tg_share_turn(flow->deficit, quantum);
+		tg_flow_give(class, flow, quantum);
 		list_move_tail(&flow->turn, &class->backlog);
 		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
 		if (flow->deficit > 0)
@@ -482,7 +495,7 @@ static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_
 		return found;
 	list_for_each_entry(flow, &class->backlog, turn)
 		if (!tg_flow_writes(flow))
-			flow->deficit += least * quantum;
+			tg_flow_give(class, flow, least * quantum);
 	return found;
 }
 
@@ -530,6 +543,7 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 			   struct tg_flow *flow)
 {
 	flow->sparse = false;
+	flow->given = class->given;
 	flow->deficit += tg_quantum(shard);
 	list_move_tail(&flow->turn, &class->backlog);
 }

@@ -611,11 +611,48 @@ static void test_backlog_beside_sparse(void)
 	}
 }
 
+/*
+ * Flows of a slow device share it by their levels, though each request costs many quanta. A flow
+ * that has one request at a time has its part too: while it has none queued, the turns of others
+ * pay its debt. If debts end at TG_DEBT_MAX quanta, the first process has 86 to 94 % where 50 are
+ * due, and levels have no effect on 1 MiB.
+ */
+static void test_slow_device(void)
+{
+	static const struct { u32 bytes; int depth, level; double part; } seconds[] = {
+		{ SZ_64K, 64, 4, 1 / 2. }, { SZ_1M, 16, 4, 1 / 2. }, { SZ_1M, 1, 4, 1 / 2. },
+		{ SZ_64K, 64, 3, 4 / 9. }, { SZ_1M, 16, 3, 4 / 9. },
+		{ SZ_64K, 64, 5, 4 / 7. }, { SZ_1M, 16, 5, 4 / 7. }, { SZ_1M, 1, 5, 4 / 7. },
+	};
+	static const u32 per_kib[] = { 20000, 60000 };
+	struct process *first;
+	u32 i, n;
+
+	for (n = 0; n < ARRAY_SIZE(per_kib); n++)
+		for (i = 0; i < ARRAY_SIZE(seconds); i++) {
+			begin(1, 0);
+			tg.costs.of[TG_READ].per_kib = per_kib[n];
+			/* Two requests of 1 MiB */
+			tg.controller.budget = tg.controller.room = 2048ull * per_kib[n];
+			tg.tunables.aging_expire_normal = 600000;
+			first = process_add(&(struct process){ .bytes = SZ_1M, .depth = 16 });
+			process_add(&(struct process){
+				.priority = IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT |
+					    seconds[i].level,
+				.bytes = seconds[i].bytes, .depth = seconds[i].depth,
+			});
+			settle_and_measure(20 * SECOND);
+			expect_near("the first process's part of a slow device",
+				    part_of_time(first), seconds[i].part, .02);
+		}
+}
+
 int main(void)
 {
 	test_guaranteed_share();
 	test_light_cgroup_on_another_queue();
 	test_backlog_beside_sparse();
+	test_slow_device();
 	test_share_is_no_limit();
 	test_low_lacks_device_time();
 	test_light_cgroup_lacks_device_time();

@@ -633,20 +633,24 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 }
 
 /*
- * Count a request of @cost that a flow of the class sends. If the backlog sends one in its turn,
- * sparse flows may send TG_SPARSE_TURNS times as much before its next one, so its part does not
- * depend on the sizes of requests. If the backlog sends one for another reason, sparse flows have
- * delayed it no longer.
+ * Count a request of @cost that a flow of the class sends, for the limit on sparse flows. Once they
+ * have had all that they may (@most), each request of the backlog lets them send tg_sparse_turns()
+ * times its cost. So the backlog's part does not depend on the sizes of requests. A request of the
+ * backlog that goes before that ends what it has waited.
+ *
+ * Hinted requests may go beyond the limit. @sparse_leads is at most twice the limit, so that they
+ * do not keep the other sparse flows back for long.
  */
 static void tg_class_count(const struct tg_shard *shard, struct tg_class *class, bool sparse,
 			   u32 cost)
 {
 	const s64 turns = tg_sparse_turns(shard->tg);
+	const s64 most = turns * tg_quantum(shard);
 
 	if (sparse)
-		class->sparse_leads += cost;
-	else if (class->sparse_leads > turns * tg_quantum(shard))
-		class->sparse_leads -= turns * cost;
+		class->sparse_leads = min(class->sparse_leads + cost, 2 * most);
+	else if (class->sparse_leads > most)
+		class->sparse_leads = min(class->sparse_leads, 2 * most) - turns * cost;
 	else
 		class->sparse_leads = min_t(s64, class->sparse_leads, 0);
 }

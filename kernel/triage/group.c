@@ -16,6 +16,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
+#include "core.h"
 #include "device.h"
 #include "triage.h"
 
@@ -169,19 +170,19 @@ static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_accoun
 }
 
 /*
- * Return whether another cgroup than the lane's waits on another shard. While its requests wait,
- * it may send no new ones, so tg_groups_met() may not have seen it lately.
+ * Return whether another cgroup than that of @account waits until its bulk may go. While all its
+ * requests wait, it sends no new ones, so tg_groups_met() may not have seen it lately.
  */
-static bool tg_others_wait(const struct tg_shard *shard, const struct tg_lane *lane)
+static bool tg_others_wait(const struct tg_data *tg, const struct tg_account *account)
 {
-	const struct tg_data *tg = shard->tg;
 	unsigned int i;
 
 	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_shard *shard = tg->shards[i];
 		/* Only compared: the account may be freed at any time. */
-		const struct tg_account *due = READ_ONCE(tg->shards[i]->due);
+		const struct tg_account *due = READ_ONCE(shard->due);
 
-		if (due && due != lane->account && tg->shards[i] != shard)
+		if (due && due != account && tg_waits_for_bulk(shard))
 			return true;
 	}
 	return false;
@@ -198,7 +199,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
 		return false;
 	if (!tg_groups_meet(tg)) {
-		if (!tg_others_wait(shard, lane)) {
+		if (!tg_others_wait(tg, lane->account)) {
 			tg_account_is_due(lane->account, TG_SHARED_DEVICE);
 			return false;
 		}

@@ -177,7 +177,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @turn: id of the lane whose turn it is; it may have no requests
  * @turn_left: the rest of this turn, in ns of cost
  * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due, or that
- *	lane has run empty. Also read without the lock, under RCU
+ *	lane has run empty. Also read without the lock, under RCU unless it is only compared
  * @paced: the last choice found a backlog that the pace holds as a whole (flushes.h)
  * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
  * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice

@@ -370,10 +370,11 @@ static void process_send(struct process *p, struct request *rq)
 	rq->start_time_ns = kernel_now;
 	rq->mq_hctx = hctx;
 	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter, .held = true };
-	cgroup_comes(&shards[p->shard], p->cgroup);
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);
 	tg_insert_requests(hctx, &list, 0);
+	/* A dispatcher sees the cgroup only after the insertion. */
+	cgroup_comes(&shards[p->shard], p->cgroup);
 	blk_mq_run_hw_queue(hctx, false);
 }
 

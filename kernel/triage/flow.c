@@ -16,8 +16,8 @@
 #include "triage.h"
 
 /*
- * Sparse flows may use this many quanta before the backlog's first request. While both wait, they
- * have this many times as much as the backlog.
+ * Sparse flows may use this many quanta before the backlog's first request. From then on, while both
+ * wait, they may have this many times as much as the backlog.
  */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
@@ -638,8 +638,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
  * times its cost. So the backlog's part does not depend on the sizes of requests. A request of the
  * backlog that goes before that ends what it has waited.
  *
- * Hinted requests may go beyond the limit. @sparse_leads is at most twice the limit, so that they
- * do not keep the other sparse flows back for long.
+ * Hinted requests may go beyond the limit, and a user may lower it. So the backlog makes up for as
+ * much again at most: otherwise it would keep the other sparse flows back for long.
  */
 static void tg_class_count(const struct tg_shard *shard, struct tg_class *class, bool sparse,
 			   u32 cost)
@@ -648,7 +648,7 @@ static void tg_class_count(const struct tg_shard *shard, struct tg_class *class,
 	const s64 most = turns * tg_quantum(shard);
 
 	if (sparse)
-		class->sparse_leads = min(class->sparse_leads + cost, 2 * most);
+		class->sparse_leads += cost;
 	else if (class->sparse_leads > most)
 		class->sparse_leads = min(class->sparse_leads, 2 * most) - turns * cost;
 	else

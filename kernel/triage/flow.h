@@ -102,9 +102,9 @@ struct tg_arrivals {
  *	had beyond the share, because a request took longer than what it lacked
  * @given: the turns that a flow that never left the backlog has got so far, in ns
  * @started: number of flows that have joined @hinted or @sparse so far
- * @sparse_leads: cost of the requests that sparse flows have sent while the backlog waited, in ns,
- *	less what its requests let them send (tg_class_count()); not above 0 while the backlog is
- *	empty or may not go
+ * @sparse_leads: how much more sparse flows have had than the backlog leaves them, in ns of cost
+ *	(tg_class_count()). It begins at 0 when the backlog begins to wait. Below 0: what they may
+ *	still have for the backlog's last request, which was large
  * @paced: the pace held the backlog when it was last asked
  * @paced_at: jiffies when the pace last held a write of the class
  *

@@ -94,7 +94,8 @@ struct tg_lane {
  * @all: account of the whole device
  * @own: account of the requests of the root cgroup, and of those without a cgroup
  * @active: the policy is active for the device, so the cgroups have weights
- * @shared_at: jiffies when requests of two cgroups last met; written once a tick by any shard
+ * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
+ *	that waits; written once a tick by any shard
  * @exceeded_at: jiffies when a cgroup last took from others; likewise
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has

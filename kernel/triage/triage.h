@@ -352,8 +352,8 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 }
 
 /*
- * Return whether two cgroups both ask now: their requests met in this tick or in the last two. One
- * tick would not suffice, because they may have met at its end.
+ * Return whether two cgroups both ask now: @shared_at is this tick or one of the last two. One tick
+ * would not suffice, because they may have met at its end.
  */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {

@@ -10,6 +10,7 @@
 #define SZ_16K (16 * SZ_1K)
 #define SZ_512K (512 * SZ_1K)
 #define SZ_1M (1024 * SZ_1K)
+#define SZ_16M (16 * SZ_1M)
 #define PACE 200000
 #define CROWD 32
 #define LOADS 60
@@ -585,23 +586,92 @@ static void test_light_cgroup_on_another_queue(void)
 }
 
 /*
+ * The same on one hardware queue. The light cgroup has one process, whose requests take the device
+ * so long that nothing else comes meanwhile. Its next request is inserted before a dispatcher sees
+ * both cgroups. If tg_others_wait() leaves the request's own hardware queue out, it has 97 %.
+ */
+static void test_light_cgroup_on_same_queue(void)
+{
+	struct process *heavy, *light;
+
+	begin(1, 0);
+	tg.controller.budget = 500000;
+	cgroup_weigh(1, 100);
+	cgroup_weigh(2, 1);
+	heavy = process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+	light = process_add(&(struct process){
+		.cgroup = 2, .priority = HIGH, .bytes = SZ_16M, .depth = 1,
+	});
+	settle_and_measure(20 * SECOND);
+	expect_between("the light cgroup's part of one queue", part_of_time(light), .005, .02);
+	expect_between("what the heavy cgroup has there", part_of_time(heavy), .9, 1);
+}
+
+/*
+ * A cgroup waits for no other one if a rate limit holds it, if the driver has stopped its hardware
+ * queue, or if it asks for nothing. So urgent requests of the other one stay urgent: 25 100 reads a
+ * second. If tg_others_wait() counts such a cgroup, they are bulk: 12 700.
+ */
+static void test_nobody_pays_alone(void)
+{
+	enum { LIMITED, STOPPED, GONE, CASES } why;
+	struct process *high[4], *other;
+	u32 k;
+
+	for (why = LIMITED; why < CASES; why++) {
+		double reads = 0;
+
+		begin(2, 0);
+		device_is_pressed = false;
+		tg.controller.budget = 1000;
+		for (k = 0; k < ARRAY_SIZE(high); k++)
+			high[k] = process_add(&(struct process){
+				.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 1,
+				.think_ns = 100000,
+			});
+		process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 32 });
+		other = process_add(&(struct process){
+			.shard = 1, .cgroup = 2, .priority = LOW, .bytes = SZ_4K, .depth = 8,
+		});
+		if (why == LIMITED) {
+			tg.tunables.limited = true;
+			tg.tunables.limit_iops[PRIO_CLASS_LOW] = 2;
+		}
+		run(SECOND);
+		is_stopped[1] = why == STOPPED;
+		if (why == GONE)
+			process_stop(other);
+		settle_and_measure(SECOND);
+		for (k = 0; k < ARRAY_SIZE(high); k++)
+			reads += high[k]->kib / 4.;
+		expect_between("reads beside a cgroup that waits for nobody", reads, 24000, 26000);
+		is_stopped[1] = false;
+	}
+}
+
+/*
  * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
  * one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its requests. If the backlog
- * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB.
+ * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB. So it
+ * has with one request at a time, if what it has had is forgotten while it is empty.
  */
 static void test_backlog_beside_sparse(void)
 {
-	static const u32 bytes[] = { SZ_4K, SZ_64K, SZ_1M };
+	static const struct { u32 bytes; int depth; } backlogs[] = {
+		{ SZ_4K, 32 }, { SZ_64K, 32 }, { SZ_1M, 32 }, { SZ_1M, 1 },
+	};
 	struct process *backlog;
 	u32 i, k;
 
-	for (i = 0; i < ARRAY_SIZE(bytes); i++) {
+	for (i = 0; i < ARRAY_SIZE(backlogs); i++) {
 		begin(1, 0);
 		tg.controller.budget = 500000;
 		process_add(&(struct process){
 			.priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = MS,
 		});
-		backlog = process_add(&(struct process){ .bytes = bytes[i], .depth = 32 });
+		backlog = process_add(&(struct process){
+			.bytes = backlogs[i].bytes, .depth = backlogs[i].depth,
+		});
 		for (k = 0; k < 60; k++)
 			process_add(&(struct process){
 				.asks_little = true, .bytes = SZ_4K, .depth = 2,
@@ -609,6 +679,42 @@ static void test_backlog_beside_sparse(void)
 		settle_and_measure(2 * SECOND);
 		expect_near("the backlog's part", part_of_time(backlog), 1 / 17., .03);
 	}
+}
+
+/*
+ * Hinted requests go before HIGH, beyond the limit on sparse flows. They do not keep other sparse
+ * flows back later. If their cost adds up without bound, a sparse flow waits for 94 ms then.
+ */
+static void test_sparse_after_hinted(void)
+{
+	struct process *high, *hinted[4], *sparse;
+	u32 k;
+
+	begin(1, 0);
+	tg.controller.budget = 1;
+	high = process_add(&(struct process){
+		.priority = HIGH, .bytes = SZ_4K, .depth = 16, .think_ns = 20000,
+	});
+	for (k = 0; k < ARRAY_SIZE(hinted); k++)
+		hinted[k] = process_add(&(struct process){
+			.asks_little = true, .hints = true, .bytes = SZ_16K, .depth = 2,
+			.think_ns = MS,
+		});
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 32 });
+	run(20 * SECOND);
+	process_stop(high);
+	for (k = 0; k < ARRAY_SIZE(hinted); k++)
+		process_stop(hinted[k]);
+	tg.controller.budget = 500000;
+	process_add(&(struct process){
+		.priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = 20 * MS,
+	});
+	sparse = process_add(&(struct process){
+		.asks_little = true, .bytes = SZ_4K, .depth = 1, .think_ns = MS,
+	});
+	measure(SECOND);
+	expect_between("the longest wait after hinted requests, ms", sparse->longest_wait / 1e6,
+		       0, 5);
 }
 
 /*
@@ -651,7 +757,10 @@ int main(void)
 {
 	test_guaranteed_share();
 	test_light_cgroup_on_another_queue();
+	test_light_cgroup_on_same_queue();
+	test_nobody_pays_alone();
 	test_backlog_beside_sparse();
+	test_sparse_after_hinted();
 	test_slow_device();
 	test_share_is_no_limit();
 	test_low_lacks_device_time();

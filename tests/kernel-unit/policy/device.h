@@ -49,6 +49,7 @@
  * @bytes: the length of a request
  * @depth: the number of its requests, sent or not
  * @think_ns: from the end of a request until it is sent again
+ * @hints: its requests' flags say that a process waits for them
  * @asks_little: triage takes it for a process that asks for little, whatever @depth is
  * @stopped: it sends nothing
  */
@@ -59,6 +60,7 @@ struct process {
 	unsigned int bytes;
 	int depth;
 	u64 think_ns;
+	bool hints;
 	bool asks_little;
 	bool stopped;
 	/* The state: */
@@ -94,6 +96,7 @@ static struct block_device whole_disk;
 static struct blk_mq_tags tags = { .bitmap_tags.sb.depth = TAGS };
 static struct blk_mq_hw_ctx hw_queues[MOST_SHARDS];
 static bool must_run[MOST_SHARDS];
+static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing of the hardware queue */
 
 static struct list_head in_device;	/* the first to be done first */
 static u64 device_free_at;
@@ -364,6 +367,8 @@ static void process_send(struct process *p, struct request *rq)
 	p->submitter.several_at = p->asks_little ? jiffies - HZ : jiffies;
 	p->sent++;
 	rq->cmd_flags = p->writes ? REQ_OP_WRITE | REQ_SYNC | REQ_IDLE : REQ_OP_READ;
+	if (p->hints)
+		rq->cmd_flags |= REQ_META;
 	rq->ioprio = p->priority;
 	rq->bytes = p->bytes;
 	rq->sector = any_between(0, 1 << 26) * (SZ_4K >> SECTOR_SHIFT);
@@ -454,6 +459,8 @@ static void queue_run(struct blk_mq_hw_ctx *hctx)
 {
 	struct request *rq;
 
+	if (is_stopped[hctx - hw_queues])
+		return;
 	while (tg_has_work(hctx) && (rq = tg_dispatch_request(hctx)))
 		device_take(rq);
 }

@@ -16,8 +16,8 @@
 #include "triage.h"
 
 /*
- * Sparse flows may use this many quanta before the backlog's first request. From then on, while both
- * wait, they may have this many times as much as the backlog.
+ * Sparse flows may use this many quanta before the backlog's first request. From then on, while
+ * both wait, they may have this many times as much as the backlog.
  */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
@@ -202,7 +202,6 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, struct tg_la
 		flow->group = lane->id;
 		flow->class = class;
 		flow->deficit = tg_quantum(shard);
-		flow->given = lane->classes[class].given;
 		flow->position = shard->head.position;
 		flow->detector = (struct tg_detector){};
 	}
@@ -227,29 +226,25 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 }
 
 /*
- * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other flow
- * keeps the rest of its turn, or its debt; the turns that others got meanwhile pay this debt. If
- * the disk waits for this flow, it goes to the front of the backlog.
+ * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other
+ * flow keeps the rest of its turn, or its debt. If the disk waits for this flow, it goes to the
+ * front of the backlog.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
 	struct tg_class *class = tg_flow_class(flow);
-	const u64 missed = class->given - flow->given;
 
 	flow->sparse = sparse;
-	flow->given = class->given;
 	if (sparse) {
 		flow->deficit = tg_quantum(shard);
 		flow->started = ++class->started;
 		list_move_tail(&flow->turn, tg_flow_is_hinted(flow) ? &class->hinted :
 								      &class->sparse);
-		return;
-	}
-	flow->deficit = tg_share_return(flow->deficit, missed, tg_quantum(shard));
-	if (shard->head.awaited == flow)
+	} else if (shard->head.awaited == flow) {
 		list_move(&flow->turn, &class->backlog);
-	else
+	} else {
 		list_move_tail(&flow->turn, &class->backlog);
+	}
 }
 
 /* Return the level of a request's I/O priority, or 4 if its process has never set a priority. */
@@ -383,14 +378,6 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	return urgent || tg_media_awaited(shard, flow, rq);
 }
 
-/* Give a flow of the backlog turns, in ns. */
-static void tg_flow_give(struct tg_class *class, struct tg_flow *flow, s64 turns)
-{
-	flow->deficit += turns;
-	flow->given += turns;
-	class->given = max(class->given, flow->given);
-}
-
 /*
  * Give all flows of a backlog the same number of turns: the least number after which one flow may
  * go.
@@ -403,7 +390,7 @@ static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 	list_for_each_entry(flow, &class->backlog, turn)
 		least = min(least, tg_share_rounds(flow->deficit, quantum));
 	list_for_each_entry(flow, &class->backlog, turn)
-		tg_flow_give(class, flow, least * quantum);
+		flow->deficit += least * quantum;
 }
 
 /*
@@ -421,7 +408,7 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	for (;;) {
 		const bool round_ends = flow == last;
 
-		tg_flow_give(class, flow, quantum);
+		flow->deficit = tg_share_turn(flow->deficit, quantum);
 		list_move_tail(&flow->turn, &class->backlog);
 		flow = list_first_entry(&class->backlog, struct tg_flow, turn);
 		if (flow->deficit > 0)
@@ -495,7 +482,7 @@ static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_
 		return found;
 	list_for_each_entry(flow, &class->backlog, turn)
 		if (!tg_flow_writes(flow))
-			tg_flow_give(class, flow, least * quantum);
+			flow->deficit += least * quantum;
 	return found;
 }
 
@@ -543,7 +530,6 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 			   struct tg_flow *flow)
 {
 	flow->sparse = false;
-	flow->given = class->given;
 	flow->deficit += tg_quantum(shard);
 	list_move_tail(&flow->turn, &class->backlog);
 }

@@ -30,7 +30,6 @@ struct tg_shard;
  * @fifo: requests, oldest first
  * @sorted: the same requests by sector, on rotational devices
  * @deficit: the rest of its turn, or its debt (below 0), in ns of cost
- * @given: its class's @given when it last had requests, in ns
  * @position: the sector behind its last dispatched request; on rotational devices
  * @detector: the pattern of its requests
  * @index: index in tg_flows.table, or TG_FLOW_COMMON; set once
@@ -52,7 +51,6 @@ struct tg_flow {
 	struct list_head fifo;
 	struct rb_root sorted;
 	s64 deficit;
-	u64 given;
 	sector_t position;
 	struct tg_detector detector;
 	u16 index;
@@ -100,7 +98,6 @@ struct tg_arrivals {
  * @queued: number of requests in @arrivals; also read without the lock
  * @owed: device time that it lacks of its guaranteed share, in ns; below 0: device time that it
  *	had beyond the share, because a request took longer than what it lacked
- * @given: the turns that a flow that never left the backlog has got so far, in ns
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_leads: how much more sparse flows have had than the backlog leaves them, in ns of cost
  *	(tg_class_count()). It begins at 0 when the backlog begins to wait. Below 0: what they may
@@ -117,7 +114,6 @@ struct tg_class {
 	struct tg_arrivals arrivals;
 	unsigned int queued;
 	s64 owed;
-	u64 given;
 	u32 started;
 	s64 sparse_leads;
 	bool paced;

@@ -170,8 +170,9 @@ static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_accoun
 }
 
 /*
- * Return whether another cgroup than that of @account waits until its bulk may go. While all its
- * requests wait, it sends no new ones, so tg_groups_met() may not have seen it lately.
+ * Return whether another cgroup than that of @account waits until its bulk may go, and not for the
+ * pace. While all its requests wait, it sends no new ones, so tg_groups_met() may not have seen it
+ * lately.
  */
 static bool tg_others_wait(const struct tg_data *tg, const struct tg_account *account)
 {
@@ -182,7 +183,8 @@ static bool tg_others_wait(const struct tg_data *tg, const struct tg_account *ac
 		/* Only compared: the account may be freed at any time. */
 		const struct tg_account *due = READ_ONCE(shard->due);
 
-		if (due && due != account && tg_waits_for_bulk(shard))
+		if (due && due != account && tg_waits_for_bulk(shard) &&
+		    !READ_ONCE(shard->awaits_pace))
 			return true;
 	}
 	return false;

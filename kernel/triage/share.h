@@ -10,10 +10,7 @@
 #include "pure.h"
 
 #define TG_LEVELS 8
-/*
- * Of an older debt, a flow keeps at most this many quanta when it sends. So requests that go out of
- * turn, because they have aged, do not count for ever. A flow that sends in turn has no debt then.
- */
+/* A flow's largest debt, in quanta, so that one huge request does not count for ever. */
 #define TG_DEBT_MAX 64
 /* A flow with a debt of more turns than this is not sparse. */
 #define TG_SPARSE_DEBT 4
@@ -32,20 +29,20 @@ static inline s64 tg_share_charge(s64 deficit, u32 cost, u8 level, u32 quantum)
 {
 	const u64 charge = (u64)cost * 4 / (TG_LEVELS - level);
 
-	return max_t(s64, deficit, -(s64)quantum * TG_DEBT_MAX) - (s64)charge;
+	return max_t(s64, deficit - (s64)charge, -(s64)quantum * TG_DEBT_MAX);
 }
 
 /**
- * tg_share_return() - let a flow take turns again after a time without requests
- * @deficit: the rest of the flow's last turn, or its debt (below 0), in ns of cost
- * @missed: the turns that flows with requests got in this time, in ns
+ * tg_share_turn() - give a flow its next turn
+ * @deficit: the rest of the flow's turn, or its debt (below 0), in ns of cost; the debt may
+ *	come from a time when the quantum was longer
  * @quantum: a turn, in ns
  *
- * Return: the new deficit: the turns pay the debt, and leave the flow no more than one of them
+ * Return: the new deficit; it is above 0 after at most TG_DEBT_MAX turns
  */
-static inline s64 tg_share_return(s64 deficit, u64 missed, u32 quantum)
+static inline s64 tg_share_turn(s64 deficit, u32 quantum)
 {
-	return max_t(s64, deficit, min_t(s64, deficit + (s64)missed, quantum));
+	return max_t(s64, deficit, -(s64)quantum * TG_DEBT_MAX + 1) + quantum;
 }
 
 /**

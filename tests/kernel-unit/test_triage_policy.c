@@ -180,6 +180,31 @@ static void test_share_is_no_limit(void)
 }
 
 /*
+ * Two processes that write have equal parts of the pace, also if one has one write at a time, and
+ * others read meanwhile. (Turns that readers get while the pace holds writes must not pay for what
+ * the one has had: it would have 95 %.)
+ */
+static void test_one_write_at_a_time(void)
+{
+	static const struct { u32 bytes; int depth; } readers[] = { { SZ_64K, 16 }, { SZ_4K, 64 } };
+	struct process *deep;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(readers); i++) {
+		begin(1, PACE);
+		process_add(&(struct process){
+			.bytes = readers[i].bytes, .depth = readers[i].depth,
+		});
+		deep = process_add(&(struct process){
+			.writes = true, .bytes = SZ_64K, .depth = 16,
+		});
+		process_add(&(struct process){ .writes = true, .bytes = SZ_1M, .depth = 1 });
+		settle_and_measure(2 * SECOND);
+		expect_near("the pace of who has several writes", part_of_pace(deep), .5, .1);
+	}
+}
+
+/*
  * Run a process that writes on each of @nr_shards hardware queues, and one that reads requests of
  * @bytes on each of the first @readers of them. Check that all queues write the same.
  */
@@ -717,42 +742,6 @@ static void test_sparse_after_hinted(void)
 		       0, 5);
 }
 
-/*
- * Flows of a slow device share it by their levels, though each request costs many quanta. A flow
- * that has one request at a time has its part too: while it has none queued, the turns of others
- * pay its debt. If debts end at TG_DEBT_MAX quanta, the first process has 86 to 94 % where 50 are
- * due, and levels have no effect on 1 MiB.
- */
-static void test_slow_device(void)
-{
-	static const struct { u32 bytes; int depth, level; double part; } seconds[] = {
-		{ SZ_64K, 64, 4, 1 / 2. }, { SZ_1M, 16, 4, 1 / 2. }, { SZ_1M, 1, 4, 1 / 2. },
-		{ SZ_64K, 64, 3, 4 / 9. }, { SZ_1M, 16, 3, 4 / 9. },
-		{ SZ_64K, 64, 5, 4 / 7. }, { SZ_1M, 16, 5, 4 / 7. }, { SZ_1M, 1, 5, 4 / 7. },
-	};
-	static const u32 per_kib[] = { 20000, 60000 };
-	struct process *first;
-	u32 i, n;
-
-	for (n = 0; n < ARRAY_SIZE(per_kib); n++)
-		for (i = 0; i < ARRAY_SIZE(seconds); i++) {
-			begin(1, 0);
-			tg.costs.of[TG_READ].per_kib = per_kib[n];
-			/* Two requests of 1 MiB */
-			tg.controller.budget = tg.controller.room = 2048ull * per_kib[n];
-			tg.tunables.aging_expire_normal = 600000;
-			first = process_add(&(struct process){ .bytes = SZ_1M, .depth = 16 });
-			process_add(&(struct process){
-				.priority = IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT |
-					    seconds[i].level,
-				.bytes = seconds[i].bytes, .depth = seconds[i].depth,
-			});
-			settle_and_measure(20 * SECOND);
-			expect_near("the first process's part of a slow device",
-				    part_of_time(first), seconds[i].part, .02);
-		}
-}
-
 int main(void)
 {
 	test_guaranteed_share();
@@ -761,12 +750,12 @@ int main(void)
 	test_nobody_pays_alone();
 	test_backlog_beside_sparse();
 	test_sparse_after_hinted();
-	test_slow_device();
 	test_share_is_no_limit();
 	test_low_lacks_device_time();
 	test_light_cgroup_lacks_device_time();
 	test_cgroups_that_write();
 	test_classes_that_write();
+	test_one_write_at_a_time();
 	test_hardware_queues();
 	test_aged_writes_end();
 	test_crowd();

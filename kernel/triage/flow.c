@@ -621,8 +621,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 /*
  * Count a request of @cost that a flow of the class sends, for the limit on sparse flows. Once they
  * have had all that they may (@most), each request of the backlog lets them send tg_sparse_turns()
- * times its cost. So the backlog's part does not depend on the sizes of requests. A request of the
- * backlog that goes before that ends what it has waited.
+ * times its cost. So the backlog's part does not depend on the sizes of requests. If the backlog
+ * sends a request before that, the count begins again.
  *
  * Hinted requests may go beyond the limit, and a user may lower it. So the backlog makes up for as
  * much again at most: otherwise it would keep the other sparse flows back for long.

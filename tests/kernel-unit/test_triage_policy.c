@@ -180,9 +180,9 @@ static void test_share_is_no_limit(void)
 }
 
 /*
- * Two processes that write have equal parts of the pace, also if one has one write at a time, and
- * others read meanwhile. (Turns that readers get while the pace holds writes must not pay for what
- * the one has had: it would have 95 %.)
+ * Two processes that write have equal parts of the pace, also if one of them has one write at a
+ * time, and another process reads. If the turns that the reader gets while the pace holds writes
+ * paid the debt of the one with one write at a time, this one would have 95 %.
  */
 static void test_one_write_at_a_time(void)
 {
@@ -613,7 +613,7 @@ static void test_light_cgroup_on_another_queue(void)
 /*
  * The same on one hardware queue. The light cgroup has one process, whose requests take the device
  * so long that nothing else comes meanwhile. Its next request is inserted before a dispatcher sees
- * both cgroups. If tg_others_wait() leaves the request's own hardware queue out, it has 97 %.
+ * both cgroups. If tg_others_wait() leaves out this hardware queue, the light cgroup has 97 %.
  */
 static void test_light_cgroup_on_same_queue(void)
 {
@@ -677,8 +677,8 @@ static void test_nobody_pays_alone(void)
 /*
  * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
  * one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its requests. If the backlog
- * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB. So it
- * has with one request at a time, if what it has had is forgotten while it is empty.
+ * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB. It has
+ * 55 % also with one such request at a time, if tg_flow_next() forgets a debt while it is empty.
  */
 static void test_backlog_beside_sparse(void)
 {

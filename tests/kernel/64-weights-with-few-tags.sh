@@ -31,7 +31,6 @@ STARTING=$((FLASH_SLOWER / 2))
 OFF=15	# the kernel hands out the tags, and here fio submits many requests at a time
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
-shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40
 # Each of eight cgroups has few of the tags, even if one of them is due half of the device.
 choose_scheduler none
@@ -53,6 +52,8 @@ part=$(($(has one/8) * 10000 / sum))
 echo "measured: the largest of eight cgroups has $part of 10000 parts, 5000 are due"
 [ $part -ge $((5000 - 50 * OFF)) ] && [ $part -le $((5000 + 50 * OFF)) ] ||
 	fail "the largest of eight cgroups has $part of 10000, 5000 are due"
+
+shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
 
 # io_uring tries to get a tag without a wait. It leaves requests that get none to its workers.
 WATCH=watch_logs

@@ -125,7 +125,7 @@ static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
 		;
 }
 
-static unsigned long tg_patience(const struct tg_data *tg)
+unsigned long tg_patience(const struct tg_data *tg)
 {
 	return tg->rotational ? TG_PATIENCE_DISK : TG_PATIENCE_FLASH;
 }
@@ -181,15 +181,15 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 
 /*
  * Return the cost of the requests that use up the room (tg_controller.room), in ns. Bulk always
- * does. Urgent requests do too if a cgroup took from others in the last second. If they did not, a
- * cgroup beyond its share would find room while the device is full of the others' urgent requests.
+ * does. Urgent requests do too while cgroups share the device. If they did not, bulk of one cgroup
+ * would find room while the device is full of the others' urgent requests.
  */
 static u64 tg_room_taken(const struct tg_data *tg)
 {
 	u64 sum = tg_bulk_inside(tg);
 	unsigned int i;
 
-	if (likely(!tg_groups_exceeded(tg)))
+	if (likely(!tg_groups_shared(tg)))
 		return sum;
 	for (i = 0; i < tg->nr_shards; i++)
 		sum += tg_gauge_cost(&tg->shards[i]->device.urgent);
@@ -240,7 +240,8 @@ static u64 tg_turn(const struct tg_shard *shard)
 
 /*
  * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
- * unless it is NULL. Return NULL if cgroups do not share the device, or if no shard waits.
+ * unless it is NULL. Return NULL if cgroups do not share the device, or if no shard waits. All
+ * shards that wait must find the same one: otherwise each might leave the device to another.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)
@@ -253,7 +254,7 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
-		if (tg_waits_for_bulk(shard) && (!first || tg_groups_yield(first, shard)))
+		if (tg_waits_for_bulk(shard) && (!first || tg_groups_precede(shard, first)))
 			first = shard;
 	}
 	return first;
@@ -421,13 +422,19 @@ static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cos
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Charge bulk that is dispatched while tg_charges_bulk(). */
+/*
+ * Charge bulk that is dispatched while tg_charges_bulk(). HIGH is bulk while its cgroup is beyond
+ * its share. If its requests are large, other cgroups' bulk must not wait for long because of
+ * them. So to the budget, such a request costs no more than the average one of bulk.
+ */
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_budget *budget = &shard->tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
+	const bool high = tg_tag(rq)->class == PRIO_CLASS_HIGH;
 	const u32 cost = tg_tag(rq)->cost;
-	const u32 next = average - average / 16 + cost / 16;
+	const u32 counts = high ? min(cost, average) : cost;
+	const u32 next = high ? average : average - average / 16 + cost / 16;
 	const unsigned long now = jiffies;
 
 	if (READ_ONCE(budget->bulk_at) != now)
@@ -435,7 +442,7 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, cost);
 	if (READ_ONCE(budget->pressed))
-		tg_budget_charge(shard, rq, cost);
+		tg_budget_charge(shard, rq, counts);
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
 	if (next != average)
 		WRITE_ONCE(budget->bulk_cost, next);

@@ -90,6 +90,7 @@ void tg_budget_init(struct tg_data *tg);
 u64 tg_bulk_inside(const struct tg_data *tg);
 u32 tg_urgent_inside(const struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
+unsigned long tg_patience(const struct tg_data *tg);
 void tg_grant(struct tg_data *tg, u64 budget, u64 now);
 bool tg_bulk_may_go_limited(const struct tg_shard *shard);
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,

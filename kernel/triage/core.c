@@ -56,9 +56,10 @@
 /* The longest hold: after this the watchdog has the hardware queue run. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * The shortest hold for the pace. Also the length of three other holds:
+ * The shortest hold for the pace. Also the length of four other holds:
  * - a shard's bulk waits for that of other shards, but the device has no bulk, so no completion
  *   ends the hold;
+ * - a cgroup is beyond its share, and each moment that the device is idle brings it back;
  * - a disk's bulk might go now, but not a moment ago: for example, a flush has just ended;
  * - the policy says twice that a request may go, but finds none. Then this bug costs a pause, and
  *   no CPU loops.
@@ -394,7 +395,9 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 				      0;
 	}
 	opens_at = tg_bulk_opens_at(shard->tg);
-	if (opens_at > now)
+	if (shard->exceeded && atomic64_read(&shard->tg->groups.held_from))
+		longest = TG_REST_NS;
+	else if (opens_at > now)
 		longest = opens_at - now;
 	else if (shard->tg->rotational || tg_waits_for_shards(shard->tg))
 		longest = TG_REST_NS;

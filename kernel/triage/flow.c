@@ -257,7 +257,7 @@ static u8 tg_level(struct request *rq)
 }
 
 /* Return the cost of all requests that all shards have dispatched so far, in ns. */
-static u64 tg_served(const struct tg_data *tg)
+u64 tg_served(const struct tg_data *tg)
 {
 	u64 sum = 0;
 	u32 i;

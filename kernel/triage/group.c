@@ -8,6 +8,7 @@
  * frozen then.
  */
 #include <linux/jiffies.h>
+#include <linux/kernel.h>
 #include <linux/kstrtox.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
@@ -30,6 +31,12 @@
  * the device's whole depth.
  */
 #define TG_CROWD 8
+/*
+ * A cgroup counts as asking in the interval of this length in which it asked, and in the next one.
+ * A shard that waits looks at its queues each 10 ms at least (TG_WATCHDOG_NS), and then its cgroups
+ * ask again.
+ */
+#define TG_ASKS_JIFFIES msecs_to_jiffies(20)
 
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
@@ -54,8 +61,14 @@ void tg_groups_met(struct tg_shard *shard, const void *group)
 	if (seen == group)
 		return;
 	WRITE_ONCE(groups->seen, group);
-	if (seen)
-		tg_note_tick(&groups->shared_at);
+	if (!seen)
+		return;
+	/* While nothing is shared, nobody writes these. */
+	if (!tg_groups_shared(shard->tg)) {
+		atomic64_set(&groups->held_from, 0);
+		atomic64_set(&groups->bulk_served, tg_served(shard->tg));
+	}
+	tg_note_tick(&groups->shared_at);
 }
 
 void tg_lane_init(struct tg_lane *lane)
@@ -78,10 +91,9 @@ static u64 tg_groups_turn(const struct tg_data *tg)
 	return (u64)READ_ONCE(tg->tunables.quantum) * NSEC_PER_USEC;
 }
 
-/* Raise an account's time to @least if it is below. */
-static void tg_account_raise(struct tg_account *account, enum tg_shared of, u64 least)
+/* Raise a virtual time to @least if it is below. */
+static void tg_raise(atomic64_t *time, u64 least)
 {
-	atomic64_t *time = &account->had[of].time;
 	s64 old = atomic64_read(time);
 
 	while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(time, &old, least))
@@ -102,30 +114,35 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 }
 
 /*
- * Let an account and those above it begin where their siblings are, after a pause. A cgroup whose
+ * Let an account begin where its siblings are, after a pause. A cgroup whose
  * requests are all in the device pauses too, so each account keeps what it lacks of its share, up
  * to a few turns.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
 {
-	for (; account->parent; account = account->parent) {
-		const u64 now = READ_ONCE(account->parent->had[of].now);
+	const u64 now = READ_ONCE(account->parent->had[of].now);
 
-		if ((s64)(now - atomic64_read(&account->had[of].time)) > 0)
-			tg_account_raise(account, of, now - tg_account_slack(tg, account, of));
-	}
+	if ((s64)(now - atomic64_read(&account->had[of].time)) > 0)
+		tg_raise(&account->had[of].time, now - tg_account_slack(tg, account, of));
 }
 
-/* Record that it is the turn of an account, and of each account above it. */
+/* Let an account and those above it begin where their siblings are. */
+static void tg_accounts_join(const struct tg_data *tg, struct tg_account *account,
+			     enum tg_shared of)
+{
+	for (; account->parent; account = account->parent)
+		tg_account_join(tg, account, of);
+}
+
+/* Record that it is the turn of an account, among its siblings. */
 static void tg_account_is_due(const struct tg_account *account, enum tg_shared of)
 {
-	for (; account->parent; account = account->parent) {
-		const u64 time = atomic64_read(&account->had[of].time);
+	const u64 time = atomic64_read(&account->had[of].time);
+	struct tg_had *siblings = &account->parent->had[of];
 
-		if ((s64)(time - READ_ONCE(account->parent->had[of].now)) > 0)
-			WRITE_ONCE(account->parent->had[of].now, time);
-	}
+	if ((s64)(time - READ_ONCE(siblings->now)) > 0)
+		WRITE_ONCE(siblings->now, time);
 }
 
 static void tg_account_charge(struct tg_account *account, enum tg_shared of, u64 cost)
@@ -133,6 +150,100 @@ static void tg_account_charge(struct tg_account *account, enum tg_shared of, u64
 	for (; account->parent; account = account->parent)
 		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),
 			     &account->had[of].time);
+}
+
+/*
+ * Charge an account, and those above it, for what a cgroup uses of the device. Who asks for little
+ * saves up no more than one slack. What goes as bulk, because others leave the device to it, puts
+ * it no more than two slacks ahead: then it is soon within its share again if it asks for less.
+ */
+static void tg_account_use(const struct tg_data *tg, struct tg_account *account, bool urgent,
+			   u64 cost)
+{
+	for (; account->parent; account = account->parent) {
+		const u64 reach = atomic64_read(&account->parent->reach);
+		const u64 slack = tg_account_slack(tg, account, TG_SHARED_DEVICE);
+
+		tg_raise(&account->used, reach - slack);
+		if (urgent || (s64)(atomic64_read(&account->used) - reach) < 2 * (s64)slack)
+			atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),
+				     &account->used);
+	}
+}
+
+/* Return the number of the present interval of TG_ASKS_JIFFIES. */
+static u32 tg_interval(void)
+{
+	return jiffies / TG_ASKS_JIFFIES;
+}
+
+/*
+ * Record that an account asks for device time, and those above it. One that has not asked lately
+ * has paused, even if it has requests: its driver may have stopped the hardware queue.
+ */
+static void tg_accounts_ask(const struct tg_data *tg, struct tg_account *account)
+{
+	const u32 interval = tg_interval();
+
+	for (; account->parent && READ_ONCE(account->asked) != interval;
+	     account = account->parent) {
+		struct tg_account *parent = account->parent;
+		const u32 weight = READ_ONCE(account->weight);
+		s64 old = atomic64_read(&parent->asking);
+
+		if (interval - READ_ONCE(account->asked) > 1)
+			tg_account_join(tg, account, TG_SHARED_DEVICE);
+		WRITE_ONCE(account->asked, interval);
+		while (!atomic64_try_cmpxchg(&parent->asking, &old, weight +
+					     (upper_32_bits(old) == interval ?
+					      old : (s64)interval << 32)))
+			;
+		if (upper_32_bits(old) != interval)
+			WRITE_ONCE(parent->asking_before, old);
+	}
+}
+
+/* Return the sum of the weights of an account's children that ask now. */
+static u32 tg_account_asking(const struct tg_account *account)
+{
+	const u64 last = atomic64_read(&account->asking);
+	const u64 before = READ_ONCE(account->asking_before);
+	const u32 interval = tg_interval();
+	u32 weights = 0;
+
+	if (interval - upper_32_bits(last) <= 1)
+		weights = lower_32_bits(last);
+	if (interval - upper_32_bits(before) <= 1)
+		weights = max(weights, lower_32_bits(before));
+	return weights;
+}
+
+/* Return whether another child of the account above an account asks now. */
+static bool tg_account_meets(const struct tg_account *account)
+{
+	return tg_account_asking(account->parent) > READ_ONCE(account->weight);
+}
+
+/*
+ * Return an account's part of @time ns of the device, by the weights of all that ask and have the
+ * same accounts above them.
+ */
+static u64 tg_account_part(const struct tg_account *account, u64 time)
+{
+	for (; account->parent && time; account = account->parent) {
+		const u32 weight = READ_ONCE(account->weight);
+
+		time = div_u64(time * weight, max(weight, tg_account_asking(account->parent)));
+	}
+	return time;
+}
+
+/* Return the part of the account above @account, if that of @account is @part ns. */
+static u64 tg_account_above(const struct tg_account *account, u64 part)
+{
+	const u32 weight = READ_ONCE(account->weight);
+
+	return div_u64(part * max(weight, tg_account_asking(account->parent)), weight);
 }
 
 /*
@@ -156,59 +267,97 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 	return atomic64_read(&a->had[of].time) - atomic64_read(&b->had[of].time);
 }
 
-/* Return whether an account, or one above it, is further ahead than its share allows. */
-static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account)
-{
-	for (; account->parent; account = account->parent) {
-		const s64 ahead = atomic64_read(&account->had[TG_SHARED_DEVICE].time) -
-				  READ_ONCE(account->parent->had[TG_SHARED_DEVICE].now);
-
-		if (ahead > (s64)tg_account_slack(tg, account, TG_SHARED_DEVICE))
-			return true;
-	}
-	return false;
-}
-
 /*
- * Return whether another cgroup than that of @account waits until its bulk may go, and not for the
- * pace. While all its requests wait, it sends no new ones, so tg_groups_met() may not have seen it
- * lately.
+ * Return how much of the device's time has passed since bulk last went, in ns: what the device has
+ * served since @served, or for how long a small budget has held bulk since @from, which is a value
+ * of held_from. The device is idle then. A budget holds bulk for no longer than tg_patience().
  */
-static bool tg_others_wait(const struct tg_data *tg, const struct tg_account *account)
+static u64 tg_groups_passed(const struct tg_data *tg, u64 served, s64 from)
 {
-	unsigned int i;
+	const s64 most = (s64)jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
+	const s64 held = from ? clamp_t(s64, ktime_get_ns() - from, 0, most) : 0;
 
-	for (i = 0; i < tg->nr_shards; i++) {
-		const struct tg_shard *shard = tg->shards[i];
-		/* Only compared: the account may be freed at any time. */
-		const struct tg_account *due = READ_ONCE(shard->due);
+	return max_t(s64, tg_served(tg) - served, held);
+}
 
-		if (due && due != account && tg_waits_for_bulk(shard) &&
-		    !READ_ONCE(shard->awaits_pace))
-			return true;
+/*
+ * Record that the budget holds bulk of a shard, so its cgroups ask for device time. Only a budget
+ * of a few requests leaves the device idle.
+ */
+void tg_groups_hold_bulk(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+	struct tg_groups *groups = &tg->groups;
+	struct tg_lane *lane;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (likely(!tg_groups_shared(tg)))
+		return;
+	/* Of several lanes, tg_lane_turn() has recorded which ask. */
+	if (list_is_singular(&shard->lanes)) {
+		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
+		tg_accounts_ask(tg, lane->account);
 	}
+	if (!atomic64_read(&groups->held_from) && READ_ONCE(tg->budget.pressed) &&
+	    tg_gated(tg, tg_budget_now(tg)))
+		atomic64_set(&groups->held_from, ktime_get_ns());
+}
+
+/*
+ * Return whether an account has used more than its share allows. @part is its part of the device's
+ * time since bulk last went, in ns.
+ */
+static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account,
+				u64 part)
+{
+	const u64 reach = atomic64_read(&account->parent->reach) +
+			  tg_share_time(part, READ_ONCE(account->weight));
+
+	return (s64)(atomic64_read(&account->used) - reach) >
+	       (s64)tg_account_slack(tg, account, TG_SHARED_DEVICE);
+}
+
+/* Return whether an account, or one above it, may be beyond its share. */
+static bool tg_accounts_may_exceed(const struct tg_data *tg, const struct tg_account *account)
+{
+	for (; account->parent; account = account->parent)
+		if (tg_account_is_ahead(tg, account, 0))
+			return true;
 	return false;
 }
 
 /*
- * Return whether a lane's cgroup takes from others: it has had more than its share, and another
- * cgroup asks now. If no other asks, let this cgroup be due, so that it is no longer ahead.
+ * Return whether a lane's cgroup is beyond its share, so that all its requests are bulk. A share is
+ * of what those have who ask now. Where no other cgroup asks, let this one be due, so that it is no
+ * longer ahead.
  */
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
 {
+	const struct tg_account *account = lane->account;
 	struct tg_data *tg = shard->tg;
+	bool exceeds = false;
+	u64 part;
 
-	if (likely(!tg_groups_shared(tg)) || !tg_account_is_ahead(tg, lane->account))
+	if (likely(!tg_groups_shared(tg)) || !tg_accounts_may_exceed(tg, account))
 		return false;
-	if (!tg_groups_meet(tg)) {
-		if (!tg_others_wait(tg, lane->account)) {
-			tg_account_is_due(lane->account, TG_SHARED_DEVICE);
-			return false;
+	part = tg_groups_passed(tg, atomic64_read(&tg->groups.bulk_served),
+				atomic64_read(&tg->groups.held_from));
+	part = tg_account_part(account, part);
+	for (; account->parent; account = account->parent) {
+		if (tg_account_is_ahead(tg, account, part)) {
+			if (tg_account_meets(account)) {
+				exceeds = true;
+			} else {
+				tg_account_is_due(account, TG_SHARED_DEVICE);
+				tg_raise(&account->parent->reach, atomic64_read(&account->used));
+			}
 		}
-		tg_note_tick(&tg->groups.shared_at);
+		part = tg_account_above(account, part);
 	}
-	tg_note_tick(&tg->groups.exceeded_at);
-	return true;
+	if (exceeds)
+		tg_note_tick(&tg->groups.shared_at);
+	return exceeds;
 }
 
 /* Return whether a lane's cgroup is due before the cgroup that was last due on the shard. */
@@ -226,28 +375,46 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 }
 
 /*
- * Return whether a shard has to leave the device to the shard @to: the cgroup that is due on the
- * shard is ahead of the cgroup that is due on @to, by more than a turn.
+ * Return how far the cgroup that is due on a shard is ahead of the cgroup that is due on the shard
+ * @other, in ns of virtual time. Return 0 if none is due on one of them. Set @turn to a turn of the
+ * former.
  */
-bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
+static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *other, s64 *turn)
 {
-	const struct tg_account *own, *other, *child;
-	bool yields = false;
+	const struct tg_account *own, *of_other, *child;
+	s64 leads = 0;
 
 	/* tg_group_free() waits for a grace period. */
 	rcu_read_lock();
 	/* Both pair with tg_lane_is_due(). */
 	own = smp_load_acquire(&shard->due);
 	/* As above. */
-	other = smp_load_acquire(&to->due);
-	if (own && other && own != other) {
-		const s64 leads = tg_account_leads(own, other, TG_SHARED_DEVICE, &child);
-
-		yields = leads > (s64)tg_share_time(tg_groups_turn(shard->tg),
-						    READ_ONCE(child->weight));
+	of_other = smp_load_acquire(&other->due);
+	if (own && of_other && own != of_other) {
+		leads = tg_account_leads(own, of_other, TG_SHARED_DEVICE, &child);
+		*turn = tg_share_time(tg_groups_turn(shard->tg), READ_ONCE(child->weight));
 	}
 	rcu_read_unlock();
-	return yields;
+	return leads;
+}
+
+/*
+ * Return whether a shard has to leave the device to the shard @to: the cgroup that is due on the
+ * shard is ahead of the cgroup that is due on @to, by more than a turn.
+ */
+bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to)
+{
+	s64 turn = 0;
+
+	return tg_groups_lead(shard, to, &turn) > turn;
+}
+
+/* Return whether the cgroup that is due on a shard has had less than the one due on @other. */
+bool tg_groups_precede(const struct tg_shard *shard, const struct tg_shard *other)
+{
+	s64 turn;
+
+	return tg_groups_lead(shard, other, &turn) < 0;
 }
 
 /* Let a lane's cgroup take part again after a pause. */
@@ -255,7 +422,29 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 {
 	lockdep_assert_held(&shard->lock);
 
-	tg_account_join(shard->tg, lane->account, TG_SHARED_DEVICE);
+	tg_accounts_join(shard->tg, lane->account, TG_SHARED_DEVICE);
+}
+
+/*
+ * Record that bulk goes, because it is the turn of the cgroup of @due. All cgroups that ask may
+ * have used their part of the device's time since bulk last went.
+ */
+static void tg_groups_send_bulk(struct tg_data *tg, const struct tg_account *due)
+{
+	struct tg_groups *groups = &tg->groups;
+	s64 from = 0;
+	u64 part;
+
+	if (unlikely(atomic64_read(&groups->held_from)))
+		from = atomic64_xchg(&groups->held_from, 0);
+	part = tg_groups_passed(tg, atomic64_xchg(&groups->bulk_served, tg_served(tg)), from);
+	part = tg_account_part(due, part);
+	for (; due->parent; due = due->parent) {
+		tg_account_is_due(due, TG_SHARED_DEVICE);
+		atomic64_add(tg_share_time(part, READ_ONCE(due->weight)), &due->parent->reach);
+		part = tg_account_above(due, part);
+	}
+	tg_note_tick(&groups->bulk_at);
 }
 
 /* Charge a lane's cgroup for a request that goes to the device. */
@@ -267,11 +456,11 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
-	if (!urgent) {
-		tg_account_is_due(shard->due ?: lane->account, TG_SHARED_DEVICE);
-		tg_note_tick(&shard->tg->groups.bulk_at);
-	}
+	if (!urgent)
+		tg_groups_send_bulk(shard->tg, shard->due ?: lane->account);
+	tg_accounts_ask(shard->tg, lane->account);
 	tg_account_charge(lane->account, TG_SHARED_DEVICE, cost);
+	tg_account_use(shard->tg, lane->account, urgent, cost);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -279,15 +468,18 @@ void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane)
 {
 	lockdep_assert_held(&shard->lock);
 
-	tg_account_join(shard->tg, lane->account, TG_SHARED_PACE);
+	tg_accounts_join(shard->tg, lane->account, TG_SHARED_PACE);
 }
 
 /* Charge a lane's cgroup for a write for which the pace allows @cost ns. */
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 {
+	const struct tg_account *account;
+
 	lockdep_assert_held(&shard->lock);
 
-	tg_account_is_due(lane->account, TG_SHARED_PACE);
+	for (account = lane->account; account->parent; account = account->parent)
+		tg_account_is_due(account, TG_SHARED_PACE);
 	tg_account_charge(lane->account, TG_SHARED_PACE, cost);
 }
 
@@ -420,6 +612,7 @@ void tg_lane_turn(struct tg_shard *shard)
 			tg_lane_join(shard, lane);
 			continue;
 		}
+		tg_accounts_ask(shard->tg, lane->account);
 		goes_on |= lane->id == shard->turn;
 		if (!due || tg_lane_is_before(lane, due))
 			due = lane;
@@ -535,25 +728,41 @@ static struct tg_group *tg_group_of(const struct blkcg_gq *blkg)
 	return data ? container_of(data, struct tg_group, data) : NULL;
 }
 
-/* Let a cgroup's account find the accounts above it. Any number of shards may do so at once. */
+/* Return the cgroup above a cgroup on a device. Return NULL if that is the root, or not known. */
+static struct tg_group *tg_group_above(const struct tg_group *group)
+{
+	const struct blkcg_gq *above = group->data.blkg->parent;
+
+	return above->parent ? tg_group_of(above) : NULL;
+}
+
+/* Return whether a cgroup's account knows the account above it. */
+static bool tg_group_is_linked(const struct tg_group *group)
+{
+	/* Pairs with tg_group_link(): a CPU that sees the parent sees the depths. */
+	return smp_load_acquire(&group->all.parent);
+}
+
+/*
+ * Let a cgroup's account find the accounts above it. Any number of shards may do so at once. Link
+ * the topmost account first, and do not recur: users may nest cgroups as deep as they like.
+ */
 static void tg_group_link(struct tg_data *tg, struct tg_group *group)
 {
-	struct blkcg_gq *above = group->data.blkg->parent;
-	struct tg_account *parent = &tg->groups.all;
-	struct tg_group *over;
+	while (!tg_group_is_linked(group)) {
+		struct tg_group *top = group, *above = tg_group_above(group);
+		struct tg_account *parent;
 
-	/* Pairs with the release below: a CPU that sees the parent sees the depths. */
-	if (likely(smp_load_acquire(&group->all.parent)))
-		return;
-	over = above->parent ? tg_group_of(above) : NULL;
-	if (over) {
-		tg_group_link(tg, over);
-		parent = &over->all;
+		while (above && !tg_group_is_linked(above)) {
+			top = above;
+			above = tg_group_above(top);
+		}
+		parent = above ? &above->all : &tg->groups.all;
+		WRITE_ONCE(top->all.depth, READ_ONCE(parent->depth) + 1);
+		WRITE_ONCE(top->own.depth, READ_ONCE(parent->depth) + 2);
+		/* Pairs with tg_group_is_linked(). */
+		smp_store_release(&top->all.parent, parent);
 	}
-	WRITE_ONCE(group->all.depth, READ_ONCE(parent->depth) + 1);
-	WRITE_ONCE(group->own.depth, READ_ONCE(parent->depth) + 2);
-	/* Pairs with the load above. */
-	smp_store_release(&group->all.parent, parent);
 }
 
 /*
@@ -861,7 +1070,6 @@ int tg_groups_init(struct tg_data *tg)
 	groups->own.depth = 1;
 	groups->own.weight = TG_WEIGHT_DEFAULT;
 	groups->shared_at = jiffies - HZ;
-	groups->exceeded_at = jiffies - HZ;
 	groups->bulk_at = jiffies;
 	for (i = 0; i < tg->nr_shards; i++)
 		tg->shards[i]->lane.account = &groups->own;

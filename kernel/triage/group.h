@@ -9,7 +9,12 @@
  * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
  * while it is within its share: at most a few turns ahead of the cgroup that is due. Beyond that
  * all its requests are bulk. So a cgroup that takes less than its share has the latency of an idle
- * device, and none gets more of the device by having many processes.
+ * device, and none gets more of the device by having many processes. Cgroups that ask for nothing
+ * have no share.
+ *
+ * A small budget holds bulk while the device is idle. No cgroup has taken this time from the
+ * others. So each that asks may use its part of the time for which bulk is held, as if the others
+ * had used theirs (tg_account.reach).
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -52,15 +57,28 @@ struct tg_had {
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @had: what it has had of each thing that is shared
+ * @used: the same as @had[TG_SHARED_DEVICE].time, but within bounds around @reach of @parent
+ *	(tg_account_use())
+ * @reach: the virtual time that its children may have used: each its part of the device's time, by
+ *	the weights of those that ask
+ * @asked: number of the interval (TG_ASKS_JIFFIES) in which it last asked for device time
+ * @asking: in the upper half, number of an interval; in the lower half, the sum of the weights of
+ *	the children that asked in it
+ * @asking_before: the value of @asking before that interval
  *
- * All shards read and write @had without a lock, @time atomically. A lost write of @now does little
- * harm: the next request of bulk writes it again.
+ * All shards read and write the fields from @had on without a lock, @time, @used, @reach and
+ * @asking atomically. A lost write of another field does little harm: it is soon written again.
  */
 struct tg_account {
 	struct tg_account *parent;
 	u32 depth;
 	u32 weight;
 	struct tg_had had[TG_SHARED_COUNT];
+	atomic64_t used;
+	atomic64_t reach;
+	u32 asked;
+	atomic64_t asking;
+	u64 asking_before;
 };
 
 /**
@@ -96,8 +114,9 @@ struct tg_lane {
  * @active: the policy is active for the device, so the cgroups have weights
  * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
  *	that waits; written once a tick by any shard
- * @exceeded_at: jiffies when a cgroup last took from others; likewise
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
+ * @held_from: when a small budget first held bulk after bulk last went, in ns; 0: it has not
+ * @bulk_served: tg_served() when bulk last went, in ns
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
  */
@@ -106,8 +125,9 @@ struct tg_groups {
 	struct tg_account own;
 	bool active;
 	unsigned long shared_at;
-	unsigned long exceeded_at;
 	unsigned long bulk_at;
+	atomic64_t held_from;
+	atomic64_t bulk_served;
 	const void *seen ____cacheline_aligned_in_smp;
 };
 
@@ -140,12 +160,14 @@ void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);
 void tg_lane_turn(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
+void tg_groups_hold_bulk(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);
+bool tg_groups_precede(const struct tg_shard *shard, const struct tg_shard *other);
 void tg_groups_met(struct tg_shard *shard, const void *group);
 
 #endif

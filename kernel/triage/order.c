@@ -214,6 +214,7 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard) &&
 	    !tg_lane_is_waited_out(shard, lane)) {
 		shard->denied = true;
+		shard->exceeded = true;
 		return NULL;
 	}
 	rq = tg_next_aged(shard, lane);
@@ -268,6 +269,7 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 
 	shard->paced = false;
 	shard->denied = false;
+	shard->exceeded = false;
 	shard->pace = TG_PACE_UNKNOWN;
 	if (rq) {
 		*reason = TG_RETURNED;
@@ -277,6 +279,8 @@ struct request *tg_next(struct tg_shard *shard, enum tg_reason *reason)
 		shard->head.position = blk_rq_pos(rq) + blk_rq_sectors(rq);
 	} else {
 		rq = tg_choose(shard, reason);
+		if (shard->denied)
+			tg_groups_hold_bulk(shard);
 		if (!rq) {
 			tg_pace_tell(shard);
 			return NULL;

@@ -180,6 +180,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	lane has run empty. Also read without the lock, under RCU unless it is only compared
  * @paced: the last choice found a backlog that the pace holds as a whole (flushes.h)
  * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
+ * @exceeded: the last choice left out a cgroup, because it is beyond its share
  * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice
  * @pace_first: while @pace is TG_PACE_OPEN: of the lanes that wait for the pace, the one whose
  *	cgroup has had least of it; NULL if none waits, or only one lane has requests
@@ -232,6 +233,7 @@ struct tg_shard {
 	struct tg_account *due;
 	bool paced;
 	bool denied;
+	bool exceeded;
 	enum tg_pace_state pace;
 	const struct tg_lane *pace_first;
 	bool awaits_pace;
@@ -352,27 +354,27 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 }
 
 /*
- * Return whether two cgroups both ask now: @shared_at is this tick or one of the last two. One tick
- * would not suffice, because they may have met at its end.
+ * Return whether something that is noted once a tick happens now: @at is this tick or one of the
+ * last two. One tick would not suffice, because it may have happened at its end.
  */
-static inline bool tg_groups_meet(const struct tg_data *tg)
+static inline bool tg_is_now(unsigned long at)
 {
-	return time_before_eq(jiffies, READ_ONCE(tg->groups.shared_at) + 2);
+	return time_before_eq(jiffies, at + 2);
 }
 
-/* Return whether a cgroup took from others in the last second. */
-static inline bool tg_groups_exceeded(const struct tg_data *tg)
+/* Return whether two cgroups both ask now. */
+static inline bool tg_groups_meet(const struct tg_data *tg)
 {
-	return time_before(jiffies, READ_ONCE(tg->groups.exceeded_at) + HZ);
+	return tg_is_now(READ_ONCE(tg->groups.shared_at));
 }
 
 /*
- * Return whether the device is shared: several submitters are greedy, or a cgroup took from
- * others in the last second.
+ * Return whether the device is shared: several submitters are greedy, or requests of two cgroups
+ * met in the last second.
  */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
-	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_exceeded(tg);
+	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
 }
 
 /* Return whether bulk is charged: urgent requests come, or the device is shared. */

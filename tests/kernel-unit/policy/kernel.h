@@ -161,6 +161,17 @@ static inline bool atomic64_try_cmpxchg(atomic64_t *atomic, s64 *old, s64 new)
 	return true;
 }
 
+static inline s64 atomic64_xchg(atomic64_t *atomic, s64 new)
+{
+	const s64 old = atomic->value;
+
+	atomic->value = new;
+	return old;
+}
+
+#define upper_32_bits(n) ((u32)((u64)(n) >> 32))
+#define lower_32_bits(n) ((u32)(n))
+
 #define xchg(word, new) ({					\
 	__typeof__(word) word_ = (word);			\
 	__typeof__(*word_) old_ = *word_;			\

@@ -395,12 +395,12 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 				      0;
 	}
 	opens_at = tg_bulk_opens_at(shard->tg);
-	if (shard->exceeded && atomic64_read(&shard->tg->groups.held_from))
-		longest = TG_REST_NS;
-	else if (opens_at > now)
+	if (opens_at > now)
 		longest = opens_at - now;
 	else if (shard->tg->rotational || tg_waits_for_shards(shard->tg))
 		longest = TG_REST_NS;
+	if (shard->exceeded && atomic64_read(&shard->tg->groups.held_from))
+		longest = min_t(u64, longest, TG_REST_NS);
 	return min(longest, awaited ?: TG_WATCHDOG_NS);
 }
 

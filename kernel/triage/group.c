@@ -7,6 +7,7 @@
  * after the cgroup's last bio, or at once when the scheduler leaves the queue, because the queue is
  * frozen then.
  */
+#include <linux/bits.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/kstrtox.h>
@@ -37,6 +38,10 @@
  * ask again.
  */
 #define TG_ASKS_JIFFIES msecs_to_jiffies(20)
+/* The whole device, as a tg_account.part. */
+#define TG_WHOLE BIT_ULL(32)
+/* No more than this much time counts at once: whoever has not used it by then has saved enough. */
+#define TG_REACH_MAX ((u64)NSEC_PER_SEC)
 
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
@@ -66,7 +71,7 @@ void tg_groups_met(struct tg_shard *shard, const void *group)
 	/* While nothing is shared, nobody writes these. */
 	if (!tg_groups_shared(shard->tg)) {
 		atomic64_set(&groups->held_from, 0);
-		atomic64_set(&groups->bulk_served, tg_served(shard->tg));
+		atomic64_set(&groups->served, tg_served(shard->tg));
 	}
 	tg_note_tick(&groups->shared_at);
 }
@@ -164,10 +169,14 @@ static void tg_account_use(const struct tg_data *tg, struct tg_account *account,
 		const u64 reach = atomic64_read(&account->parent->reach);
 		const u64 slack = tg_account_slack(tg, account, TG_SHARED_DEVICE);
 
+		u64 time = tg_share_time(cost, READ_ONCE(account->weight));
+
 		tg_raise(&account->used, reach - slack);
-		if (urgent || (s64)(atomic64_read(&account->used) - reach) < 2 * (s64)slack)
-			atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),
-				     &account->used);
+		if (!urgent)
+			time = clamp_t(s64, reach + 2 * slack - atomic64_read(&account->used),
+				       0, time);
+		if (time)
+			atomic64_add(time, &account->used);
 	}
 }
 
@@ -175,32 +184,6 @@ static void tg_account_use(const struct tg_data *tg, struct tg_account *account,
 static u32 tg_interval(void)
 {
 	return jiffies / TG_ASKS_JIFFIES;
-}
-
-/*
- * Record that an account asks for device time, and those above it. One that has not asked lately
- * has paused, even if it has requests: its driver may have stopped the hardware queue.
- */
-static void tg_accounts_ask(const struct tg_data *tg, struct tg_account *account)
-{
-	const u32 interval = tg_interval();
-
-	for (; account->parent && READ_ONCE(account->asked) != interval;
-	     account = account->parent) {
-		struct tg_account *parent = account->parent;
-		const u32 weight = READ_ONCE(account->weight);
-		s64 old = atomic64_read(&parent->asking);
-
-		if (interval - READ_ONCE(account->asked) > 1)
-			tg_account_join(tg, account, TG_SHARED_DEVICE);
-		WRITE_ONCE(account->asked, interval);
-		while (!atomic64_try_cmpxchg(&parent->asking, &old, weight +
-					     (upper_32_bits(old) == interval ?
-					      old : (s64)interval << 32)))
-			;
-		if (upper_32_bits(old) != interval)
-			WRITE_ONCE(parent->asking_before, old);
-	}
 }
 
 /* Return the sum of the weights of an account's children that ask now. */
@@ -225,28 +208,6 @@ static bool tg_account_meets(const struct tg_account *account)
 }
 
 /*
- * Return an account's part of @time ns of the device, by the weights of all that ask and have the
- * same accounts above them.
- */
-static u64 tg_account_part(const struct tg_account *account, u64 time)
-{
-	for (; account->parent && time; account = account->parent) {
-		const u32 weight = READ_ONCE(account->weight);
-
-		time = div_u64(time * weight, max(weight, tg_account_asking(account->parent)));
-	}
-	return time;
-}
-
-/* Return the part of the account above @account, if that of @account is @part ns. */
-static u64 tg_account_above(const struct tg_account *account, u64 part)
-{
-	const u32 weight = READ_ONCE(account->weight);
-
-	return div_u64(part * max(weight, tg_account_asking(account->parent)), weight);
-}
-
-/*
  * Return how far account @a is ahead of account @b, in ns of virtual time. Compare the two
  * ancestors that are just below their first common ancestor. Both accounts are of lanes, so they
  * have no children. Set @child, unless it is NULL, to this ancestor of @a.
@@ -268,16 +229,102 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 }
 
 /*
- * Return how much of the device's time has passed since bulk last went, in ns: what the device has
- * served since @served, or for how long a small budget has held bulk since @from, which is a value
- * of held_from. The device is idle then. A budget holds bulk for no longer than tg_patience().
+ * Return how much of the device's time has passed since tg_groups.clock was last advanced, in ns:
+ * what the device has served since it had served @before, or for how long a small budget has held
+ * bulk since @from, a value of held_from. The device is idle then. A budget holds bulk for no
+ * longer than tg_patience().
  */
-static u64 tg_groups_passed(const struct tg_data *tg, u64 served, s64 from)
+static u64 tg_groups_passed(const struct tg_data *tg, u64 served, u64 before, s64 from)
 {
 	const s64 most = (s64)jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
 	const s64 held = from ? clamp_t(s64, ktime_get_ns() - from, 0, most) : 0;
 
-	return max_t(s64, tg_served(tg) - served, held);
+	return max_t(s64, served - before, held);
+}
+
+/* Return the time on the clock of a device's cgroups, in ns. */
+static u64 tg_groups_clock(const struct tg_data *tg)
+{
+	const struct tg_groups *groups = &tg->groups;
+
+	return atomic64_read(&groups->clock) +
+	       tg_groups_passed(tg, tg_served(tg), atomic64_read(&groups->served),
+				atomic64_read(&groups->held_from));
+}
+
+/* Advance the clock of a device's cgroups. */
+static void tg_groups_advance(struct tg_data *tg)
+{
+	struct tg_groups *groups = &tg->groups;
+	const u64 served = tg_served(tg);
+	s64 from = 0;
+
+	if (unlikely(atomic64_read(&groups->held_from)))
+		from = atomic64_xchg(&groups->held_from, 0);
+	atomic64_add(tg_groups_passed(tg, served, atomic64_xchg(&groups->served, served), from),
+		     &groups->clock);
+}
+
+/*
+ * Return by how much the reach of an account's children grows as @since ns of the device's time
+ * pass, in ns of virtual time: their part of it, by the weights of those that ask.
+ */
+static u64 tg_account_gains(const struct tg_account *account, u64 since)
+{
+	const u64 part = (min(since, TG_REACH_MAX) * READ_ONCE(account->part)) / TG_WHOLE;
+
+	return div_u64(part * 100, max(tg_account_asking(account), 1u));
+}
+
+/* Let an account and its siblings, and those of each account above it, reach up to the clock. */
+static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *account)
+{
+	const s64 clock = atomic64_read(&tg->groups.clock);
+
+	for (; account->parent; account = account->parent) {
+		struct tg_account *parent = account->parent;
+
+		if (atomic64_read(&parent->reach_at) == clock)
+			continue;
+		atomic64_add(tg_account_gains(parent,
+					      clock - atomic64_xchg(&parent->reach_at, clock)),
+			     &parent->reach);
+	}
+}
+
+/*
+ * Record that an account asks for device time, and those above it. One that has not asked lately
+ * has paused, even if it has requests: its driver may have stopped the hardware queue. Time that
+ * has passed until now is of those that asked until now.
+ */
+static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
+{
+	const u32 interval = tg_interval();
+
+	if (likely(READ_ONCE(account->asked) == interval))
+		return;
+	tg_groups_advance(tg);
+	tg_accounts_reach(tg, account);
+	for (; account->parent; account = account->parent) {
+		struct tg_account *parent = account->parent;
+		const u32 weight = READ_ONCE(account->weight);
+		const u32 asked = xchg(&account->asked, interval);
+		s64 old = atomic64_read(&parent->asking);
+
+		if (asked == interval)
+			return;
+		if (interval - asked > 1)
+			tg_account_join(tg, account, TG_SHARED_DEVICE);
+		if (upper_32_bits(old) != interval)
+			WRITE_ONCE(parent->asking_before, old);
+		while (!atomic64_try_cmpxchg(&parent->asking, &old, weight +
+					     (upper_32_bits(old) == interval ?
+					      old : (s64)interval << 32)))
+			;
+		WRITE_ONCE(account->part,
+			   div_u64(READ_ONCE(parent->part) * weight,
+				   max(weight, tg_account_asking(parent))));
+	}
 }
 
 /*
@@ -305,14 +352,13 @@ void tg_groups_hold_bulk(struct tg_shard *shard)
 }
 
 /*
- * Return whether an account has used more than its share allows. @part is its part of the device's
- * time since bulk last went, in ns.
+ * Return whether an account has used more than its share allows, while its siblings reach @gains ns
+ * of virtual time further than tg_account.reach says.
  */
 static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account,
-				u64 part)
+				u64 gains)
 {
-	const u64 reach = atomic64_read(&account->parent->reach) +
-			  tg_share_time(part, READ_ONCE(account->weight));
+	const u64 reach = atomic64_read(&account->parent->reach) + gains;
 
 	return (s64)(atomic64_read(&account->used) - reach) >
 	       (s64)tg_account_slack(tg, account, TG_SHARED_DEVICE);
@@ -334,26 +380,27 @@ static bool tg_accounts_may_exceed(const struct tg_data *tg, const struct tg_acc
  */
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
 {
-	const struct tg_account *account = lane->account;
+	struct tg_account *account = lane->account;
 	struct tg_data *tg = shard->tg;
 	bool exceeds = false;
-	u64 part;
+	u64 clock;
 
 	if (likely(!tg_groups_shared(tg)) || !tg_accounts_may_exceed(tg, account))
 		return false;
-	part = tg_groups_passed(tg, atomic64_read(&tg->groups.bulk_served),
-				atomic64_read(&tg->groups.held_from));
-	part = tg_account_part(account, part);
+	tg_accounts_ask(tg, account);
+	clock = tg_groups_clock(tg);
 	for (; account->parent; account = account->parent) {
-		if (tg_account_is_ahead(tg, account, part)) {
-			if (tg_account_meets(account)) {
-				exceeds = true;
-			} else {
-				tg_account_is_due(account, TG_SHARED_DEVICE);
-				tg_raise(&account->parent->reach, atomic64_read(&account->used));
-			}
+		struct tg_account *parent = account->parent;
+		const u64 since = clock - atomic64_read(&parent->reach_at);
+
+		if (!tg_account_is_ahead(tg, account, tg_account_gains(parent, since)))
+			continue;
+		if (tg_account_meets(account)) {
+			exceeds = true;
+		} else {
+			tg_account_is_due(account, TG_SHARED_DEVICE);
+			tg_raise(&parent->reach, atomic64_read(&account->used));
 		}
-		part = tg_account_above(account, part);
 	}
 	if (exceeds)
 		tg_note_tick(&tg->groups.shared_at);
@@ -425,42 +472,28 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 	tg_accounts_join(shard->tg, lane->account, TG_SHARED_DEVICE);
 }
 
-/*
- * Record that bulk goes, because it is the turn of the cgroup of @due. All cgroups that ask may
- * have used their part of the device's time since bulk last went.
- */
-static void tg_groups_send_bulk(struct tg_data *tg, const struct tg_account *due)
-{
-	struct tg_groups *groups = &tg->groups;
-	s64 from = 0;
-	u64 part;
-
-	if (unlikely(atomic64_read(&groups->held_from)))
-		from = atomic64_xchg(&groups->held_from, 0);
-	part = tg_groups_passed(tg, atomic64_xchg(&groups->bulk_served, tg_served(tg)), from);
-	part = tg_account_part(due, part);
-	for (; due->parent; due = due->parent) {
-		tg_account_is_due(due, TG_SHARED_DEVICE);
-		atomic64_add(tg_share_time(part, READ_ONCE(due->weight)), &due->parent->reach);
-		part = tg_account_above(due, part);
-	}
-	tg_note_tick(&groups->bulk_at);
-}
-
 /* Charge a lane's cgroup for a request that goes to the device. */
 void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
 {
+	const struct tg_account *due = shard->due ?: lane->account;
+	struct tg_data *tg = shard->tg;
+
 	lockdep_assert_held(&shard->lock);
 
 	/*
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
-	if (!urgent)
-		tg_groups_send_bulk(shard->tg, shard->due ?: lane->account);
-	tg_accounts_ask(shard->tg, lane->account);
+	if (!urgent) {
+		for (; due->parent; due = due->parent)
+			tg_account_is_due(due, TG_SHARED_DEVICE);
+		tg_groups_advance(tg);
+		tg_note_tick(&tg->groups.bulk_at);
+	}
+	tg_accounts_ask(tg, lane->account);
+	tg_accounts_reach(tg, lane->account);
 	tg_account_charge(lane->account, TG_SHARED_DEVICE, cost);
-	tg_account_use(shard->tg, lane->account, urgent, cost);
+	tg_account_use(tg, lane->account, urgent, cost);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -1066,6 +1099,7 @@ int tg_groups_init(struct tg_data *tg)
 	struct tg_groups *groups = &tg->groups;
 	unsigned int i;
 
+	groups->all.part = TG_WHOLE;
 	groups->own.parent = &groups->all;
 	groups->own.depth = 1;
 	groups->own.weight = TG_WEIGHT_DEFAULT;

@@ -7,14 +7,13 @@
  * Vin, Cheng, 1996). A cgroup that comes after a pause begins where the others are.
  *
  * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
- * while it is within its share: at most a few turns ahead of the cgroup that is due. Beyond that
- * all its requests are bulk. So a cgroup that takes less than its share has the latency of an idle
- * device, and none gets more of the device by having many processes. Cgroups that ask for nothing
- * have no share.
+ * while it is within its share: at most a few turns ahead of its part of the device's time, by the
+ * weights of those that ask (tg_account.reach). Beyond that all its requests are bulk. So a cgroup
+ * that takes less than its share has the latency of an idle device, and none gets more of the
+ * device by having many processes. Cgroups that ask for nothing have no share.
  *
  * A small budget holds bulk while the device is idle. No cgroup has taken this time from the
- * others. So each that asks may use its part of the time for which bulk is held, as if the others
- * had used theirs (tg_account.reach).
+ * others. So time for which bulk is held is the device's time too, as if all had used it.
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -61,13 +60,16 @@ struct tg_had {
  *	(tg_account_use())
  * @reach: the virtual time that its children may have used: each its part of the device's time, by
  *	the weights of those that ask
+ * @reach_at: tg_groups.clock up to which @reach counts
+ * @part: its part of the device, as far as its last request knew, in units of 1 / TG_WHOLE
  * @asked: number of the interval (TG_ASKS_JIFFIES) in which it last asked for device time
  * @asking: in the upper half, number of an interval; in the lower half, the sum of the weights of
  *	the children that asked in it
  * @asking_before: the value of @asking before that interval
  *
- * All shards read and write the fields from @had on without a lock, @time, @used, @reach and
- * @asking atomically. A lost write of another field does little harm: it is soon written again.
+ * All shards read and write the fields from @had on without a lock, @time, @used, @reach,
+ * @reach_at, @asked and @asking atomically. A lost write of another field does little harm: it is
+ * soon written again.
  */
 struct tg_account {
 	struct tg_account *parent;
@@ -76,6 +78,8 @@ struct tg_account {
 	struct tg_had had[TG_SHARED_COUNT];
 	atomic64_t used;
 	atomic64_t reach;
+	atomic64_t reach_at;
+	u64 part;
 	u32 asked;
 	atomic64_t asking;
 	u64 asking_before;
@@ -115,10 +119,11 @@ struct tg_lane {
  * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
  *	that waits; written once a tick by any shard
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
- * @held_from: when a small budget first held bulk after bulk last went, in ns; 0: it has not
- * @bulk_served: tg_served() when bulk last went, in ns
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
+ * @clock: the device's time that has passed while cgroups share it, in ns
+ * @served: tg_served() when @clock was last advanced, in ns
+ * @held_from: when a small budget first held bulk since then, in ns; 0: it has not
  */
 struct tg_groups {
 	struct tg_account all;
@@ -126,9 +131,10 @@ struct tg_groups {
 	bool active;
 	unsigned long shared_at;
 	unsigned long bulk_at;
-	atomic64_t held_from;
-	atomic64_t bulk_served;
 	const void *seen ____cacheline_aligned_in_smp;
+	atomic64_t clock ____cacheline_aligned_in_smp;
+	atomic64_t served;
+	atomic64_t held_from;
 };
 
 /* Return whether no class of a lane counts a request. */

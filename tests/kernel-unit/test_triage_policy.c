@@ -681,9 +681,9 @@ static void test_nobody_pays_alone(void)
 
 /*
  * A light cgroup of HIGH reads beside a heavy one, with the budgets that triage finds and smaller
- * ones. It is within its share of the device, so none of its reads waits, and it has what it has
- * beside no one. If a level of the tree on which it has no siblings counts too
- * (tg_account_meets()), each 33rd of its reads is bulk, and waits for up to 10 ms.
+ * ones. It is within its share of the device, so none of its reads waits. Where a level of the tree
+ * on which it has no siblings had a share of its own, each 33rd of its reads was bulk, and waited
+ * for up to 10 ms.
  */
 static void test_light_cgroup_never_waits(void)
 {
@@ -805,9 +805,67 @@ static void test_share_beside_own_bulk(void)
 }
 
 /*
+ * Bulk in one cgroup, and HIGH in a cgroup below another one and in that other one itself. None of
+ * the three takes its share. The virtual times of a subtree go on while a cgroup of another subtree
+ * is due (tg_accounts_reach()): if they do not, HIGH waits for up to 70 ms.
+ */
+static void test_nested_cgroups(void)
+{
+	static const u64 budgets[] = { 1000, 20000, 100000 };
+	u32 i, k;
+
+	for (i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct process *high[3];
+
+		begin(1, 0);
+		device_is_pressed = false;
+		tg.controller.budget = budgets[i];
+		cgroup_weigh(2, 200);
+		cgroup_nest(3, 2);
+		process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+		for (k = 0; k < ARRAY_SIZE(high); k++)
+			high[k] = process_add(&(struct process){
+				.cgroup = k ? 3 : 2, .priority = HIGH, .bytes = SZ_4K,
+				.depth = 1, .think_ns = k ? 100000 : MS,
+			});
+		settle_and_measure(2 * SECOND);
+		for (k = 0; k < ARRAY_SIZE(high); k++)
+			expect_between("the longest wait of nested HIGH, in us",
+				       high[k]->longest_wait / 1e3, 0, 1);
+	}
+}
+
+/*
+ * Who may make cgroups below its own gives one with bulk the weight 1, and another one that reads
+ * now and then the weight 10000. The part of the former is a hundredth of a per cent of its own,
+ * and nothing of anybody else's (tg_account.part).
+ */
+static void test_tiny_child(void)
+{
+	struct process *victim;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 20000;
+	cgroup_weigh(2, 1);
+	cgroup_weigh(3, 10000);
+	cgroup_nest(2, 1);
+	cgroup_nest(3, 1);
+	process_add(&(struct process){ .cgroup = 2, .bytes = SZ_4K, .depth = 128 });
+	process_add(&(struct process){
+		.cgroup = 3, .bytes = SZ_4K, .depth = 1, .think_ns = 15 * MS,
+	});
+	victim = process_add(&(struct process){
+		.priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = 100000,
+	});
+	settle_and_measure(2 * SECOND);
+	expect_between("the part of HIGH beside a tiny child", part_of_time(victim), .037, .04);
+	expect_between("its longest wait, in us", victim->longest_wait / 1e3, 0, 1);
+}
+
+/*
  * A guaranteed share of NORMAL lets bulk of a cgroup go beside its own HIGH, although bulk may not.
- * This is no turn of the cgroup. If it counts as one (tg_shard.unasked), HIGH has 90 % of the
- * device, and bulk of another cgroup waits for a second.
+ * The cgroup has its share all the same, and bulk of another one goes on.
  */
 static void test_reserved_is_no_turn(void)
 {
@@ -964,6 +1022,8 @@ int main(void)
 	test_own_bulk_costs_no_protection();
 	test_share_of_idle_device();
 	test_share_beside_own_bulk();
+	test_nested_cgroups();
+	test_tiny_child();
 	test_reserved_is_no_turn();
 	test_large_high_is_no_bulk();
 	test_after_stop();

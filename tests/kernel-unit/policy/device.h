@@ -74,7 +74,7 @@ struct process {
 };
 
 /**
- * struct cgroup - a cgroup without children
+ * struct cgroup - a cgroup
  * @all: its account
  * @own: the account of its own requests
  * @lanes: one for each shard
@@ -246,6 +246,14 @@ static void cgroup_begin(struct cgroup *cgroup, u64 id)
 static void cgroup_weigh(unsigned int cgroup, u32 weight)
 {
 	cgroups[cgroup].all.weight = weight;
+}
+
+/* Put a cgroup below another one, which must be a child of the root. */
+static void cgroup_nest(unsigned int cgroup, unsigned int above)
+{
+	cgroups[cgroup].all.parent = &cgroups[above].all;
+	cgroups[cgroup].all.depth = 2;
+	cgroups[cgroup].own.depth = 3;
 }
 
 static void shard_begin(unsigned int index)

@@ -119,9 +119,8 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 }
 
 /*
- * Let an account begin where its siblings are, after a pause. A cgroup whose
- * requests are all in the device pauses too, so each account keeps what it lacks of its share, up
- * to a few turns.
+ * Let an account begin where its siblings are, after a pause. A cgroup whose requests are all in
+ * the device pauses too, so each account keeps what it lacks of its share, up to a few turns.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
@@ -168,7 +167,6 @@ static void tg_account_use(const struct tg_data *tg, struct tg_account *account,
 	for (; account->parent; account = account->parent) {
 		const u64 reach = atomic64_read(&account->parent->reach);
 		const u64 slack = tg_account_slack(tg, account, TG_SHARED_DEVICE);
-
 		u64 time = tg_share_time(cost, READ_ONCE(account->weight));
 
 		tg_raise(&account->used, reach - slack);
@@ -252,15 +250,15 @@ static u64 tg_groups_clock(const struct tg_data *tg)
 				atomic64_read(&groups->held_from));
 }
 
-/* Advance the clock of a device's cgroups. */
-static void tg_groups_advance(struct tg_data *tg)
+/* Advance the clock of a device's cgroups. @sends says that bulk goes, so it is no longer held. */
+static void tg_groups_advance(struct tg_data *tg, bool sends)
 {
 	struct tg_groups *groups = &tg->groups;
 	const u64 served = tg_served(tg);
 	s64 from = 0;
 
 	if (unlikely(atomic64_read(&groups->held_from)))
-		from = atomic64_xchg(&groups->held_from, 0);
+		from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());
 	atomic64_add(tg_groups_passed(tg, served, atomic64_xchg(&groups->served, served), from),
 		     &groups->clock);
 }
@@ -303,7 +301,7 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 
 	if (likely(READ_ONCE(account->asked) == interval))
 		return;
-	tg_groups_advance(tg);
+	tg_groups_advance(tg, false);
 	tg_accounts_reach(tg, account);
 	for (; account->parent; account = account->parent) {
 		struct tg_account *parent = account->parent;
@@ -487,7 +485,7 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	if (!urgent) {
 		for (; due->parent; due = due->parent)
 			tg_account_is_due(due, TG_SHARED_DEVICE);
-		tg_groups_advance(tg);
+		tg_groups_advance(tg, true);
 		tg_note_tick(&tg->groups.bulk_at);
 	}
 	tg_accounts_ask(tg, lane->account);

@@ -102,7 +102,7 @@ OUTSIDE = {
     ): "lets nothing go",
     (
         "group.c",
-        "tg_account_raise",
+        "tg_raise",
         "while ((s64)(least - old) > 0 && !atomic64_try_cmpxchg(time, &old, least))",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     (
@@ -110,10 +110,39 @@ OUTSIDE = {
         "tg_account_charge",
         "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
-    ("group.c", "tg_group_link", "if (likely(smp_load_acquire(&group->all.parent)))"): (
+    ("group.c", "tg_account_use", "atomic64_add(time, &account->used);"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
+    (
+        "group.c",
+        "tg_groups_advance",
+        "from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    (
+        "group.c",
+        "tg_groups_advance",
+        "atomic64_add(tg_groups_passed(tg, served, atomic64_xchg(&groups->served, served), from),",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_accounts_reach", "atomic64_add(tg_account_gains(parent,"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
+    (
+        "group.c",
+        "tg_accounts_reach",
+        "clock - atomic64_xchg(&parent->reach_at, clock)),",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_accounts_ask", "const u32 asked = xchg(&account->asked, interval);"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
+    (
+        "group.c",
+        "tg_accounts_ask",
+        "while (!atomic64_try_cmpxchg(&parent->asking, &old, weight +",
+    ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_group_is_linked", "return smp_load_acquire(&group->all.parent);"): (
         "which cgroup goes first"
     ),
-    ("group.c", "tg_group_link", "smp_store_release(&group->all.parent, parent);"): (
+    ("group.c", "tg_group_link", "smp_store_release(&top->all.parent, parent);"): (
         "which cgroup goes first"
     ),
     ("group.c", "tg_lane_is_due", "smp_store_release(&shard->due, due);"): (
@@ -122,10 +151,10 @@ OUTSIDE = {
     ("group.c", "tg_lane_precedes", "due = smp_load_acquire(&shard->due);"): (
         "which cgroup goes first; ending a hold early does no harm"
     ),
-    ("group.c", "tg_groups_yield", "own = smp_load_acquire(&shard->due);"): (
+    ("group.c", "tg_groups_lead", "own = smp_load_acquire(&shard->due);"): (
         "which of several shards goes first"
     ),
-    ("group.c", "tg_groups_yield", "other = smp_load_acquire(&to->due);"): (
+    ("group.c", "tg_groups_lead", "of_other = smp_load_acquire(&other->due);"): (
         "which of several shards goes first"
     ),
     (

@@ -143,7 +143,7 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 			return true;
 		within = !tg_lane_exceeds_share(shard, lane);
 	}
-	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_urgent(tg, class, rq)))
+	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_eager(tg, class, rq)))
 		return true;
 	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
 		return true;
@@ -290,7 +290,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	struct request *rq;
 	struct tg_tag *tag;
 	struct tg_lane *lane = NULL;
-	bool urgent, may_go;
+	bool eager, urgent, may_go;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -300,12 +300,13 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	rq = llist_entry(list, struct request, ipi_list);
 	tag = tg_tag(rq);
 	class = tg_class_of(tg, rq);
-	urgent = tg_is_urgent(tg, class, rq);
+	eager = tg_is_eager(tg, class, rq);
+	urgent = eager;
 	tg_groups_see(shard, rq);
 	if (unlikely(tg_groups_shared(tg))) {
 		lane = tg_lane_of(shard, rq);
 		tg_lane_join(shard, lane);
-		urgent = urgent && !tg_lane_exceeds_share(shard, lane);
+		urgent = eager && !tg_lane_exceeds_share(shard, lane);
 		tg_lane_is_due(shard, lane);
 	}
 	shard->pace = TG_PACE_UNKNOWN;
@@ -332,7 +333,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
 	if (unlikely(lane))
-		tg_lane_charge(shard, lane, urgent, tag->cost);
+		tg_lane_charge(shard, lane, urgent, eager, tag->cost);
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);

@@ -239,9 +239,9 @@ static inline bool tg_little_is_bulk(const struct tg_data *tg)
 	       !READ_ONCE(tg->controller.at_once);
 }
 
-/* Return whether a new request is urgent, apart from its flags (tg_flags_hint()). */
-static inline bool tg_is_urgent(const struct tg_data *tg, enum prio_class class,
-				struct request *rq)
+/* Return whether a new request is eager, apart from its flags (tg_flags_hint()). */
+static inline bool tg_is_eager(const struct tg_data *tg, enum prio_class class,
+			       struct request *rq)
 {
 	return class == PRIO_CLASS_HIGH ||
 	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq) && !tg_little_is_bulk(tg));

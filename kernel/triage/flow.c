@@ -257,7 +257,7 @@ static u8 tg_level(struct request *rq)
 }
 
 /* Return the cost of all requests that all shards have dispatched so far, in ns. */
-u64 tg_served(const struct tg_data *tg)
+static u64 tg_served(const struct tg_data *tg)
 {
 	u64 sum = 0;
 	u32 i;
@@ -299,14 +299,12 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 }
 
 /*
- * Return whether a flow goes before bulk and outside bulk's budget. @hinted says that the flow's
- * requests are hinted, and may go before HIGH.
+ * Return whether a flow's requests are eager. @hinted says that they are hinted, and may go before
+ * HIGH.
  */
-static bool tg_flow_is_urgent(const struct tg_shard *shard, const struct tg_flow *flow,
-			      bool hinted)
+static bool tg_flow_is_eager(const struct tg_shard *shard, const struct tg_flow *flow,
+			     bool hinted)
 {
-	if (tg_lane_exceeds_share(shard, flow->lane))
-		return false;
 	if (flow->class == PRIO_CLASS_HIGH || !flow->sparse)
 		return flow->class == PRIO_CLASS_HIGH;
 	return !tg_little_is_bulk(shard->tg) || hinted;
@@ -362,8 +360,9 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 	    tg_groups_shared(shard->tg))
 		WRITE_ONCE(shard->workers_crowd,
 			   tg_lane_crowds(shard, flow->lane, tag->class));
-	urgent = tg_flow_is_urgent(shard, flow,
-				   tg_flow_is_hinted(flow) && tg_hinted_may_go(shard));
+	urgent = tg_flow_is_eager(shard, flow,
+				  tg_flow_is_hinted(flow) && tg_hinted_may_go(shard)) &&
+		 !tg_lane_exceeds_share(shard, flow->lane);
 
 	list_add_tail(&rq->queuelist, &flow->fifo);
 	tg_arrivals_add(&class->arrivals, rq);
@@ -663,13 +662,14 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	const u32 pace = READ_ONCE(shard->tg->flushes.pace);
 	/* Ask only once: other shards change the answer. */
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
+	/* Decide again: the flow may have moved to the backlog since the request came. */
+	const bool eager = tg_flow_is_eager(shard, flow, hinted);
 	u64 time;
 
 	lockdep_assert_held(&shard->lock);
 
 	tg_tag(rq)->cost = cost;
-	/* Decide again: the flow may have moved to the backlog since the request came. */
-	tg_tag(rq)->urgent = tg_flow_is_urgent(shard, flow, hinted);
+	tg_tag(rq)->urgent = eager && !tg_lane_exceeds_share(shard, flow->lane);
 	flow->deficit = tg_share_charge(flow->deficit, cost, flow->level,
 					tg_quantum(shard));
 	tg_class_count(shard, class, flow->sparse, cost);
@@ -695,6 +695,6 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	if (tg_tag(rq)->paced)
 		tg_pace_charge_lane(shard, flow->lane, rq, pace);
 	time = cost + tg_media_take(shard, flow, rq);
-	tg_lane_take(shard, flow->lane, tg_tag(rq)->urgent, time);
+	tg_lane_take(shard, flow->lane, tg_tag(rq)->urgent, eager, time);
 	return time;
 }

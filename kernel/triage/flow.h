@@ -150,7 +150,6 @@ struct request *tg_flow_next_hinted(struct tg_shard *shard, struct tg_lane *lane
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class class, enum tg_reason *reason);
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
-u64 tg_served(const struct tg_data *tg);
 
 /*
  * Return the key of the flow for requests of @owner with @flags. Requests whose flags say that a

@@ -53,6 +53,23 @@ static void tg_note_tick(unsigned long *at)
 }
 
 /*
+ * Return the sum of what the device has done, as gauges count it: all urgent requests that came
+ * back, and all bulk that was sent. Bulk counts already in the device, because room and budget
+ * limit it there. If urgent requests did so too, cgroups whose parts add up to the whole device
+ * could send them without waiting for anything to come back.
+ */
+static u64 tg_groups_done(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += READ_ONCE(tg->shards[i]->device.bulk.sent) +
+		       atomic64_read(&tg->shards[i]->device.urgent.back);
+	return sum;
+}
+
+/*
  * Record that a request of the cgroup @group came. Called if the shard's last request was of
  * another cgroup, or came before this tick.
  */
@@ -71,7 +88,7 @@ void tg_groups_met(struct tg_shard *shard, const void *group)
 	/* While nothing is shared, nobody writes these. */
 	if (!tg_groups_shared(shard->tg)) {
 		atomic64_set(&groups->held_from, 0);
-		atomic64_set(&groups->served, tg_served(shard->tg));
+		atomic64_set(&groups->done, tg_groups_done(shard->tg));
 	}
 	tg_note_tick(&groups->shared_at);
 }
@@ -106,8 +123,8 @@ static void tg_raise(atomic64_t *time, u64 least)
 }
 
 /*
- * Return how far a cgroup may be from the cgroup that is due, in ns of virtual time: how far ahead
- * while it is within its share, and how far behind after a pause. This is TG_SPARSE_DEBT turns, the
+ * Return how far a cgroup may be ahead or behind, in ns of virtual time: how far ahead while it is
+ * within its share, and at least how far behind after a pause. This is TG_SPARSE_DEBT turns, the
  * largest debt with which a flow is sparse. For the pace it is the longest hold.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
@@ -120,15 +137,20 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 
 /*
  * Let an account begin where its siblings are, after a pause. A cgroup whose requests are all in
- * the device pauses too, so each account keeps what it lacks of its share, up to a few turns.
+ * the device pauses too, so each account keeps what it lacks of its share: a few turns, or what the
+ * device does until a request comes back (on flash, tg_controller.room), if that is more.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
 {
 	const u64 now = READ_ONCE(account->parent->had[of].now);
+	u64 lacks = tg_account_slack(tg, account, of);
 
+	if (of == TG_SHARED_DEVICE && !tg->rotational)
+		lacks = max(lacks, tg_share_time(READ_ONCE(tg->controller.room),
+						 READ_ONCE(account->weight)));
 	if ((s64)(now - atomic64_read(&account->had[of].time)) > 0)
-		tg_raise(&account->had[of].time, now - tg_account_slack(tg, account, of));
+		tg_raise(&account->had[of].time, now - lacks);
 }
 
 /* Let an account and those above it begin where their siblings are. */
@@ -157,9 +179,10 @@ static void tg_account_charge(struct tg_account *account, enum tg_shared of, u64
 }
 
 /*
- * Charge an account, and those above it, for what a cgroup uses of the device. Who asks for little
- * saves up no more than one slack. What goes as bulk, because others leave the device to it, puts
- * it no more than two slacks ahead: then it is soon within its share again if it asks for less.
+ * Charge an account, and those above it, for what eager requests use of the device, or requests
+ * that go while eager ones wait. Who asks for little saves up no more than one slack. A cgroup that
+ * sends more as bulk, because others leave the device to it, gets ahead by no more than the longest
+ * hold. Then it is soon within its share again if it asks for less.
  */
 static void tg_account_use(const struct tg_data *tg, struct tg_account *account, bool urgent,
 			   u64 cost)
@@ -167,12 +190,12 @@ static void tg_account_use(const struct tg_data *tg, struct tg_account *account,
 	for (; account->parent; account = account->parent) {
 		const u64 reach = atomic64_read(&account->parent->reach);
 		const u64 slack = tg_account_slack(tg, account, TG_SHARED_DEVICE);
+		const u64 most = tg_account_slack(tg, account, TG_SHARED_PACE);
 		u64 time = tg_share_time(cost, READ_ONCE(account->weight));
 
 		tg_raise(&account->used, reach - slack);
 		if (!urgent)
-			time = clamp_t(s64, reach + 2 * slack - atomic64_read(&account->used),
-				       0, time);
+			time = clamp_t(s64, reach + most - atomic64_read(&account->used), 0, time);
 		if (time)
 			atomic64_add(time, &account->used);
 	}
@@ -228,16 +251,18 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 
 /*
  * Return how much of the device's time has passed since tg_groups.clock was last advanced, in ns:
- * what the device has served since it had served @before, or for how long a small budget has held
- * bulk since @from, a value of held_from. The device is idle then. A budget holds bulk for no
- * longer than tg_patience().
+ * the cost of what it has done from @before to @done, two values of tg_groups_done(), or for how
+ * long a small budget has held bulk since @from, a value of held_from. The device is idle then. A
+ * budget holds bulk for no longer than tg_patience().
  */
-static u64 tg_groups_passed(const struct tg_data *tg, u64 served, u64 before, s64 from)
+static u64 tg_groups_passed(const struct tg_data *tg, u64 done, u64 before, s64 from)
 {
 	const s64 most = (s64)jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
 	const s64 held = from ? clamp_t(s64, ktime_get_ns() - from, 0, most) : 0;
+	/* Another CPU may have advanced the clock since this one read @done. */
+	const s64 back = max_t(s64, done - before, 0);
 
-	return max_t(s64, served - before, held);
+	return max_t(s64, back & TG_GAUGE_COST, held);
 }
 
 /* Return the time on the clock of a device's cgroups, in ns. */
@@ -246,7 +271,7 @@ static u64 tg_groups_clock(const struct tg_data *tg)
 	const struct tg_groups *groups = &tg->groups;
 
 	return atomic64_read(&groups->clock) +
-	       tg_groups_passed(tg, tg_served(tg), atomic64_read(&groups->served),
+	       tg_groups_passed(tg, tg_groups_done(tg), atomic64_read(&groups->done),
 				atomic64_read(&groups->held_from));
 }
 
@@ -254,12 +279,12 @@ static u64 tg_groups_clock(const struct tg_data *tg)
 static void tg_groups_advance(struct tg_data *tg, bool sends)
 {
 	struct tg_groups *groups = &tg->groups;
-	const u64 served = tg_served(tg);
+	const u64 done = tg_groups_done(tg);
 	s64 from = 0;
 
 	if (unlikely(atomic64_read(&groups->held_from)))
 		from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());
-	atomic64_add(tg_groups_passed(tg, served, atomic64_xchg(&groups->served, served), from),
+	atomic64_add(tg_groups_passed(tg, done, atomic64_xchg(&groups->done, done), from),
 		     &groups->clock);
 }
 
@@ -470,8 +495,12 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 	tg_accounts_join(shard->tg, lane->account, TG_SHARED_DEVICE);
 }
 
-/* Charge a lane's cgroup for a request that goes to the device. */
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
+/*
+ * Charge a lane's cgroup for a request that goes to the device. @eager says that it is eager, or
+ * that it goes while eager requests of the lane wait.
+ */
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
+		    u64 cost)
 {
 	const struct tg_account *due = shard->due ?: lane->account;
 	struct tg_data *tg = shard->tg;
@@ -491,7 +520,8 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u
 	tg_accounts_ask(tg, lane->account);
 	tg_accounts_reach(tg, lane->account);
 	tg_account_charge(lane->account, TG_SHARED_DEVICE, cost);
-	tg_account_use(tg, lane->account, urgent, cost);
+	if (eager)
+		tg_account_use(tg, lane->account, urgent, cost);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -565,15 +595,25 @@ bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 	       queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
 }
 
+/* Return whether a lane has requests of HIGH or of sparse flows. */
+static bool tg_lane_has_eager(const struct tg_lane *lane)
+{
+	const struct tg_class *normal = &lane->classes[PRIO_CLASS_NORMAL];
+
+	return lane->classes[PRIO_CLASS_HIGH].queued || !list_empty(&normal->sparse) ||
+	       !list_empty(&normal->hinted);
+}
+
 /*
  * Charge a request that is taken from the lane, and remove the lane if this was its last request.
  */
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost)
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
+		  u64 cost)
 {
 	lockdep_assert_held(&shard->lock);
 
 	if (unlikely(tg_groups_shared(shard->tg))) {
-		tg_lane_charge(shard, lane, urgent, cost);
+		tg_lane_charge(shard, lane, urgent, eager || tg_lane_has_eager(lane), cost);
 		if (shard->turn == lane->id)
 			shard->turn_left -= cost;
 	}
@@ -673,12 +713,8 @@ enum tg_rank {
 
 static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_lane *lane)
 {
-	const struct tg_class *normal = &lane->classes[PRIO_CLASS_NORMAL];
-	const bool high = lane->classes[PRIO_CLASS_HIGH].queued;
-
-	if ((high || !list_empty(&normal->sparse) || !list_empty(&normal->hinted)) &&
-	    !tg_lane_exceeds_share(shard, lane))
-		return high ? TG_RANK_HIGH : TG_RANK_SPARSE;
+	if (tg_lane_has_eager(lane) && !tg_lane_exceeds_share(shard, lane))
+		return lane->classes[PRIO_CLASS_HIGH].queued ? TG_RANK_HIGH : TG_RANK_SPARSE;
 	return lane->id == shard->turn ? TG_RANK_TURN : TG_RANK_OTHER;
 }
 

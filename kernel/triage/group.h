@@ -8,9 +8,10 @@
  *
  * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
  * while it is within its share: at most a few turns ahead of its part of the device's time, by the
- * weights of those that ask (tg_account.reach). Beyond that all its requests are bulk. So a cgroup
- * that takes less than its share has the latency of an idle device, and none gets more of the
- * device by having many processes. Cgroups that ask for nothing have no share.
+ * weights of those that ask (tg_account.reach). Beyond that all its requests are bulk. Its own bulk
+ * does not count. So a cgroup whose eager requests take less than its share has the latency of an
+ * idle device, and none gets more of the device by having many processes. Cgroups that ask for
+ * nothing have no share.
  *
  * A small budget holds bulk while the device is idle. No cgroup has taken this time from the
  * others. So time for which bulk is held is the device's time too, as if all had used it.
@@ -56,8 +57,8 @@ struct tg_had {
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @had: what it has had of each thing that is shared
- * @used: the same as @had[TG_SHARED_DEVICE].time, but within bounds around @reach of @parent
- *	(tg_account_use())
+ * @used: the part of @had[TG_SHARED_DEVICE].time that eager requests have used, and others that
+ *	went while eager ones waited; within bounds around @reach of @parent (tg_account_use())
  * @reach: the virtual time that its children may have used: each its part of the device's time, by
  *	the weights of those that ask
  * @reach_at: tg_groups.clock up to which @reach counts
@@ -122,7 +123,7 @@ struct tg_lane {
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
  * @clock: the device's time that has passed while cgroups share it, in ns
- * @served: tg_served() when @clock was last advanced, in ns
+ * @done: tg_groups_done() when @clock was last advanced
  * @held_from: when a small budget first held bulk since then, in ns; 0: it has not
  */
 struct tg_groups {
@@ -133,7 +134,7 @@ struct tg_groups {
 	unsigned long bulk_at;
 	const void *seen ____cacheline_aligned_in_smp;
 	atomic64_t clock ____cacheline_aligned_in_smp;
-	atomic64_t served;
+	atomic64_t done;
 	atomic64_t held_from;
 };
 
@@ -158,9 +159,11 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq);
 struct tg_lane *tg_lane_of_current(struct tg_shard *shard);
 u64 tg_group_id(struct tg_data *tg, const struct bio *bio);
 void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
+		  u64 cost);
 void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, u64 cost);
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
+		    u64 cost);
 void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost);
 bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);

@@ -36,8 +36,10 @@
  *			take a third one in the last 100 ms
  *	sparse		a flow that has requests, and goes before the other flows of its class
  *	hinted		a request of NORMAL whose flags say that a process waits for it
- *	urgent		a request of HIGH or, with exceptions, of a sparse flow
- *			(tg_flow_is_urgent()); it goes before bulk and outside bulk's budget
+ *	eager		a request of HIGH or, with exceptions, of a sparse flow
+ *			(tg_flow_is_eager())
+ *	urgent		an eager request of a cgroup within its share (group.h); it goes before
+ *			bulk and outside bulk's budget
  *	bulk		all requests that are not urgent
  *	backlog		the flows of a class that have requests and are not sparse
  *	cost		how long a request occupies a busy device, in ns
@@ -354,18 +356,12 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
 }
 
 /*
- * Return whether something that is noted once a tick happens now: @at is this tick or one of the
- * last two. One tick would not suffice, because it may have happened at its end.
+ * Return whether two cgroups both ask now: @shared_at is this tick or one of the last two. One tick
+ * would not suffice, because they may have met at its end.
  */
-static inline bool tg_is_now(unsigned long at)
-{
-	return time_before_eq(jiffies, at + 2);
-}
-
-/* Return whether two cgroups both ask now. */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {
-	return tg_is_now(READ_ONCE(tg->groups.shared_at));
+	return time_before_eq(jiffies, READ_ONCE(tg->groups.shared_at) + 2);
 }
 
 /*

@@ -523,11 +523,11 @@ static void test_any_load(void)
 	/*
 	 * Of 2000 loads, those in which the device was left for longest without both. Then those
 	 * in which each shard left the device to another, for up to 9 ms: they did not agree on
-	 * the first (tg_shard_first()). Two of the 2000 are left out: in 707 and 964 the device is
-	 * left for 4.2 and 1.8 ms, because a shard whose bulk the pace holds counts as waiting.
+	 * the first (tg_shard_first()). In three of the 2000 (233, 707, 1425) the device is still
+	 * left for 2.0 to 4.2 ms.
 	 */
 	static const u32 worst[] = {
-		582, 610, 686, 752, 1203, 1652, 1686, 188, 690, 748, 1425, 1556, 1576,
+		582, 686, 687, 964, 1023, 1203, 1686, 610, 752, 1652, 188, 690, 748, 1556, 1576,
 	};
 	u32 i;
 
@@ -641,25 +641,27 @@ static void test_light_cgroup_on_same_queue(void)
 
 /*
  * A cgroup waits for no other one if a rate limit holds it, if the driver has stopped its hardware
- * queue, or if it asks for nothing. So the other one may use the whole device. If such a cgroup
- * counts (tg_account_asking()), the other one has its share.
+ * queue, or if it asks for nothing. So urgent requests of the other one stay urgent: 25 100 reads a
+ * second, of 15 % of the device. test_alone_has_all() asks for more.
  */
 static void test_nobody_pays_alone(void)
 {
 	enum { LIMITED, STOPPED, GONE, CASES } why;
-	struct process *high[8], *other;
+	struct process *high[4], *other;
 	u32 k;
 
 	for (why = LIMITED; why < CASES; why++) {
-		double part = 0;
+		double reads = 0;
 
 		begin(2, 0);
 		device_is_pressed = false;
 		tg.controller.budget = 1000;
 		for (k = 0; k < ARRAY_SIZE(high); k++)
 			high[k] = process_add(&(struct process){
-				.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
+				.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 1,
+				.think_ns = 100000,
 			});
+		process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 32 });
 		other = process_add(&(struct process){
 			.shard = 1, .cgroup = 2, .priority = LOW, .bytes = SZ_4K, .depth = 8,
 		});
@@ -673,10 +675,46 @@ static void test_nobody_pays_alone(void)
 			process_stop(other);
 		settle_and_measure(SECOND);
 		for (k = 0; k < ARRAY_SIZE(high); k++)
-			part += part_of_time(high[k]);
-		expect_between("a part beside a cgroup that waits for nobody", part, .95, 1.01);
+			reads += high[k]->kib / 4.;
+		expect_between("reads beside a cgroup that waits for nobody", reads, 24000, 26000);
 		is_stopped[1] = false;
 	}
+}
+
+/* Processes that are alike. */
+struct many {
+	struct process *first;
+	u32 count;
+};
+
+static struct many add_many(u32 count, const struct process *like)
+{
+	struct many many = { .first = process_add(like), .count = count };
+	u32 i;
+
+	for (i = 1; i < count; i++)
+		process_add(like);
+	return many;
+}
+
+static double part_of_many(struct many many)
+{
+	double part = 0;
+	u32 i;
+
+	for (i = 0; i < many.count; i++)
+		part += part_of_time(&many.first[i]);
+	return part;
+}
+
+static double longest_wait_us(struct many many)
+{
+	u64 longest = 0;
+	u32 i;
+
+	for (i = 0; i < many.count; i++)
+		longest = max(longest, many.first[i].longest_wait);
+	return longest / 1e3;
 }
 
 /*
@@ -712,36 +750,80 @@ static void test_light_cgroup_never_waits(void)
 }
 
 /*
- * The same, but the light cgroup also has bulk, which waits for the budget like that of the heavy
- * one. HIGH has its 15 % of the device. If its own bulk counts as used (tg_account.used),
- * it waits for up to 2 ms.
+ * The light cgroup also has bulk. That is not charged to its share of urgent requests
+ * (tg_account.used). If it were, HIGH would have 6 % of the device here, and wait for 1.5 ms.
  */
 static void test_own_bulk_costs_no_protection(void)
 {
-	struct process *high[4];
-	u64 longest = 0;
-	double part = 0;
-	u32 k;
+	struct many high;
+
+	begin(2, 5000);
+	device_is_pressed = false;
+	tg.controller.budget = 100000;
+	high = add_many(4, &(struct process){
+		.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = 100000,
+	});
+	process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 32 });
+	process_add(&(struct process){
+		.shard = 1, .cgroup = 2, .writes = true, .bytes = SZ_1M, .depth = 4,
+	});
+	settle_and_measure(2 * SECOND);
+	expect_between("the part of HIGH beside bulk of its own cgroup", part_of_many(high),
+		       .1, .11);
+	expect_between("its longest wait, in us", longest_wait_us(high), 0, 100);
+}
+
+/* Let HIGH of one cgroup, of 32 requests, run beside bulk of another one of weight 100. */
+static struct many run_deep_high(u64 budget, u32 bulk_shard, u32 weight)
+{
+	struct many high;
 
 	begin(2, 0);
 	device_is_pressed = false;
-	tg.controller.budget = 1000;
+	tg.controller.budget = budget;
+	cgroup_weigh(1, 100);
+	cgroup_weigh(2, weight);
 	process_add(&(struct process){
-		.shard = 1, .cgroup = 1, .bytes = SZ_64K, .depth = 16,
+		.cgroup = 1, .shard = bulk_shard, .bytes = SZ_64K, .depth = 16,
 	});
-	process_add(&(struct process){ .cgroup = 2, .bytes = SZ_64K, .depth = 32 });
-	for (k = 0; k < ARRAY_SIZE(high); k++)
-		high[k] = process_add(&(struct process){
-			.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 1,
-			.think_ns = 100000,
-		});
+	high = add_many(8, &(struct process){
+		.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
+	});
 	settle_and_measure(2 * SECOND);
-	for (k = 0; k < ARRAY_SIZE(high); k++) {
-		part += part_of_time(high[k]);
-		longest = max(longest, high[k]->longest_wait);
+	return high;
+}
+
+/*
+ * HIGH asks for the whole device, beside a cgroup that a rate limit holds, or that asks for nothing.
+ * It has the whole device. If a cgroup that a limit holds counted as asking (tg_groups_hold_bulk()),
+ * HIGH would have half.
+ */
+static void test_alone_has_all(void)
+{
+	enum { LIMITED, GONE, CASES } why;
+
+	for (why = LIMITED; why < CASES; why++) {
+		struct process *other;
+		struct many high;
+
+		begin(2, 0);
+		device_is_pressed = false;
+		tg.controller.budget = 1000;
+		high = add_many(8, &(struct process){
+			.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
+		});
+		other = process_add(&(struct process){
+			.shard = 1, .cgroup = 2, .priority = LOW, .bytes = SZ_4K, .depth = 8,
+		});
+		tg.tunables.limited = why == LIMITED;
+		tg.tunables.limit_iops[PRIO_CLASS_LOW] = 2;
+		run(SECOND);
+		if (why == GONE)
+			process_stop(other);
+		settle_and_measure(2 * SECOND);
+		expect_between("a part beside a cgroup that waits for nobody",
+			       part_of_many(high), .95, 1.01);
 	}
-	expect_between("the part of HIGH beside bulk of its own cgroup", part, .14, .16);
-	expect_between("its longest wait, in us", longest / 1e3, 0, 200);
 }
 
 /*
@@ -755,53 +837,35 @@ static void test_share_of_idle_device(void)
 		{ 1000, 100, .5 }, { 20000, 100, .5 }, { 100000, 100, .5 },
 		{ 1000, 10, .0909 }, { 20000, 10, .0909 },
 	};
-	u32 i, shard, k;
+	u32 i, shard;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		for (shard = 0; shard < 2; shard++) {
-			struct process *high[8];
-			double part = 0;
-
-			begin(2, 0);
-			device_is_pressed = false;
-			tg.controller.budget = cases[i].budget;
-			cgroup_weigh(1, 100);
-			cgroup_weigh(2, cases[i].weight);
-			process_add(&(struct process){
-				.cgroup = 1, .shard = shard, .bytes = SZ_64K, .depth = 16,
-			});
-			for (k = 0; k < ARRAY_SIZE(high); k++)
-				high[k] = process_add(&(struct process){
-					.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
-				});
-			settle_and_measure(2 * SECOND);
-			for (k = 0; k < ARRAY_SIZE(high); k++)
-				part += part_of_time(high[k]);
-			expect_near("HIGH's part of an idle device", part, cases[i].due, .05);
-		}
-	}
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		for (shard = 0; shard < 2; shard++)
+			expect_near("HIGH's part of an idle device",
+				    part_of_many(run_deep_high(cases[i].budget, shard,
+							       cases[i].weight)),
+				    cases[i].due, .05);
 }
 
-/* Bulk of HIGH's own cgroup changes that little: HIGH has two thirds of its share at least. */
+/*
+ * The same with bulk of HIGH's own cgroup, which has its guaranteed tenth of what the cgroup has.
+ * If a hold lasts until the budget opens, although idle time lets HIGH go sooner (tg_wait()), HIGH
+ * has half as much.
+ */
 static void test_share_beside_own_bulk(void)
 {
-	struct process *high[8];
-	double part = 0;
-	u32 k;
+	struct many high;
 
 	begin(1, 0);
 	device_is_pressed = false;
 	tg.controller.budget = 1000;
 	process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
 	process_add(&(struct process){ .cgroup = 2, .bytes = SZ_64K, .depth = 32 });
-	for (k = 0; k < ARRAY_SIZE(high); k++)
-		high[k] = process_add(&(struct process){
-			.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
-		});
+	high = add_many(8, &(struct process){
+		.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
+	});
 	settle_and_measure(2 * SECOND);
-	for (k = 0; k < ARRAY_SIZE(high); k++)
-		part += part_of_time(high[k]);
-	expect_between("HIGH's part beside bulk of its own", part, .33, .5);
+	expect_between("HIGH's part beside bulk of its own", part_of_many(high), .43, .5);
 }
 
 /*
@@ -917,12 +981,14 @@ static void test_large_high_is_no_bulk(void)
 }
 
 /*
- * A cgroup whose hardware queue the driver has stopped for three seconds gets nothing for that
- * time, although its requests waited. If it does (tg_accounts_ask()), others get nothing for a
- * second.
+ * A cgroup whose hardware queue the driver has stopped for half a second gets nothing for that
+ * time, although its requests waited. If it does (tg_accounts_ask()), it has two thirds of the
+ * device for the next 200 ms, and another one nothing. After a longer stop its requests have aged:
+ * all go at once, and the cgroup joins again with its next one.
  */
 static void test_after_stop(void)
 {
+	static const unsigned short priorities[] = { HIGH, NORMAL, NORMAL };
 	struct process *p[3];
 	u32 i;
 
@@ -931,14 +997,18 @@ static void test_after_stop(void)
 	tg.controller.budget = 500000;
 	for (i = 0; i < ARRAY_SIZE(p); i++)
 		p[i] = process_add(&(struct process){
-			.shard = i, .cgroup = i + 1, .bytes = SZ_64K, .depth = 16,
+			.shard = i, .cgroup = i + 1, .priority = priorities[i],
+			.bytes = i ? SZ_64K : SZ_4K, .depth = i ? 16 : 32,
 		});
 	run(SECOND);
+	/* Stop it while it has requests: with the next request, an empty lane joins anyway. */
+	while (list_empty(&shards[1].lanes))
+		step();
 	is_stopped[1] = true;
-	run(3 * SECOND);
+	run(SECOND / 2);
 	is_stopped[1] = false;
 	must_run[1] = true;
-	measure(SECOND / 2);
+	measure(SECOND / 5);
 	for (i = 0; i < ARRAY_SIZE(p); i++)
 		expect_near("a third after a hardware queue was stopped", part_of_time(p[i]),
 			    1 / 3., .05);
@@ -1020,6 +1090,7 @@ int main(void)
 	test_nobody_pays_alone();
 	test_light_cgroup_never_waits();
 	test_own_bulk_costs_no_protection();
+	test_alone_has_all();
 	test_share_of_idle_device();
 	test_share_beside_own_bulk();
 	test_nested_cgroups();

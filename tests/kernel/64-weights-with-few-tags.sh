@@ -53,9 +53,7 @@ echo "measured: the largest of eight cgroups has $part of 10000 parts, 5000 are 
 [ $part -ge $((5000 - 50 * OFF)) ] && [ $part -le $((5000 + 50 * OFF)) ] ||
 	fail "the largest of eight cgroups has $part of 10000, 5000 are due"
 
-OFF=15	# as above: fio submits many requests at a time
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1
-OFF=5
 
 # io_uring tries to get a tag without a wait. It leaves requests that get none to its workers.
 WATCH=watch_logs

@@ -121,7 +121,7 @@ OUTSIDE = {
     (
         "group.c",
         "tg_groups_advance",
-        "atomic64_add(tg_groups_passed(tg, served, atomic64_xchg(&groups->served, served), from),",
+        "atomic64_add(tg_groups_passed(tg, done, atomic64_xchg(&groups->done, done), from),",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     ("group.c", "tg_accounts_reach", "atomic64_add(tg_account_gains(parent,"): (
         "which cgroup goes first; beyond its share a request is one of bulk"

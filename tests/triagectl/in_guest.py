@@ -87,12 +87,14 @@ def ctl(words: str, output: str) -> None:
 def watched(limit: float, seconds: float, output: str, at_once: bool = False) -> None:
     """Run `top` within a limit of CPU time.
 
-    Write down when it began to measure, when it had recorded, and when it had read the events.
+    Write down its windows, in ns: when it began to open one, when events were on, and until when
+    it followed new requests. Write down too when it had read the last events, in s.
 
     `at_once`: `top` sleeps while events are recorded, and reads them all afterwards. So it takes
     no CPU from fio, and makes no request late.
     """
     moments: list[float] = []
+    windows: list[tuple[int, int, int]] = []
 
     class Watched(Sampler):
         """A Sampler that notes when it measures."""
@@ -105,15 +107,28 @@ def watched(limit: float, seconds: float, output: str, at_once: bool = False) ->
             super().run(until)
             moments.append(time.time())
 
+        def _window(self, until: float) -> None:
+            begin = time.time_ns()
+            opened: list[int] = []
+
+            def sleep(seconds: float) -> None:
+                opened.append(time.time_ns())
+                time.sleep(seconds)
+
+            self.sleep = sleep
+            super()._window(until)
+            self.sleep = time.sleep
+            windows.append((begin, opened[0], self.looked))
+
         def _look(self) -> int:
-            if at_once:
-                moments.append(time.time())
+            self.looked = time.time_ns()
             return super()._look()
 
     setattr(top, "Sampler", Watched)  # noqa: B010
     setattr(top, "BUFFER_KIB", 4096 if at_once else BUFFER_KIB)  # noqa: B010
     ctl(f"top {DISK} --interval {seconds} --count 1 --json", f"top-{output}")
-    (OUT / f"when-{output}").write_text(json.dumps([*moments[:2], moments[-1]]))
+    when = {"began": moments[0], "ended": moments[-1], "windows": windows}
+    (OUT / f"when-{output}").write_text(json.dumps(when))
 
 
 def figures() -> None:

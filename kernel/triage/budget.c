@@ -423,9 +423,21 @@ static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cos
 }
 
 /*
- * Charge bulk that is dispatched while tg_charges_bulk(). HIGH is bulk while its cgroup is beyond
- * its share. If its requests are large, other cgroups' bulk must not wait for long because of
- * them. So to the budget, such a request costs no more than the average one of bulk.
+ * Charge HIGH of a cgroup that is beyond its share. The budget spaces its requests, as if all bulk
+ * were of their size. But other bulk must not wait for as long because of them.
+ */
+static void tg_high_charge(struct tg_data *tg, u32 cost)
+{
+	const u64 patience = jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
+	const u64 gap = tg_depth_gap(tg_budget_now(tg), cost, cost);
+
+	if (gap)
+		WRITE_ONCE(tg->budget.high_next_at, ktime_get_ns() + min(gap, patience));
+}
+
+/*
+ * Charge bulk that is dispatched while tg_charges_bulk(). To the budget, HIGH of a cgroup that is
+ * beyond its share costs no more than the average request of bulk (tg_high_charge()).
  */
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -441,8 +453,11 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, cost);
-	if (READ_ONCE(budget->pressed))
+	if (READ_ONCE(budget->pressed)) {
 		tg_budget_charge(shard, rq, counts);
+		if (high)
+			tg_high_charge(shard->tg, cost);
+	}
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
 	if (next != average)
 		WRITE_ONCE(budget->bulk_cost, next);

@@ -311,7 +311,9 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	}
 	shard->pace = TG_PACE_UNKNOWN;
 	may_go = !tag->returned &&
-		 (urgent || (tg_bulk_may_go(shard) &&
+		 (urgent || ((class == PRIO_CLASS_HIGH ?
+				tg_lane_high_may_go(shard, lane) :
+				tg_bulk_may_go(shard)) &&
 			     (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
 			      !tg_pace_holds(shard, NULL, class, rq))));
 	if (unlikely(lane))
@@ -333,7 +335,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
 	if (unlikely(lane))
-		tg_lane_charge(shard, lane, urgent, eager, tag->cost);
+		tg_lane_charge(shard, lane, rq, eager, tag->cost);
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);

@@ -106,6 +106,8 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 	tg_tag(rq)->cost = 0;
 	atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back :
 							   &shard->device.bulk.back);
+	if (!done)
+		atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);
 	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
 	smp_mb__after_atomic();
 	yield_point();

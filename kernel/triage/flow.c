@@ -695,6 +695,6 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	if (tg_tag(rq)->paced)
 		tg_pace_charge_lane(shard, flow->lane, rq, pace);
 	time = cost + tg_media_take(shard, flow, rq);
-	tg_lane_take(shard, flow->lane, tg_tag(rq)->urgent, eager, time);
+	tg_lane_take(shard, flow->lane, rq, eager, time);
 	return time;
 }

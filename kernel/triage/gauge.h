@@ -58,8 +58,10 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * @tick: jiffies when the last request was sent
  * @samples: number of urgent requests that were timed in that tick
  * @unmeasured: number of requests until the next one is measured
+ * @returned: how much of the completions in the gauges is of requests that the driver sent back
  *
- * The shard's lock guards all fields but @fewest, @learnt_back and the completions in the gauges.
+ * The shard's lock guards all fields but @fewest, @learnt_back, @returned and the completions in
+ * the gauges.
  */
 struct tg_device {
 	struct tg_gauge bulk;
@@ -71,6 +73,7 @@ struct tg_device {
 	unsigned long tick;
 	unsigned int samples;
 	unsigned int unmeasured;
+	atomic64_t returned;
 };
 
 static inline u32 tg_device_has(const struct tg_device *device)

@@ -41,7 +41,9 @@
 /* The whole device, as a tg_account.part. */
 #define TG_WHOLE BIT_ULL(32)
 /* No more than this much time counts at once: whoever has not used it by then has saved enough. */
-#define TG_REACH_MAX ((u64)NSEC_PER_SEC)
+#define TG_REACH_MAX ((s64)NSEC_PER_SEC)
+/* What counts at once is at least this much virtual time, in ns. So rounding takes at most 1 %. */
+#define TG_REACH_LEAST 100
 
 /* Record that something happened in this tick. Write once a tick: many CPUs read this. */
 static void tg_note_tick(unsigned long *at)
@@ -53,19 +55,21 @@ static void tg_note_tick(unsigned long *at)
 }
 
 /*
- * Return the sum of what the device has done, as gauges count it: all urgent requests that came
- * back, and all bulk that was sent. Bulk counts already in the device, because room and budget
- * limit it there. If urgent requests did so too, cgroups whose parts add up to the whole device
- * could send them without waiting for anything to come back.
+ * Return the sum of what the device has done, as gauges count it. A request counts once it is back.
+ * If it did so in the device already, cgroups whose parts add up to the whole device could send
+ * without waiting for anything to come back.
  */
 static u64 tg_groups_done(const struct tg_data *tg)
 {
 	u64 sum = 0;
 	unsigned int i;
 
-	for (i = 0; i < tg->nr_shards; i++)
-		sum += READ_ONCE(tg->shards[i]->device.bulk.sent) +
-		       atomic64_read(&tg->shards[i]->device.urgent.back);
+	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_device *device = &tg->shards[i]->device;
+
+		sum += atomic64_read(&device->bulk.back) + atomic64_read(&device->urgent.back) -
+		       atomic64_read(&device->returned);
+	}
 	return sum;
 }
 
@@ -171,11 +175,24 @@ static void tg_account_is_due(const struct tg_account *account, enum tg_shared o
 		WRITE_ONCE(siblings->now, time);
 }
 
-static void tg_account_charge(struct tg_account *account, enum tg_shared of, u64 cost)
+/*
+ * Charge an account, and those above it. Urgent requests do not wait until their cgroup is due, and
+ * while only these go, none is. They put it ahead of its siblings by no more than the longest hold.
+ * Otherwise its bulk would wait later for as long as nobody else had any.
+ */
+static void tg_account_charge(const struct tg_data *tg, struct tg_account *account,
+			      enum tg_shared of, bool urgent, u64 cost)
 {
-	for (; account->parent; account = account->parent)
-		atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),
-			     &account->had[of].time);
+	for (; account->parent; account = account->parent) {
+		const u64 now = READ_ONCE(account->parent->had[of].now);
+		const u64 most = tg_account_slack(tg, account, TG_SHARED_PACE);
+		u64 time = tg_share_time(cost, READ_ONCE(account->weight));
+
+		if (urgent)
+			time = clamp_t(s64, now + most - atomic64_read(&account->had[of].time), 0,
+				       time);
+		atomic64_add(time, &account->had[of].time);
+	}
 }
 
 /*
@@ -280,21 +297,25 @@ static void tg_groups_advance(struct tg_data *tg, bool sends)
 {
 	struct tg_groups *groups = &tg->groups;
 	const u64 done = tg_groups_done(tg);
-	s64 from = 0;
+	s64 before = atomic64_read(&groups->done), from = 0;
 
 	if (unlikely(atomic64_read(&groups->held_from)))
 		from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());
-	atomic64_add(tg_groups_passed(tg, done, atomic64_xchg(&groups->done, done), from),
-		     &groups->clock);
+	/* Each of several CPUs adds what the others have not seen. */
+	while ((s64)(done - before) > 0 && !atomic64_try_cmpxchg(&groups->done, &before, done))
+		;
+	atomic64_add(tg_groups_passed(tg, done, before, from), &groups->clock);
 }
 
 /*
  * Return by how much the reach of an account's children grows as @since ns of the device's time
- * pass, in ns of virtual time: their part of it, by the weights of those that ask.
+ * pass, in ns of virtual time: their part of it, by the weights of those that ask. @since is below
+ * 0 if another CPU has read the clock later.
  */
-static u64 tg_account_gains(const struct tg_account *account, u64 since)
+static u64 tg_account_gains(const struct tg_account *account, s64 since)
 {
-	const u64 part = (min(since, TG_REACH_MAX) * READ_ONCE(account->part)) / TG_WHOLE;
+	const u64 part = (clamp_t(s64, since, 0, TG_REACH_MAX) * READ_ONCE(account->part)) /
+			 TG_WHOLE;
 
 	return div_u64(part * 100, max(tg_account_asking(account), 1u));
 }
@@ -306,12 +327,13 @@ static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *accou
 
 	for (; account->parent; account = account->parent) {
 		struct tg_account *parent = account->parent;
+		s64 at = atomic64_read(&parent->reach_at);
+		const u64 gains = tg_account_gains(parent, clock - at);
 
-		if (atomic64_read(&parent->reach_at) == clock)
-			continue;
-		atomic64_add(tg_account_gains(parent,
-					      clock - atomic64_xchg(&parent->reach_at, clock)),
-			     &parent->reach);
+		/* If another CPU has moved the reach, what is missing counts next time. */
+		if (gains >= TG_REACH_LEAST &&
+		    atomic64_try_cmpxchg(&parent->reach_at, &at, clock))
+			atomic64_add(gains, &parent->reach);
 	}
 }
 
@@ -334,7 +356,8 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 		const u32 asked = xchg(&account->asked, interval);
 		s64 old = atomic64_read(&parent->asking);
 
-		if (asked == interval)
+		/* Others may be in the next interval, if this one was preempted. */
+		if (asked - interval <= 1 || upper_32_bits(old) == interval + 1)
 			return;
 		if (interval - asked > 1)
 			tg_account_join(tg, account, TG_SHARED_DEVICE);
@@ -399,22 +422,22 @@ static bool tg_accounts_may_exceed(const struct tg_data *tg, const struct tg_acc
 /*
  * Return whether a lane's cgroup is beyond its share, so that all its requests are bulk. A share is
  * of what those have who ask now. Where no other cgroup asks, let this one be due, so that it is no
- * longer ahead.
+ * longer ahead. If @clock is 0, read the clock of the device's cgroups there.
  */
-bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
+static bool tg_lane_exceeds(const struct tg_shard *shard, const struct tg_lane *lane, u64 *clock)
 {
 	struct tg_account *account = lane->account;
 	struct tg_data *tg = shard->tg;
 	bool exceeds = false;
-	u64 clock;
 
 	if (likely(!tg_groups_shared(tg)) || !tg_accounts_may_exceed(tg, account))
 		return false;
 	tg_accounts_ask(tg, account);
-	clock = tg_groups_clock(tg);
+	if (!*clock)
+		*clock = tg_groups_clock(tg);
 	for (; account->parent; account = account->parent) {
 		struct tg_account *parent = account->parent;
-		const u64 since = clock - atomic64_read(&parent->reach_at);
+		const s64 since = *clock - atomic64_read(&parent->reach_at);
 
 		if (!tg_account_is_ahead(tg, account, tg_account_gains(parent, since)))
 			continue;
@@ -428,6 +451,14 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	if (exceeds)
 		tg_note_tick(&tg->groups.shared_at);
 	return exceeds;
+}
+
+/* Return whether a lane's cgroup is beyond its share now. */
+bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	u64 clock = 0;
+
+	return tg_lane_exceeds(shard, lane, &clock);
 }
 
 /* Return whether a lane's cgroup is due before the cgroup that was last due on the shard. */
@@ -497,11 +528,13 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 
 /*
  * Charge a lane's cgroup for a request that goes to the device. @eager says that it is eager, or
- * that it goes while eager requests of the lane wait.
+ * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the way of
+ * the arm. The clock of the device's cgroups only counts costs.
  */
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
-		    u64 cost)
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
+		    u64 time)
 {
+	const bool urgent = tg_tag(rq)->urgent;
 	const struct tg_account *due = shard->due ?: lane->account;
 	struct tg_data *tg = shard->tg;
 
@@ -511,7 +544,12 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, b
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
-	if (!urgent) {
+	if (urgent) {
+		if (READ_ONCE(tg->groups.urgent_of) != lane->account) {
+			WRITE_ONCE(tg->groups.urgent_of, lane->account);
+			tg_note_tick(&tg->groups.urgents_met_at);
+		}
+	} else {
 		for (; due->parent; due = due->parent)
 			tg_account_is_due(due, TG_SHARED_DEVICE);
 		tg_groups_advance(tg, true);
@@ -519,9 +557,25 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, b
 	}
 	tg_accounts_ask(tg, lane->account);
 	tg_accounts_reach(tg, lane->account);
-	tg_account_charge(lane->account, TG_SHARED_DEVICE, cost);
+	tg_account_charge(tg, lane->account, TG_SHARED_DEVICE, urgent, time);
 	if (eager)
-		tg_account_use(tg, lane->account, urgent, cost);
+		tg_account_use(tg, lane->account, urgent, tg_tag(rq)->cost);
+}
+
+/*
+ * Return whether a shard may dispatch HIGH of a lane whose cgroup is beyond its share. The budget
+ * protects the urgent requests of other cgroups: without any, HIGH does not hold back itself.
+ */
+bool tg_lane_high_may_go(const struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const struct tg_groups *groups = &shard->tg->groups;
+
+	if (!tg_bulk_may_go(shard))
+		return false;
+	if (READ_ONCE(groups->urgent_of) == lane->account &&
+	    time_after_eq(jiffies, READ_ONCE(groups->urgents_met_at) + HZ))
+		return true;
+	return ktime_get_ns() >= READ_ONCE(shard->tg->budget.high_next_at);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -541,7 +595,7 @@ void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 
 	for (account = lane->account; account->parent; account = account->parent)
 		tg_account_is_due(account, TG_SHARED_PACE);
-	tg_account_charge(lane->account, TG_SHARED_PACE, cost);
+	tg_account_charge(shard->tg, lane->account, TG_SHARED_PACE, false, cost);
 }
 
 /* Return whether a lane's cgroup has had more of the pace, by weight, than another's. */
@@ -607,15 +661,15 @@ static bool tg_lane_has_eager(const struct tg_lane *lane)
 /*
  * Charge a request that is taken from the lane, and remove the lane if this was its last request.
  */
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
-		  u64 cost)
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
+		  u64 time)
 {
 	lockdep_assert_held(&shard->lock);
 
 	if (unlikely(tg_groups_shared(shard->tg))) {
-		tg_lane_charge(shard, lane, urgent, eager || tg_lane_has_eager(lane), cost);
+		tg_lane_charge(shard, lane, rq, eager || tg_lane_has_eager(lane), time);
 		if (shard->turn == lane->id)
-			shard->turn_left -= cost;
+			shard->turn_left -= time;
 	}
 	if (--lane->queued)
 		return;
@@ -700,22 +754,22 @@ void tg_lane_turn(struct tg_shard *shard)
 		shard->head.awaited = NULL;
 }
 
-/*
- * The order in which tg_choose() asks lanes for a request: cgroups within their share that have
- * urgent requests, first HIGH; then the one whose turn it is; then the others.
- */
-enum tg_rank {
-	TG_RANK_HIGH,
-	TG_RANK_SPARSE,
-	TG_RANK_TURN,
-	TG_RANK_OTHER,
-};
-
-static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_lane *lane)
+/* Find which lanes are beyond their share, and the order in which to ask them. */
+void tg_lanes_rank(struct tg_shard *shard)
 {
-	if (tg_lane_has_eager(lane) && !tg_lane_exceeds_share(shard, lane))
-		return lane->classes[PRIO_CLASS_HIGH].queued ? TG_RANK_HIGH : TG_RANK_SPARSE;
-	return lane->id == shard->turn ? TG_RANK_TURN : TG_RANK_OTHER;
+	struct tg_lane *lane;
+	u64 clock = 0;
+
+	lockdep_assert_held(&shard->lock);
+
+	list_for_each_entry(lane, &shard->lanes, entry) {
+		lane->exceeds = tg_lane_exceeds(shard, lane, &clock);
+		if (tg_lane_has_eager(lane) && !lane->exceeds)
+			lane->rank = lane->classes[PRIO_CLASS_HIGH].queued ? TG_RANK_HIGH :
+									     TG_RANK_SPARSE;
+		else
+			lane->rank = lane->id == shard->turn ? TG_RANK_TURN : TG_RANK_OTHER;
+	}
 }
 
 /*
@@ -725,21 +779,16 @@ static enum tg_rank tg_lane_rank(const struct tg_shard *shard, const struct tg_l
 struct tg_lane *tg_lane_pick(struct tg_shard *shard)
 {
 	struct tg_lane *lane, *best = NULL;
-	enum tg_rank best_rank = TG_RANK_OTHER;
 
 	lockdep_assert_held(&shard->lock);
 
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		enum tg_rank rank;
-
 		if (lane->asked == shard->asked)
 			continue;
-		rank = tg_lane_rank(shard, lane);
-		if (best && (rank > best_rank ||
-			     (rank == best_rank && !tg_lane_is_before(lane, best))))
+		if (best && (lane->rank > best->rank ||
+			     (lane->rank == best->rank && !tg_lane_is_before(lane, best))))
 			continue;
 		best = lane;
-		best_rank = rank;
 	}
 	if (best)
 		best->asked = shard->asked;
@@ -1138,6 +1187,7 @@ int tg_groups_init(struct tg_data *tg)
 	groups->own.depth = 1;
 	groups->own.weight = TG_WEIGHT_DEFAULT;
 	groups->shared_at = jiffies - HZ;
+	groups->urgents_met_at = jiffies - HZ;
 	groups->bulk_at = jiffies;
 	for (i = 0; i < tg->nr_shards; i++)
 		tg->shards[i]->lane.account = &groups->own;

@@ -86,6 +86,17 @@ struct tg_account {
 	u64 asking_before;
 };
 
+/*
+ * The order in which tg_choose() asks lanes for a request: cgroups within their share that have
+ * urgent requests, first HIGH; then the one whose turn it is; then the others.
+ */
+enum tg_rank {
+	TG_RANK_HIGH,
+	TG_RANK_SPARSE,
+	TG_RANK_TURN,
+	TG_RANK_OTHER,
+};
+
 /**
  * struct tg_lane - the queued requests of one cgroup on one shard
  * @entry: entry in tg_shard.lanes while it has requests
@@ -93,6 +104,8 @@ struct tg_account {
  * @id: the cgroup's number (serial_nr), which no other cgroup gets
  * @queued: number of requests in @classes
  * @asked: tg_shard.asked when tg_choose() last asked it for a request
+ * @rank: where the last choice among several lanes had it in the order of asking
+ * @exceeds: at the last choice its cgroup was beyond its share (tg_lane_exceeds_share())
  * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
  * @pace_due: what LOW lacks of its part of the pace, in ns; below 0: what NORMAL lacks of its part
  * @classes: queued requests by class
@@ -107,6 +120,8 @@ struct tg_lane {
 	u64 id;
 	unsigned int queued;
 	u32 asked;
+	enum tg_rank rank;
+	bool exceeds;
 	unsigned long young_until;
 	s64 pace_due;
 	struct tg_class classes[PRIO_CLASS_COUNT];
@@ -120,6 +135,9 @@ struct tg_lane {
  * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
  *	that waits; written once a tick by any shard
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
+ * @urgent_of: account of the lane whose urgent request went last while cgroups share the device;
+ *	only compared
+ * @urgents_met_at: jiffies when @urgent_of last changed
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
  * @clock: the device's time that has passed while cgroups share it, in ns
@@ -132,6 +150,8 @@ struct tg_groups {
 	bool active;
 	unsigned long shared_at;
 	unsigned long bulk_at;
+	const void *urgent_of;
+	unsigned long urgents_met_at;
 	const void *seen ____cacheline_aligned_in_smp;
 	atomic64_t clock ____cacheline_aligned_in_smp;
 	atomic64_t done;
@@ -159,15 +179,17 @@ struct tg_lane *tg_lane_of(struct tg_shard *shard, struct request *rq);
 struct tg_lane *tg_lane_of_current(struct tg_shard *shard);
 u64 tg_group_id(struct tg_data *tg, const struct bio *bio);
 void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
-		  u64 cost);
+void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
+		  u64 time);
 void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, bool urgent, bool eager,
-		    u64 cost);
+void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
+		    u64 time);
+bool tg_lane_high_may_go(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost);
 bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);
 void tg_lane_turn(struct tg_shard *shard);
+void tg_lanes_rank(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 void tg_groups_hold_bulk(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);

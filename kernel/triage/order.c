@@ -210,8 +210,10 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	struct tg_data *tg = shard->tg;
 	struct request *rq;
 
-	/* All requests of a cgroup beyond its share are bulk. */
-	if (tg_lane_exceeds_share(shard, lane) && !tg_bulk_may_go(shard) &&
+	/* All requests of a cgroup beyond its share are bulk. Its HIGH would go first. */
+	if (lane->exceeds &&
+	    !(lane->classes[PRIO_CLASS_HIGH].queued ?
+	      tg_lane_high_may_go(shard, lane) : tg_bulk_may_go(shard)) &&
 	    !tg_lane_is_waited_out(shard, lane)) {
 		shard->denied = true;
 		shard->exceeded = true;
@@ -249,9 +251,11 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 	if (likely(list_is_singular(&shard->lanes))) {
 		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
 		tg_lane_is_due(shard, lane);
+		lane->exceeds = tg_lane_exceeds_share(shard, lane);
 		return tg_choose_in(shard, lane, reason);
 	}
 	tg_lane_turn(shard);
+	tg_lanes_rank(shard);
 	shard->asked++;
 	while (!rq && (lane = tg_lane_pick(shard)))
 		rq = tg_choose_in(shard, lane, reason);

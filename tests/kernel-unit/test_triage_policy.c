@@ -13,6 +13,8 @@
 #define SZ_16M (16 * SZ_1M)
 #define PACE 200000
 #define CROWD 32
+/* The cgroups of random loads, with the root. */
+#define ANY_CGROUPS 4
 #define LOADS 60
 /* The watchdog ends any hold after 10 ms, and its timer may be late. */
 #define LONGEST_MS 10.5
@@ -439,7 +441,7 @@ static void add_any_bulk(bool cgroups_share)
 	static const u32 bytes[] = { SZ_4K, SZ_16K, SZ_64K, SZ_1M }, depths[] = { 3, 16, 64, 200 };
 	struct process p = {
 		.shard = any() % tg.nr_shards,
-		.cgroup = cgroups_share ? any() % MOST_CGROUPS : 0,
+		.cgroup = cgroups_share ? any() % ANY_CGROUPS : 0,
 		.priority = any_of(priorities),
 		.writes = any() % 3,
 		.bytes = any_of(bytes),
@@ -462,7 +464,7 @@ static void add_any_high(void)
 static void add_any_of_crowd(bool cgroups_share)
 {
 	process_add(&(struct process){
-		.shard = any() % tg.nr_shards, .cgroup = cgroups_share ? any() % MOST_CGROUPS : 0,
+		.shard = any() % tg.nr_shards, .cgroup = cgroups_share ? any() % ANY_CGROUPS : 0,
 		.asks_little = true, .writes = any() % 2, .bytes = SZ_16K, .depth = 1,
 		.think_ns = any_between(200, 5200) * 1000,
 	});
@@ -483,7 +485,7 @@ static void begin_any(void)
 	tg.controller.room = any_of(rooms);
 	tg.controller.budget = any_of(budgets);
 	tg.costs.of[TG_WRITE].base = any_of(bases);
-	for (i = 1; i < MOST_CGROUPS; i++)
+	for (i = 1; i < ANY_CGROUPS; i++)
 		cgroup_weigh(i, any_of(weights));
 	cgroups_share = any() % 2;
 	for (i = any_between(3, 8); i; i--)
@@ -868,6 +870,119 @@ static void test_share_beside_own_bulk(void)
 	expect_between("HIGH's part beside bulk of its own", part_of_many(high), .43, .5);
 }
 
+/* Begin a load: HIGH of a cgroup of weight 10 beside bulk of one of weight 100. */
+static struct many add_light_high(u64 budget)
+{
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.controller.budget = budget;
+	cgroup_weigh(2, 10);
+	process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+	return add_many(8, &(struct process){
+		.cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 4,
+	});
+}
+
+/*
+ * Time for which bulk is held is no more than the device's time. If bulk counts as it is sent, and
+ * the hold while the device serves it counts again, HIGH has 0.12 with a budget of 1.5 requests. If
+ * requests that the driver sends back count each time (tg_device.returned), it has 0.18.
+ */
+static void test_time_counts_once(void)
+{
+	struct many high;
+	u32 refuses;
+
+	for (refuses = 0; refuses <= 6; refuses += 3) {
+		high = add_light_high(100000);
+		device_refuses = refuses;
+		settle_and_measure(2 * SECOND);
+		expect_near("a share while each time counts once", part_of_many(high), .0909, .05);
+	}
+}
+
+/*
+ * A CPU may have read the clock before another one that has moved the reach further. Then the reach
+ * stays. If it moves back, the time in between counts again: as a second if it is below 0, and a
+ * light cgroup has 59 % of the device.
+ */
+static void test_stale_clock(void)
+{
+	struct process *heavy;
+	struct many light;
+	u64 until;
+
+	begin(2, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 500000;
+	cgroup_weigh(2, 1);
+	heavy = process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+	light = add_many(24, &(struct process){
+		.shard = 1, .cgroup = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 2,
+	});
+	settle_and_measure(0);
+	for (until = kernel_now + 2 * SECOND; kernel_now < until; step())
+		atomic64_set(&tg.groups.all.reach_at, atomic64_read(&tg.groups.clock) + 6000);
+	expect_near("a light cgroup's share with stale clocks", part_of_many(light), .0099, .1);
+	expect_near("a heavy cgroup's share with stale clocks", part_of_time(heavy), .9901, .02);
+}
+
+/*
+ * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
+ * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
+ * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 97 %.
+ */
+static void test_many_heavy_cgroups(void)
+{
+	struct process *bulk;
+	u32 i;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 5000;
+	tg.costs.of[TG_READ] = (struct tg_cost){ .base = 333, .per_kib = 167 };
+	tg.budget.bulk_cost = 1001;
+	for (i = 1; i <= 32; i++)
+		cgroup_weigh(i, 10000);
+	bulk = process_add(&(struct process){ .cgroup = 1, .bytes = SZ_4K, .depth = 128 });
+	for (i = 2; i <= 32; i++)
+		process_add(&(struct process){
+			.cgroup = i, .priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = MS,
+		});
+	settle_and_measure(2 * SECOND);
+	expect_between("bulk's part beside many heavy cgroups", part_of_time(bulk), .05, .15);
+	for (i = 1; i < nr_processes; i++)
+		expect_between("the longest wait of a heavy cgroup, in us",
+			       processes[i].longest_wait / 1e3, 0, 1);
+}
+
+/*
+ * Two cgroups have only urgent requests for five seconds. Then one of them begins with bulk, and a
+ * third one too: both have an equal part at once. If all that a cgroup has had as urgent counts
+ * later (tg_account_charge()), its bulk has 0.1 % until the third one has had as much.
+ */
+static void test_bulk_after_urgent(void)
+{
+	struct process *bulk, *other;
+	struct many readers;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 500000;
+	readers = add_many(8, &(struct process){
+		.cgroup = 1, .asks_little = true, .bytes = SZ_4K, .depth = 1, .think_ns = 100000,
+	});
+	add_many(8, &(struct process){
+		.cgroup = 2, .asks_little = true, .bytes = SZ_4K, .depth = 1, .think_ns = 100000,
+	});
+	run(5 * SECOND);
+	bulk = process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+	other = process_add(&(struct process){ .cgroup = 3, .bytes = SZ_64K, .depth = 16 });
+	measure(SECOND);
+	expect_near("bulk and readers of a cgroup after it had only readers",
+		    part_of_time(bulk) + part_of_many(readers), part_of_time(other), .05);
+}
+
 /*
  * Bulk in one cgroup, and HIGH in a cgroup below another one and in that other one itself. None of
  * the three takes its share. The virtual times of a subtree go on while a cgroup of another subtree
@@ -977,6 +1092,38 @@ static void test_large_high_is_no_bulk(void)
 		expect_between("the part of HIGH with 512 KiB", part_of_time(high), .85, 1);
 		expect_between("the longest wait of 4 KiB beside it, in ms",
 			       small->longest_wait / 1e6, 0, 2.5);
+	}
+}
+
+/*
+ * A cgroup of weight 1 reads much with HIGH, in large requests, beside one that reads now and then.
+ * It is beyond its share, so the budget limits it: the other one's reads take 56 us alone. If large
+ * HIGH counts as an average request of bulk only (tg_high_charge()), they take 464 us.
+ */
+static void test_large_high_is_limited(void)
+{
+	static const u64 budgets[] = { 1000, 20000, 100000 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct process *reader;
+
+		begin(1, 0);
+		device_is_pressed = false;
+		tg.controller.budget = budgets[i];
+		cgroup_weigh(1, 10000);
+		cgroup_weigh(2, 1);
+		reader = process_add(&(struct process){
+			.cgroup = 1, .priority = HIGH, .bytes = SZ_4K, .depth = 1,
+			.think_ns = 100000,
+		});
+		process_add(&(struct process){
+			.cgroup = 2, .priority = HIGH, .bytes = SZ_512K, .depth = 4,
+		});
+		settle_and_measure(4 * SECOND);
+		/* A read costs 6 us, so this is the time from one to the next, without the pause. */
+		expect_between("a read beside large HIGH beyond its share, in us",
+			       6 / part_of_time(reader) - 100, 50, 120);
 	}
 }
 
@@ -1092,11 +1239,16 @@ int main(void)
 	test_own_bulk_costs_no_protection();
 	test_alone_has_all();
 	test_share_of_idle_device();
+	test_time_counts_once();
+	test_stale_clock();
+	test_many_heavy_cgroups();
+	test_bulk_after_urgent();
 	test_share_beside_own_bulk();
 	test_nested_cgroups();
 	test_tiny_child();
 	test_reserved_is_no_turn();
 	test_large_high_is_no_bulk();
+	test_large_high_is_limited();
 	test_after_stop();
 	test_backlog_beside_sparse();
 	test_sparse_after_hinted();

@@ -108,8 +108,11 @@ OUTSIDE = {
     (
         "group.c",
         "tg_account_charge",
-        "atomic64_add(tg_share_time(cost, READ_ONCE(account->weight)),",
+        "atomic64_add(time, &account->had[of].time);",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("device.h", "tg_back", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
     ("group.c", "tg_account_use", "atomic64_add(time, &account->used);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),
@@ -121,16 +124,19 @@ OUTSIDE = {
     (
         "group.c",
         "tg_groups_advance",
-        "atomic64_add(tg_groups_passed(tg, done, atomic64_xchg(&groups->done, done), from),",
+        "while ((s64)(done - before) > 0 && !atomic64_try_cmpxchg(&groups->done, &before, done))",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
-    ("group.c", "tg_accounts_reach", "atomic64_add(tg_account_gains(parent,"): (
-        "which cgroup goes first; beyond its share a request is one of bulk"
-    ),
     (
         "group.c",
-        "tg_accounts_reach",
-        "clock - atomic64_xchg(&parent->reach_at, clock)),",
+        "tg_groups_advance",
+        "atomic64_add(tg_groups_passed(tg, done, before, from), &groups->clock);",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
+    ("group.c", "tg_accounts_reach", "atomic64_try_cmpxchg(&parent->reach_at, &at, clock))"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
+    ("group.c", "tg_accounts_reach", "atomic64_add(gains, &parent->reach);"): (
+        "which cgroup goes first; beyond its share a request is one of bulk"
+    ),
     ("group.c", "tg_accounts_ask", "const u32 asked = xchg(&account->asked, interval);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),

@@ -29,7 +29,7 @@
 #define HIGH (IOPRIO_CLASS_RT << IOPRIO_CLASS_SHIFT)
 
 #define MOST_SHARDS 4
-#define MOST_CGROUPS 4
+#define MOST_CGROUPS 34
 #define MOST_PROCESSES 64
 #define TAGS 1024
 
@@ -100,6 +100,7 @@ static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing of the hardware
 
 static struct list_head in_device;	/* the first to be done first */
 static u64 device_free_at;
+static u32 device_refuses;	/* it sends back this many of ten requests */
 static bool device_is_pressed;
 static u64 measured_from;
 
@@ -286,6 +287,7 @@ static void begin(unsigned int nr_shards, u32 pace)
 	kernel_now = SECOND;
 	INIT_LIST_HEAD(&in_device);
 	device_free_at = 0;
+	device_refuses = 0;
 	device_is_pressed = true;
 	disk.part0 = &whole_disk;
 	queue = (struct request_queue){
@@ -414,8 +416,25 @@ static void process_dispatched(struct process *p, struct request *rq)
 	p->dispatched_at = kernel_now;
 }
 
+/* Give a request back, as the block layer does if the driver is busy. */
+static void device_refuse(struct request *rq)
+{
+	struct list_head list;
+
+	tg_back(rq->mq_hctx->sched_data, rq, false);
+	tg_tag(rq)->returned = true;
+	INIT_LIST_HEAD(&list);
+	list_add_tail(&rq->queuelist, &list);
+	tg_insert_requests(rq->mq_hctx, &list, BLK_MQ_INSERT_AT_HEAD);
+	blk_mq_run_hw_queue(rq->mq_hctx, true);
+}
+
 static void device_take(struct request *rq)
 {
+	if (device_refuses && any_between(1, 10) <= device_refuses) {
+		device_refuse(rq);
+		return;
+	}
 	process_dispatched(rq->process, rq);
 	device_free_at = max(device_free_at, kernel_now) + tg_tag(rq)->cost;
 	rq->at = device_free_at + ANSWER_NS;

@@ -94,13 +94,19 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 			tag->charged = true;
 			tg_bulk_charge(shard, rq);
 		}
-	} else if (tag->hinted) {
 		return;
-	} else if (READ_ONCE(tg->budget.bulk_seen)) {
-		tg_send_before_bulk(shard, rq);
-	} else if (device->samples < TG_SAMPLES_ALONE) {
-		tg_time(shard, rq);
 	}
+	/* Urgent writes beside bulk fill the drive's write buffer too. */
+	if (tg_op(rq) == TG_WRITE && READ_ONCE(tg->budget.bulk_seen) && !tag->charged) {
+		tag->charged = true;
+		tg_flushes_charge(shard, rq);
+	}
+	if (tag->hinted)
+		return;
+	if (READ_ONCE(tg->budget.bulk_seen))
+		tg_send_before_bulk(shard, rq);
+	else if (device->samples < TG_SAMPLES_ALONE)
+		tg_time(shard, rq);
 }
 
 /*

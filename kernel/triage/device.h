@@ -64,13 +64,14 @@ static inline bool tg_may_be_gated(const struct tg_data *tg)
 
 /* Return whether tg_send_noticed() has work to do for a request, urgent or of bulk. */
 static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *device,
-			      bool urgent)
+			      struct request *rq)
 {
-	if (!urgent)
+	if (!tg_tag(rq)->urgent)
 		return tg_charges_bulk(tg);
 	if (likely(!READ_ONCE(tg->budget.bulk_seen)))
 		return device->samples < TG_SAMPLES_ALONE;
-	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg);
+	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg) ||
+	       tg_op(rq) == TG_WRITE;
 }
 
 /* Record that a request goes to the device. */
@@ -89,7 +90,7 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
 					       tg_device_has(device)));
 	WRITE_ONCE(gauge->sent, gauge->sent + TG_GAUGE_ONE + tag->cost);
 	device->unmeasured--;
-	if (!device->unmeasured || device->tick != now || tg_notices(tg, device, tag->urgent))
+	if (!device->unmeasured || device->tick != now || tg_notices(tg, device, rq))
 		tg_send_noticed(shard, rq);
 }
 

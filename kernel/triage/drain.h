@@ -82,7 +82,7 @@
  * @now: ns
  * @flushes: number of flushes
  * @flush_ns: sum of their times
- * @kib: length of all writes of bulk, in KiB
+ * @kib: length of all writes of bulk, and of those beside it that the pace never holds, in KiB
  * @busy: number of looks at which bulk was in the device, or waited for it
  * @idle: number of looks at which there was no bulk
  * @spells: changes if the device was not pressed since; bulk had no pace meanwhile, and was not

@@ -57,8 +57,8 @@ u64 tg_flush_age(const struct tg_data *tg)
 	return now - oldest;
 }
 
-/* Return the length of all writes of bulk while the device was pressed, in KiB. */
-static u64 tg_bulk_written(const struct tg_data *tg)
+/* Return the length of all writes of bulk and beside bulk while the device was pressed, in KiB. */
+static u64 tg_written(const struct tg_data *tg)
 {
 	u64 sum = 0;
 	unsigned int i;
@@ -92,7 +92,7 @@ noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 			.now = ktime_get_ns(),
 			.flushes = part_stat_read(disk, ios[STAT_FLUSH]),
 			.flush_ns = part_stat_read(disk, nsecs[STAT_FLUSH]),
-			.kib = tg_bulk_written(tg),
+			.kib = tg_written(tg),
 			.busy = flushes->busy,
 			.idle = flushes->idle,
 			.spells = READ_ONCE(tg->budget.spells),
@@ -199,11 +199,12 @@ static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 }
 
 /*
- * Count a write of bulk that is dispatched while the device is pressed, and charge the pace.
+ * Count a write that is dispatched while the device is pressed, of bulk or beside bulk, and charge
+ * the pace.
  *
- * The pace never holds these writes: those that the driver sent back; those of HIGH of a cgroup
- * beyond its share; those of sparse flows. While a task waits for the end of all requests, the pace
- * holds none. See tg_drain_passes().
+ * The pace never holds these writes: urgent ones; those that the driver sent back; those of HIGH of
+ * a cgroup beyond its share; those of sparse flows. While a task waits for the end of all requests,
+ * the pace holds none. See tg_drain_passes().
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {

@@ -50,8 +50,8 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * @urgent: urgent requests in the device
  * @work: all requests that the shard has dispatched, by enum tg_op (TG_WORK_ONE); also read
  *	without the lock
- * @written: length of all writes of bulk that the shard has dispatched while the device was
- *	pressed, in KiB; also read without the lock
+ * @written: length of all writes that the shard has dispatched while the device was pressed, of
+ *	bulk and beside bulk, in KiB; also read without the lock
  * @fewest: least number of the shard's requests in the device since costs were learnt last. The
  *	CPU that learns costs reads and resets it, without this shard's lock.
  * @learnt_back: sum of both gauges' @back when costs were learnt last; guarded by tg_costs.lock

@@ -122,8 +122,8 @@ enum tg_reason {
  *	the budget apply.
  * @timed: the controller will learn from its service time; set only while it is in the device
  * @clean: no bulk was in the device when it was dispatched
- * @charged: the budget and the shard's turn have been charged for it; it stays set if the driver
- *	sends the request back
+ * @charged: the budget and the shard's turn have been charged for it, or only the pace if it is
+ *	urgent; it stays set if the driver sends the request back
  * @measured: its service time will go into a histogram; set only while it is in the device
  *
  * Only its owner at the time writes it: the submitter, then the holder of the shard's lock,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: while flushes limit what may be written, cgroups share this by weight, although another
 #         one reads meanwhile. Many processes that ask for little may together write most of it:
-#         they keep at least half of their writes, flushes stay short, and other writes have a part.
+#         they keep at least half of their writes, flushes stay short, and other writes have a part,
+#         whether the highest class asks too or not.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler that paces writes, with
 #        io.triage.weight
 # Machine: sim
@@ -31,7 +32,9 @@ bulk() {
 }
 
 # pauses PATH NAME US OPTION...: run a job that pauses for US after each request. It has no ramp: when
-# one ends, fio 3.33 forgets to pause (its pull request 1549).
+# one ends, fio 3.33 forgets to pause (its pull request 1549). Call this before bulk(): fio looks how
+# late it wakes from a short sleep when it starts, and later spins for as long at each pause's end. If
+# others use the CPU meanwhile, it is a millisecond or more, and a crowd spins all the time.
 pauses() {
 	path=$1
 	name=$2
@@ -39,6 +42,7 @@ pauses() {
 	shift 3
 	in_cgroup "$path" "$name" --ramp_time=0 --runtime=$((LASTS * SLOW)) --ioengine=psync \
 		--thinktime="$us" "$@"
+	sleep 0.$((3 * SLOW))
 }
 
 # flushes: have a process flush, and one read now and then.
@@ -63,10 +67,10 @@ weigh triple 300
 weigh reading 100
 
 LASTS=12
+flushes
 bulk single single --rw=randwrite
 bulk triple triple --rw=randwrite
 bulk reading reading --rw=randread
-flushes
 wait
 part=$(($(writes single) * 10000 / ($(writes single) + $(writes triple))))
 echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000 parts of the" \
@@ -74,25 +78,31 @@ echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000
 [ $((part * 100)) -ge $((2500 * (100 - OFF))) ] && [ $((part * 100)) -le $((2500 * (100 + OFF))) ] ||
 	miss "a cgroup has $part of 10000 parts of the writes, 2500 are due"
 
-# Beside the highest class the crowd's writes count as bulk, but the pace holds none of them. It comes
-# once there is a pace: that takes 4 to 7 seconds, as each flush takes 0.15. A new start forgets how
-# long flushes took beside reads.
-choose_scheduler none
-choose_scheduler "$SCHEDULER"
-echo 100000 > "$(tunable budget_fixed)"
-LASTS=16
-later="--startdelay=$((10 * SLOW)) --runtime=$((6 * SLOW))"
-pauses . highest 1000 --rw=randread --bs=4k --prioclass=1
-pauses . crowd $((24000000 / ASKED)) --rw=randwrite --bs=16k --numjobs=24 $later
-pauses . flushes 8000 --rw=randwrite --bs=4k --fdatasync=1 $later
-bulk . waiting --rw=randwrite
-flushes
-wait
-part=$(($(writes crowd) * 100 / ASKED))
-left=$(($(writes waiting) * 400 / ($(writes waiting) * 4 + $(writes crowd))))
-flushes=$(writes flushes)
-echo "measured: processes that ask for little have $part % of the writes they ask for," \
-	"others have $left % of all data; a process flushes $flushes times a second"
-[ $((flushes * FLASH_SLOWER / 4)) -ge $FLUSHES ] || miss "a process flushes $flushes times a second"
-[ $part -ge $SERVED ] || miss "processes that ask for little have $part % of what they ask for"
-[ $left -ge $LEFT ] || miss "writes that wait have $left % of all data"
+# crowd BESIDE: have a crowd write, beside the highest class or beside nobody of it (BESIDE). Its
+# writes count as bulk beside the highest class, and are urgent otherwise. The pace holds none of
+# them. The crowd comes once there is a pace: that takes 4 to 7 seconds, as each flush takes 0.15. A
+# new start forgets how long flushes took before.
+crowd() {
+	choose_scheduler none
+	choose_scheduler "$SCHEDULER"
+	echo 100000 > "$(tunable budget_fixed)"
+	LASTS=18
+	later="--startdelay=$((12 * SLOW)) --runtime=$((6 * SLOW))"
+	pauses . crowd $((24000000 / ASKED)) --rw=randwrite --bs=16k --numjobs=24 $later
+	pauses . flushes 8000 --rw=randwrite --bs=4k --fdatasync=1 $later
+	[ "$1" = nobody ] || pauses . highest 1000 --rw=randread --bs=4k --prioclass=1
+	flushes
+	bulk . waiting --rw=randwrite
+	wait
+	part=$(($(writes crowd) * 100 / ASKED))
+	left=$(($(writes waiting) * 400 / ($(writes waiting) * 4 + $(writes crowd))))
+	flushes=$(writes flushes)
+	echo "measured: beside $1 processes that ask for little have $part % of the writes they ask" \
+		"for, others have $left % of all data; a process flushes $flushes times a second"
+	[ $((flushes * FLASH_SLOWER / 4)) -ge $FLUSHES ] || miss "a process flushes $flushes times a second"
+	[ $part -ge $SERVED ] || miss "processes that ask for little have $part % of what they ask for"
+	[ $left -ge $LEFT ] || miss "writes that wait have $left % of all data"
+}
+
+crowd highest
+crowd nobody

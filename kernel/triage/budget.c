@@ -422,42 +422,21 @@ static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cos
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/*
- * Charge HIGH of a cgroup that is beyond its share. The budget spaces its requests, as if all bulk
- * were of their size. But other bulk must not wait for as long because of them.
- */
-static void tg_high_charge(struct tg_data *tg, u32 cost)
-{
-	const u64 patience = jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
-	const u64 gap = tg_depth_gap(tg_budget_now(tg), cost, cost);
-
-	if (gap)
-		WRITE_ONCE(tg->budget.high_next_at, ktime_get_ns() + min(gap, patience));
-}
-
-/*
- * Charge bulk that is dispatched while tg_charges_bulk(). To the budget, HIGH of a cgroup that is
- * beyond its share costs no more than the average request of bulk (tg_high_charge()).
- */
+/* Charge bulk that is dispatched while tg_charges_bulk(). */
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_budget *budget = &shard->tg->budget;
 	const u32 average = READ_ONCE(budget->bulk_cost);
-	const bool high = tg_tag(rq)->class == PRIO_CLASS_HIGH;
 	const u32 cost = tg_tag(rq)->cost;
-	const u32 counts = high ? min(cost, average) : cost;
-	const u32 next = high ? average : average - average / 16 + cost / 16;
+	const u32 next = average - average / 16 + cost / 16;
 	const unsigned long now = jiffies;
 
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, cost);
-	if (READ_ONCE(budget->pressed)) {
-		tg_budget_charge(shard, rq, counts);
-		if (high)
-			tg_high_charge(shard->tg, cost);
-	}
+	if (READ_ONCE(budget->pressed))
+		tg_budget_charge(shard, rq, cost);
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
 	if (next != average)
 		WRITE_ONCE(budget->bulk_cost, next);

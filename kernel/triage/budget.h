@@ -23,7 +23,6 @@ struct tg_shard;
  * @limited: the budget has held bulk back since the controller last read this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is below the cost of one request, no bulk may go before this time; ns
- * @high_next_at: no HIGH of a cgroup beyond its share may go before this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, or bulk's debt (below
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns
@@ -51,7 +50,6 @@ struct tg_budget {
 	u32 spells;
 	u32 bulk_cost;
 	u64 next_at;
-	u64 high_next_at;
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;

@@ -311,9 +311,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	}
 	shard->pace = TG_PACE_UNKNOWN;
 	may_go = !tag->returned &&
-		 (urgent || ((class == PRIO_CLASS_HIGH ?
-				tg_lane_high_may_go(shard, lane) :
-				tg_bulk_may_go(shard)) &&
+		 (urgent || (tg_bulk_may_go(shard) &&
 			     (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
 			      !tg_pace_holds(shard, NULL, class, rq))));
 	if (unlikely(lane))

@@ -177,21 +177,21 @@ static void tg_account_is_due(const struct tg_account *account, enum tg_shared o
 
 /*
  * Charge an account, and those above it. Urgent requests do not wait until their cgroup is due, and
- * while only these go, none is. They put it ahead of its siblings by no more than the longest hold.
- * Otherwise its bulk would wait later for as long as nobody else had any.
+ * while only these go, none is. But they put it ahead of a cgroup that joins by no more than the
+ * longest hold. Otherwise its bulk would wait later, until the other one is even with it.
  */
 static void tg_account_charge(const struct tg_data *tg, struct tg_account *account,
 			      enum tg_shared of, bool urgent, u64 cost)
 {
 	for (; account->parent; account = account->parent) {
-		const u64 now = READ_ONCE(account->parent->had[of].now);
 		const u64 most = tg_account_slack(tg, account, TG_SHARED_PACE);
-		u64 time = tg_share_time(cost, READ_ONCE(account->weight));
+		struct tg_had *siblings = &account->parent->had[of];
+		const u64 time = atomic64_add_return(tg_share_time(cost,
+								   READ_ONCE(account->weight)),
+						     &account->had[of].time);
 
-		if (urgent)
-			time = clamp_t(s64, now + most - atomic64_read(&account->had[of].time), 0,
-				       time);
-		atomic64_add(time, &account->had[of].time);
+		if (urgent && (s64)(time - most - READ_ONCE(siblings->now)) > 0)
+			WRITE_ONCE(siblings->now, time - most);
 	}
 }
 
@@ -267,6 +267,16 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 }
 
 /*
+ * Return the cost of what the device has done from @before to @done, two values of
+ * tg_groups_done(). It is below 0 if another CPU has advanced the clock since this one read @done,
+ * or if this one has read some gauges earlier than others.
+ */
+static s64 tg_groups_done_since(u64 done, u64 before)
+{
+	return (s64)((done - before) << (64 - TG_GAUGE_SHIFT)) >> (64 - TG_GAUGE_SHIFT);
+}
+
+/*
  * Return how much of the device's time has passed since tg_groups.clock was last advanced, in ns:
  * the cost of what it has done from @before to @done, two values of tg_groups_done(), or for how
  * long a small budget has held bulk since @from, a value of held_from. The device is idle then. A
@@ -276,10 +286,8 @@ static u64 tg_groups_passed(const struct tg_data *tg, u64 done, u64 before, s64 
 {
 	const s64 most = (s64)jiffies_to_msecs(tg_patience(tg)) * NSEC_PER_MSEC;
 	const s64 held = from ? clamp_t(s64, ktime_get_ns() - from, 0, most) : 0;
-	/* Another CPU may have advanced the clock since this one read @done. */
-	const s64 back = max_t(s64, done - before, 0);
 
-	return max_t(s64, back & TG_GAUGE_COST, held);
+	return max_t(s64, tg_groups_done_since(done, before), held);
 }
 
 /* Return the time on the clock of a device's cgroups, in ns. */
@@ -302,7 +310,8 @@ static void tg_groups_advance(struct tg_data *tg, bool sends)
 	if (unlikely(atomic64_read(&groups->held_from)))
 		from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());
 	/* Each of several CPUs adds what the others have not seen. */
-	while ((s64)(done - before) > 0 && !atomic64_try_cmpxchg(&groups->done, &before, done))
+	while (tg_groups_done_since(done, before) > 0 &&
+	       !atomic64_try_cmpxchg(&groups->done, &before, done))
 		;
 	atomic64_add(tg_groups_passed(tg, done, before, from), &groups->clock);
 }
@@ -353,11 +362,12 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 	for (; account->parent; account = account->parent) {
 		struct tg_account *parent = account->parent;
 		const u32 weight = READ_ONCE(account->weight);
-		const u32 asked = xchg(&account->asked, interval);
+		const u32 asked = READ_ONCE(account->asked);
 		s64 old = atomic64_read(&parent->asking);
 
 		/* Others may be in the next interval, if this one was preempted. */
-		if (asked - interval <= 1 || upper_32_bits(old) == interval + 1)
+		if (asked - interval <= 1 || upper_32_bits(old) == interval + 1 ||
+		    cmpxchg(&account->asked, asked, interval) != asked)
 			return;
 		if (interval - asked > 1)
 			tg_account_join(tg, account, TG_SHARED_DEVICE);
@@ -544,12 +554,7 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
-	if (urgent) {
-		if (READ_ONCE(tg->groups.urgent_of) != lane->account) {
-			WRITE_ONCE(tg->groups.urgent_of, lane->account);
-			tg_note_tick(&tg->groups.urgents_met_at);
-		}
-	} else {
+	if (!urgent) {
 		for (; due->parent; due = due->parent)
 			tg_account_is_due(due, TG_SHARED_DEVICE);
 		tg_groups_advance(tg, true);
@@ -560,22 +565,6 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request
 	tg_account_charge(tg, lane->account, TG_SHARED_DEVICE, urgent, time);
 	if (eager)
 		tg_account_use(tg, lane->account, urgent, tg_tag(rq)->cost);
-}
-
-/*
- * Return whether a shard may dispatch HIGH of a lane whose cgroup is beyond its share. The budget
- * protects the urgent requests of other cgroups: without any, HIGH does not hold back itself.
- */
-bool tg_lane_high_may_go(const struct tg_shard *shard, const struct tg_lane *lane)
-{
-	const struct tg_groups *groups = &shard->tg->groups;
-
-	if (!tg_bulk_may_go(shard))
-		return false;
-	if (READ_ONCE(groups->urgent_of) == lane->account &&
-	    time_after_eq(jiffies, READ_ONCE(groups->urgents_met_at) + HZ))
-		return true;
-	return ktime_get_ns() >= READ_ONCE(shard->tg->budget.high_next_at);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -1187,7 +1176,6 @@ int tg_groups_init(struct tg_data *tg)
 	groups->own.depth = 1;
 	groups->own.weight = TG_WEIGHT_DEFAULT;
 	groups->shared_at = jiffies - HZ;
-	groups->urgents_met_at = jiffies - HZ;
 	groups->bulk_at = jiffies;
 	for (i = 0; i < tg->nr_shards; i++)
 		tg->shards[i]->lane.account = &groups->own;

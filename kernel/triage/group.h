@@ -135,9 +135,6 @@ struct tg_lane {
  * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
  *	that waits; written once a tick by any shard
  * @bulk_at: jiffies when bulk last went while cgroups met; likewise
- * @urgent_of: account of the lane whose urgent request went last while cgroups share the device;
- *	only compared
- * @urgents_met_at: jiffies when @urgent_of last changed
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
  * @clock: the device's time that has passed while cgroups share it, in ns
@@ -150,8 +147,6 @@ struct tg_groups {
 	bool active;
 	unsigned long shared_at;
 	unsigned long bulk_at;
-	const void *urgent_of;
-	unsigned long urgents_met_at;
 	const void *seen ____cacheline_aligned_in_smp;
 	atomic64_t clock ____cacheline_aligned_in_smp;
 	atomic64_t done;
@@ -184,7 +179,6 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *
 void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
 		    u64 time);
-bool tg_lane_high_may_go(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost);
 bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);

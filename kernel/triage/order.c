@@ -210,10 +210,8 @@ static struct request *tg_choose_in(struct tg_shard *shard, struct tg_lane *lane
 	struct tg_data *tg = shard->tg;
 	struct request *rq;
 
-	/* All requests of a cgroup beyond its share are bulk. Its HIGH would go first. */
-	if (lane->exceeds &&
-	    !(lane->classes[PRIO_CLASS_HIGH].queued ?
-	      tg_lane_high_may_go(shard, lane) : tg_bulk_may_go(shard)) &&
+	/* All requests of a cgroup beyond its share are bulk. */
+	if (lane->exceeds && !tg_bulk_may_go(shard) &&
 	    !tg_lane_is_waited_out(shard, lane)) {
 		shard->denied = true;
 		shard->exceeded = true;

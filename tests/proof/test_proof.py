@@ -108,7 +108,7 @@ OUTSIDE = {
     (
         "group.c",
         "tg_account_charge",
-        "atomic64_add(time, &account->had[of].time);",
+        "const u64 time = atomic64_add_return(tg_share_time(cost,",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     ("device.h", "tg_back", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
@@ -124,7 +124,7 @@ OUTSIDE = {
     (
         "group.c",
         "tg_groups_advance",
-        "while ((s64)(done - before) > 0 && !atomic64_try_cmpxchg(&groups->done, &before, done))",
+        "!atomic64_try_cmpxchg(&groups->done, &before, done))",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
     (
         "group.c",
@@ -137,7 +137,7 @@ OUTSIDE = {
     ("group.c", "tg_accounts_reach", "atomic64_add(gains, &parent->reach);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),
-    ("group.c", "tg_accounts_ask", "const u32 asked = xchg(&account->asked, interval);"): (
+    ("group.c", "tg_accounts_ask", "cmpxchg(&account->asked, asked, interval) != asked)"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),
     (

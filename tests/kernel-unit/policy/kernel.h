@@ -150,6 +150,7 @@ typedef struct { int unused; } spinlock_t;
 #define atomic64_read(atomic) ((atomic)->value)
 #define atomic64_set(atomic, to) ((atomic)->value = (to))
 #define atomic64_add(by, atomic) ((atomic)->value += (by))
+#define atomic64_add_return(by, atomic) ((atomic)->value += (by))
 
 static inline bool atomic64_try_cmpxchg(atomic64_t *atomic, s64 *old, s64 new)
 {

@@ -43,7 +43,8 @@ enum tg_shared {
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
  * @now: the virtual time of its children: when bulk last went, the @time of the child that was
  *	due (for the pace: that wrote), before the charge. While only one child asks, this is the
- *	@time of that child. A child that comes after a pause begins at most a few turns before.
+ *	@time of that child. It is at most the longest hold before the @time of a child whose urgent
+ *	request went. A child that comes after a pause begins at most a few turns before.
  */
 struct tg_had {
 	atomic64_t time;

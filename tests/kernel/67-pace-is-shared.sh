@@ -11,7 +11,7 @@
 
 OFF=20		# per cent of its due share by which a cgroup may be off
 ASKED=$((5880 / (FLASH_SLOWER / 4)))	# writes a second of the crowd: most of what the drive can take
-SERVED=50	# per cent of these that it must have; 68 or more is usual, 12 to 31 before there is a pace
+SERVED=50	# per cent of these that it must have; 94 is usual
 FLUSHES=30	# flushes a second of a process that pauses for 8 ms; without a pace it has 6
 LEFT=15	# per cent of all data that the other writes must have
 

@@ -928,6 +928,42 @@ static void test_stale_clock(void)
 }
 
 /*
+ * What CPUs do that read the clock, the gauges or the interval before another one that has gone on:
+ * the reach and where it stands do not move back, less done counts as nothing, although a request
+ * more is back, and a cgroup asks no earlier than it has asked.
+ */
+static void test_late_cpu(void)
+{
+	struct tg_account *all = &tg.groups.all;
+	struct tg_account *account;
+	u32 interval;
+
+	begin(2, 0);
+	process_add(&(struct process){ .cgroup = 1, .bytes = SZ_64K, .depth = 16 });
+	process_add(&(struct process){ .shard = 1, .cgroup = 2, .bytes = SZ_64K, .depth = 16 });
+	run(SECOND);
+	account = &cgroups[1].all;
+	tg_groups_advance(&tg, false);
+	tg_accounts_reach(&tg, account);
+	atomic64_set(&all->reach, 0);
+	atomic64_set(&all->reach_at, atomic64_read(&tg.groups.clock) + 6000);
+	tg_accounts_reach(&tg, account);
+	expect("reach by a late CPU", atomic64_read(&all->reach), 0);
+	expect("how far the reach is ahead of a late CPU's clock",
+	       atomic64_read(&all->reach_at) - atomic64_read(&tg.groups.clock), 6000);
+
+	expect("done, with a request more and 5 ns less",
+	       -tg_groups_done_since(7 * TG_GAUGE_ONE + 95, 6 * TG_GAUGE_ONE + 100), 5);
+	expect("done, with two requests more", tg_groups_done_since(8 * TG_GAUGE_ONE + 250,
+								    6 * TG_GAUGE_ONE + 100), 150);
+
+	interval = tg_interval() + 1;
+	account->asked = interval;
+	tg_accounts_ask(&tg, account);
+	expect("the interval in which a cgroup has asked", account->asked, interval);
+}
+
+/*
  * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
  * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
  * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 97 %.
@@ -1244,6 +1280,7 @@ int main(void)
 	test_share_of_idle_device();
 	test_time_counts_once();
 	test_stale_clock();
+	test_late_cpu();
 	test_many_heavy_cgroups();
 	test_bulk_after_urgent();
 	test_share_beside_own_bulk();

@@ -56,8 +56,7 @@ static void tg_note_tick(unsigned long *at)
 
 /*
  * Return the sum of what the device has done, as gauges count it. A request counts once it is back.
- * If it did so in the device already, cgroups whose parts add up to the whole device could send
- * without waiting for anything to come back.
+ * If it did so when it is sent, a hold while the device serves it would count the same time again.
  */
 static u64 tg_groups_done(const struct tg_data *tg)
 {

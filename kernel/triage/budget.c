@@ -238,6 +238,13 @@ static u64 tg_turn(const struct tg_shard *shard)
 	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
 }
 
+/* Let a shard that joins the others begin at a turn, or later. */
+static void tg_turn_raise(struct tg_data *tg, u64 turn)
+{
+	if (turn > READ_ONCE(tg->budget.turn))
+		WRITE_ONCE(tg->budget.turn, turn);
+}
+
 /*
  * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
  * unless it is NULL. Return NULL if cgroups do not share the device, or if no shard waits. All
@@ -349,10 +356,15 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 		return false;
 	if (tg->nr_shards == 1)
 		return true;
+	/* No other shard waits, so this one takes nobody's part. */
+	if (!tg_some_may_wait(tg)) {
+		tg_turn_raise(tg, tg_turn(shard));
+		return true;
+	}
 	tg_parts_look(tg, shard, &parts);
 	parts.patient = patient;
-	if (parts.waiting && parts.floor > READ_ONCE(tg->budget.turn))
-		WRITE_ONCE(tg->budget.turn, parts.floor);
+	if (parts.waiting)
+		tg_turn_raise(tg, parts.floor);
 	return tg_bulk_is_due(&parts, shard);
 }
 

@@ -99,6 +99,19 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
+ * Return whether any shard may wait until bulk may go (tg_waits_for_bulk()). This looks at no
+ * shard.
+ */
+bool tg_some_may_wait(const struct tg_data *tg)
+{
+	if (atomic_read(&tg->nr_held))
+		return true;
+	/* As above. */
+	smp_rmb();
+	return time_before(jiffies, READ_ONCE(tg->woken_until));
+}
+
+/*
  * Return whether a shard sends requests to the device now, or is about to. The caller needs no
  * lock, as above.
  */
@@ -305,16 +318,16 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tg_groups_see(shard, rq);
 	if (unlikely(tg_groups_shared(tg))) {
 		lane = tg_lane_of(shard, rq);
-		tg_lane_join(shard, lane);
-		urgent = eager && !tg_lane_exceeds_share(shard, lane);
-		tg_lane_is_due(shard, lane);
+		urgent = !tg_lane_only_exceeds(shard, lane) && eager;
+		if (!urgent)
+			tg_lane_is_due(shard, lane);
 	}
 	shard->pace = TG_PACE_UNKNOWN;
 	may_go = !tag->returned &&
 		 (urgent || (tg_bulk_may_go(shard) &&
 			     (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
 			      !tg_pace_holds(shard, NULL, class, rq))));
-	if (unlikely(lane))
+	if (unlikely(lane) && !urgent)
 		tg_lane_is_due(shard, NULL);
 	if (!may_go)
 		return NULL;
@@ -333,7 +346,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	tag->cost = tg_costs_charge(shard, NULL, rq);
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
 	if (unlikely(lane))
-		tg_lane_charge(shard, lane, rq, eager, tag->cost);
+		tg_lane_charge_only(shard, lane, rq, eager);
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);
@@ -586,7 +599,11 @@ static void tg_run(struct tg_shard *shard)
  */
 static void tg_note_woken(struct tg_shard *shard)
 {
-	WRITE_ONCE(shard->woken_until, jiffies + TG_WOKEN_JIFFIES);
+	const unsigned long until = jiffies + TG_WOKEN_JIFFIES;
+
+	WRITE_ONCE(shard->woken_until, until);
+	if (READ_ONCE(shard->tg->woken_until) != until)
+		WRITE_ONCE(shard->tg->woken_until, until);
 }
 
 /*

@@ -147,13 +147,15 @@ static void tg_account_join(const struct tg_data *tg, struct tg_account *account
 			    enum tg_shared of)
 {
 	const u64 now = READ_ONCE(account->parent->had[of].now);
-	u64 lacks = tg_account_slack(tg, account, of);
+	u64 lacks;
 
+	if ((s64)(now - atomic64_read(&account->had[of].time)) <= 0)
+		return;
+	lacks = tg_account_slack(tg, account, of);
 	if (of == TG_SHARED_DEVICE && !tg->rotational)
 		lacks = max(lacks, tg_share_time(READ_ONCE(tg->controller.room),
 						 READ_ONCE(account->weight)));
-	if ((s64)(now - atomic64_read(&account->had[of].time)) > 0)
-		tg_raise(&account->had[of].time, now - lacks);
+	tg_raise(&account->had[of].time, now - lacks);
 }
 
 /* Let an account and those above it begin where their siblings are. */
@@ -183,13 +185,16 @@ static void tg_account_charge(const struct tg_data *tg, struct tg_account *accou
 			      enum tg_shared of, bool urgent, u64 cost)
 {
 	for (; account->parent; account = account->parent) {
-		const u64 most = tg_account_slack(tg, account, TG_SHARED_PACE);
 		struct tg_had *siblings = &account->parent->had[of];
 		const u64 time = atomic64_add_return(tg_share_time(cost,
 								   READ_ONCE(account->weight)),
 						     &account->had[of].time);
+		u64 most;
 
-		if (urgent && (s64)(time - most - READ_ONCE(siblings->now)) > 0)
+		if (!urgent)
+			continue;
+		most = tg_account_slack(tg, account, TG_SHARED_PACE);
+		if ((s64)(time - most - READ_ONCE(siblings->now)) > 0)
 			WRITE_ONCE(siblings->now, time - most);
 	}
 }
@@ -535,25 +540,17 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 	tg_accounts_join(shard->tg, lane->account, TG_SHARED_DEVICE);
 }
 
-/*
- * Charge a lane's cgroup for a request that goes to the device. @eager says that it is eager, or
- * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the way of
- * the arm. The clock of the device's cgroups only counts costs.
- */
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
-		    u64 time)
+/* Charge a lane's cgroup for the requests that it owes for. */
+static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane)
 {
-	const bool urgent = tg_tag(rq)->urgent;
 	const struct tg_account *due = shard->due ?: lane->account;
 	struct tg_data *tg = shard->tg;
-
-	lockdep_assert_held(&shard->lock);
 
 	/*
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
 	 */
-	if (!urgent) {
+	if (!lane->owes_urgent) {
 		for (; due->parent; due = due->parent)
 			tg_account_is_due(due, TG_SHARED_DEVICE);
 		tg_groups_advance(tg, true);
@@ -561,9 +558,67 @@ void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request
 	}
 	tg_accounts_ask(tg, lane->account);
 	tg_accounts_reach(tg, lane->account);
-	tg_account_charge(tg, lane->account, TG_SHARED_DEVICE, urgent, time);
+	tg_account_charge(tg, lane->account, TG_SHARED_DEVICE, lane->owes_urgent, lane->owes);
+	if (lane->owes_eager)
+		tg_account_use(tg, lane->account, lane->owes_urgent, lane->owes_eager);
+	lane->owes = 0;
+	lane->owes_eager = 0;
+}
+
+/*
+ * Let a lane's cgroup owe for a request that goes to the device. @eager says that it is eager, or
+ * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the way of
+ * the arm. The clock of the device's cgroups only counts costs.
+ */
+static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
+			bool eager, u64 time)
+{
+	const bool urgent = tg_tag(rq)->urgent;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (lane->owes && lane->owes_urgent != urgent)
+		tg_lane_settle(shard, lane);
+	lane->owes_urgent = urgent;
+	lane->owes += time;
 	if (eager)
-		tg_account_use(tg, lane->account, urgent, tg_tag(rq)->cost);
+		lane->owes_eager += tg_tag(rq)->cost;
+}
+
+/*
+ * Return whether the shard's only request, of a lane, is urgent if it is eager: whether the lane's
+ * cgroup is within its share. While the lane owes for a request of this tick, it still is what it
+ * was then.
+ */
+bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
+{
+	const unsigned long now = jiffies;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (lane->owes) {
+		if (lane->owes_since == now)
+			return lane->exceeds;
+		tg_lane_settle(shard, lane);
+	}
+	tg_lane_join(shard, lane);
+	lane->owes_since = now;
+	lane->exceeds = tg_lane_exceeds_share(shard, lane);
+	return lane->exceeds;
+}
+
+/*
+ * Charge a lane's cgroup for the shard's only request. All CPUs write the accounts, so the lane may
+ * owe for a turn's requests, in one tick. But if bulk was held, this one must tell that it
+ * goes.
+ */
+void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
+			 bool eager)
+{
+	tg_lane_owe(shard, lane, rq, eager, tg_tag(rq)->cost);
+	if (lane->owes >= tg_groups_turn(shard->tg) ||
+	    (!lane->owes_urgent && atomic64_read(&shard->tg->groups.held_from)))
+		tg_lane_settle(shard, lane);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -617,12 +672,17 @@ static unsigned int tg_shard_tags(const struct tg_shard *shard)
 	return shard->tg->nr_shards == 1 ? tags * shard->tg->queue->nr_hw_queues : tags;
 }
 
+/* Return whether so many requests are queued on a shard (TG_CROWD) that a lane may crowd others. */
+bool tg_lanes_may_crowd(const struct tg_shard *shard)
+{
+	return READ_ONCE(shard->queued) * 64 > tg_shard_tags(shard) * TG_CROWD;
+}
+
 /*
  * Return whether a lane crowds the others with requests of a class and of more urgent classes. It
  * does if it has more than an equal part of all requests that are queued on the shard. There is one
- * part for each lane, and one more for a cgroup that shares the device but has none queued. If few
- * requests are queued (TG_CROWD), no lane crowds the others. The caller holds the shard's lock, or
- * has preemption off, because RCU frees the lane.
+ * part for each lane, and one more for a cgroup that shares the device but has none queued. The
+ * caller holds the shard's lock, or has preemption off, because RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)
@@ -633,8 +693,7 @@ bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 
 	for (class = PRIO_CLASS_HIGH; class <= of; class++)
 		queued += READ_ONCE(lane->classes[class].queued);
-	return all * 64 > tg_shard_tags(shard) * TG_CROWD &&
-	       queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
+	return tg_lanes_may_crowd(shard) && queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
 }
 
 /* Return whether a lane has requests of HIGH or of sparse flows. */
@@ -655,7 +714,8 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *
 	lockdep_assert_held(&shard->lock);
 
 	if (unlikely(tg_groups_shared(shard->tg))) {
-		tg_lane_charge(shard, lane, rq, eager || tg_lane_has_eager(lane), time);
+		tg_lane_owe(shard, lane, rq, eager || tg_lane_has_eager(lane), time);
+		tg_lane_settle(shard, lane);
 		if (shard->turn == lane->id)
 			shard->turn_left -= time;
 	}

@@ -107,6 +107,10 @@ enum tg_rank {
  * @asked: tg_shard.asked when tg_choose() last asked it for a request
  * @rank: where the last choice among several lanes had it in the order of asking
  * @exceeds: at the last choice its cgroup was beyond its share (tg_lane_exceeds_share())
+ * @owes_urgent: the requests of @owes were urgent
+ * @owes: the cost of requests for which its account is not charged yet, in ns
+ * @owes_eager: the part of @owes that its account has to count as @used
+ * @owes_since: jiffies; all requests of @owes went in this tick
  * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
  * @pace_due: what LOW lacks of its part of the pace, in ns; below 0: what NORMAL lacks of its part
  * @classes: queued requests by class
@@ -123,6 +127,10 @@ struct tg_lane {
 	u32 asked;
 	enum tg_rank rank;
 	bool exceeds;
+	bool owes_urgent;
+	u64 owes;
+	u64 owes_eager;
+	unsigned long owes_since;
 	unsigned long young_until;
 	s64 pace_due;
 	struct tg_class classes[PRIO_CLASS_COUNT];
@@ -178,8 +186,9 @@ void tg_lane_add(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
 		  u64 time);
 void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane);
-void tg_lane_charge(struct tg_shard *shard, struct tg_lane *lane, struct request *rq, bool eager,
-		    u64 time);
+bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane);
+void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
+			 bool eager);
 void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost);
 bool tg_lane_leads_pace(const struct tg_lane *lane, const struct tg_lane *other);
@@ -188,6 +197,7 @@ void tg_lanes_rank(struct tg_shard *shard);
 struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 void tg_groups_hold_bulk(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
+bool tg_lanes_may_crowd(const struct tg_shard *shard);
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);

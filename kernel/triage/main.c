@@ -76,6 +76,7 @@ static int tg_init(struct request_queue *q, struct elevator_queue *eq)
 	tg->queue = q;
 	tg->whole_depth = whole_depth;
 	tg->rotational = blk_queue_rot(q);
+	tg->woken_until = jiffies;
 	if (tg_shards_make(tg)) {
 		tg_free(tg);
 		return -ENOMEM;

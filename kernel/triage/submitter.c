@@ -266,13 +266,16 @@ static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class
 void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tg_data *tg = tg_of(data->q);
+	const bool several = atomic_read(&tg->submitters.nr_several);
 	const struct blk_mq_hw_ctx *hctx;
 	enum prio_class class;
 	unsigned int part;
 
-	if (likely(!atomic_read(&tg->submitters.nr_several) && !tg_groups_meet(tg)))
+	if (likely(!several && !tg_groups_meet(tg)))
 		return;
 	hctx = tg_hctx_of_cpu(data->q, opf & REQ_OP_MASK);
+	if (!several && !tg_lanes_may_crowd(hctx->sched_data))
+		return;
 	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
 	part = tg_tags_of_current(tg, class);
 	if (tg_current_crowds(hctx->sched_data, class))

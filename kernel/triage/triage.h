@@ -267,6 +267,8 @@ struct tg_shard {
  * @nr_shards: number of @shards; if it is 1, that shard has all requests
  * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
  * @nr_held: number of shards with TG_HELD set; atomic
+ * @woken_until: jiffies; the latest @woken_until of a shard. Written once a tick by any CPU that
+ *	wakes a shard. After this time no woken shard counts as waiting for bulk.
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @hinted_due: hinted requests may go before HIGH again once the sum of all shards' @served
  *	reaches this. Dispatchers of all shards write it without a common lock. If two write at
@@ -291,6 +293,7 @@ struct tg_data {
 	struct tg_histogram services[PRIO_CLASS_COUNT];	/* from dispatch to completion */
 
 	atomic_t nr_held ____cacheline_aligned_in_smp;
+	unsigned long woken_until;
 	unsigned int wake_from;
 	struct tg_groups groups ____cacheline_aligned_in_smp;
 	struct tg_budget budget ____cacheline_aligned_in_smp;

@@ -964,6 +964,61 @@ static void test_late_cpu(void)
 }
 
 /*
+ * A cgroup's requests that find nothing queued: its lane owes for some of them (tg_lane.owes), for
+ * a turn at most, and for none twice or never. What it owes is of one kind, urgent or bulk, and of
+ * one tick. If bulk was held, the first that goes says so at once.
+ */
+static void test_lane_owes(void)
+{
+	struct tg_account *account = &cgroups[1].own;
+	struct tg_lane *lane = &cgroups[1].lanes[0];
+	u64 before, until, most = 0, least = U64_MAX;
+	struct request rq = {};
+	struct many readers;
+
+	begin(2, 0);
+	device_is_pressed = false;
+	readers = add_many(8, &(struct process){
+		.cgroup = 1, .asks_little = true, .bytes = SZ_4K, .depth = 1,
+	});
+	process_add(&(struct process){
+		.shard = 1, .cgroup = 2, .asks_little = true, .bytes = SZ_4K, .depth = 1,
+		.think_ns = MS,
+	});
+	run(SECOND);
+	measure(0);
+	before = atomic64_read(&account->had[TG_SHARED_DEVICE].time) + lane->owes;
+	for (until = kernel_now + SECOND; kernel_now < until; step()) {
+		most = max(most, lane->owes);
+		least = min(least, lane->owes);
+	}
+	expect_near("the part of its requests' cost that a cgroup is charged, or owes",
+		    (atomic64_read(&account->had[TG_SHARED_DEVICE].time) + lane->owes - before) /
+		    (part_of_many(readers) * SECOND), 1, .001);
+	expect_between("the most that it owes, us", most / 1e3, 20, 50);
+	expect_between("the least that it owes, us", least / 1e3, 0, 6);
+
+	lane = &cgroups[3].lanes[0];
+	lane->owes = 1000;
+	lane->owes_since = jiffies - 1;
+	lane->exceeds = true;
+	expect("beyond its share, as the tick before had it",
+	       tg_lane_only_exceeds(&shards[0], lane), false);
+	expect("owed from the tick before, ns", lane->owes, 0);
+
+	tg_tag(&rq)->cost = 6000;
+	tg_tag(&rq)->urgent = true;
+	tg_lane_charge_only(&shards[0], lane, &rq, true);
+	tg_tag(&rq)->urgent = false;
+	tg_lane_charge_only(&shards[0], lane, &rq, true);
+	expect("owed for bulk after an urgent request, ns", lane->owes, 6000);
+	atomic64_set(&tg.groups.held_from, kernel_now);
+	tg_lane_charge_only(&shards[0], lane, &rq, true);
+	expect("since when bulk is held, once some goes", atomic64_read(&tg.groups.held_from), 0);
+	expect("owed then, ns", lane->owes, 0);
+}
+
+/*
  * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
  * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
  * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 97 %.
@@ -1281,6 +1336,7 @@ int main(void)
 	test_time_counts_once();
 	test_stale_clock();
 	test_late_cpu();
+	test_lane_owes();
 	test_many_heavy_cgroups();
 	test_bulk_after_urgent();
 	test_share_beside_own_bulk();

@@ -74,6 +74,7 @@ void tg_controller_init(struct tg_data *tg)
 	controller->budget = TG_DEPTH_FIRST;
 	controller->probe_began = jiffies;
 	controller->probe_next = jiffies;
+	controller->probe_soonest = jiffies;
 	controller->drain_until = jiffies;
 	controller->room = TG_ROOM_LEAST;
 	controller->least_until = jiffies + TG_LEAST_JIFFIES;
@@ -155,14 +156,15 @@ static void tg_probe_end(struct tg_data *tg)
 	struct tg_depth *depth = &controller->depth;
 	const unsigned long until = controller->probe_until;
 	const unsigned long ended = time_before(jiffies, until) ? jiffies : until;
+	const unsigned long length = ended - controller->probe_began + 1;
 	const u32 least = tg_finds_knee(tg) ? TG_DEPTH_SPACING_PRICE : TG_DEPTH_SPACING_UNSURE;
 
 	lockdep_assert_held(&controller->lock);
 
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
-	controller->probe_next = jiffies + (ended - controller->probe_began + 1) *
-					   tg_depth_spacing(depth, least);
+	controller->probe_next = jiffies + length * tg_depth_spacing(depth, least);
+	controller->probe_soonest = jiffies + length * TG_DEPTH_SPACING_UNSURE;
 }
 
 /*
@@ -267,6 +269,10 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 
 	lockdep_assert_held(&controller->lock);
 
+	/* On a disk more depends on where the arm is than on bulk. */
+	if (!tg->rotational && tg_depth_beside(&controller->depth, latency) &&
+	    time_before(controller->probe_soonest, controller->probe_next))
+		controller->probe_next = controller->probe_soonest;
 	if (target) {
 		WRITE_ONCE(controller->judged, controller->judged + 1);
 		if (late)

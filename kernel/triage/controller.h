@@ -30,6 +30,8 @@ struct tg_data;
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on
  * @probe_next: jiffies when the next probe is due
+ * @probe_soonest: jiffies when it is due if requests beside bulk are faster than those without it
+ *	(tg_depth_beside())
  * @probes: number of probes
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of those that took longer than the target
@@ -53,6 +55,7 @@ struct tg_controller {
 	struct tg_knee knee;
 	unsigned long probe_began;
 	unsigned long probe_next;
+	unsigned long probe_soonest;
 	unsigned long probes;
 	unsigned long judged;
 	unsigned long late;

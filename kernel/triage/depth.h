@@ -60,6 +60,13 @@
 #define TG_DEPTH_DOUBTED 2
 #define TG_DEPTH_DOUBTS 3
 /*
+ * Bulk makes no request faster. So if the means of this many batches beside bulk in a row are below
+ * the mean without bulk, that one probably came from other requests, and a probe should come soon:
+ * for example, many processes were urgent, and then their cgroup went beyond its share. If bulk
+ * delays no request, half of all batches have such means, and one in 16 is the fourth in a row.
+ */
+#define TG_DEPTH_FASTER 4
+/*
  * The time between probes, as a multiple of the last probe's length. The multiple begins at
  * UNSURE with each result that is not confirmed, and with each doubt, and doubles with each later
  * probe. For an exchange rate it is at least PRICE once the estimate is confirmed, because less
@@ -106,6 +113,9 @@ struct tg_depth_samples {
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @in_probes: samples of probes since the last result of a probe
  * @between: samples while there was no bulk, since the last result of these
+ * @nr_beside: number of samples beside bulk in the present batch
+ * @beside: the sum of their latencies, in ns
+ * @faster: number of the last batches beside bulk with means below @mean
  */
 struct tg_depth {
 	u64 budget;
@@ -120,6 +130,9 @@ struct tg_depth {
 	u32 spacing;
 	struct tg_depth_samples in_probes;
 	struct tg_depth_samples between;
+	u32 nr_beside;
+	u64 beside;
+	u32 faster;
 };
 
 /**
@@ -205,6 +218,30 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 	depth->mean = depth->confirmed ? tg_depth_follow(depth->mean, mean) : mean;
 	depth->spread = depth->confirmed ? tg_depth_follow(depth->spread, spread) : spread;
 	depth->known = true;
+	return true;
+}
+
+/**
+ * tg_depth_beside() - compare requests beside bulk with those without it
+ * @depth: the estimates of requests without bulk; updated
+ * @latency: of a request beside bulk, from dispatch to completion, in ns
+ *
+ * Return: true if requests beside bulk are faster, so that a probe should come soon
+ */
+static inline bool tg_depth_beside(struct tg_depth *depth, u64 latency)
+{
+	depth->beside += latency;
+	if (++depth->nr_beside < TG_DEPTH_PROBE_SAMPLES)
+		return false;
+	if (depth->beside < TG_DEPTH_PROBE_SAMPLES * depth->mean)
+		depth->faster++;
+	else
+		depth->faster = 0;
+	depth->nr_beside = 0;
+	depth->beside = 0;
+	if (depth->faster < TG_DEPTH_FASTER)
+		return false;
+	depth->faster = 0;
 	return true;
 }
 

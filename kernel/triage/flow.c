@@ -664,6 +664,8 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
 	/* Decide again: the flow may have moved to the backlog since the request came. */
 	const bool eager = tg_flow_is_eager(shard, flow, hinted);
+	/* Who asks for little sends eager requests, and after some that are long, this one. */
+	const bool little = flow->class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq);
 	u64 time;
 
 	lockdep_assert_held(&shard->lock);
@@ -695,6 +697,6 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	if (tg_tag(rq)->paced)
 		tg_pace_charge_lane(shard, flow->lane, rq, pace);
 	time = cost + tg_media_take(shard, flow, rq);
-	tg_lane_take(shard, flow->lane, rq, eager, time);
+	tg_lane_take(shard, flow->lane, rq, eager || little, time);
 	return time;
 }

@@ -601,6 +601,7 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 			return lane->exceeds;
 		tg_lane_settle(shard, lane);
 	}
+	tg_accounts_ask(shard->tg, lane->account);
 	tg_lane_join(shard, lane);
 	lane->owes_since = now;
 	lane->exceeds = tg_lane_exceeds_share(shard, lane);

@@ -48,6 +48,7 @@ struct scene {
 	u32 mistakes;
 	bool cached;		/* with a confirmed estimate, a trial gets 16 answers at once */
 	u64 odd;		/* latency of a whole probe at half of @from_ms, in ns */
+	u64 stale;		/* the confirmed estimate 500 ms before @from_ms, in ns */
 };
 
 struct run {
@@ -76,7 +77,7 @@ struct loop {
 	u64 reader_sent, reader_next, reader_extra;
 	s64 granted;
 	bool limited, probing, clean, asked, writes;
-	u64 probe_began, probe_until, probe_next;
+	u64 probe_began, probe_until, probe_next, probe_soonest;
 	u32 idle[MOST_REQUESTS], nr_idle;
 	u32 *latencies, nr_latencies;
 	u32 bulk_done;
@@ -223,14 +224,19 @@ static void loop_learn(struct loop *l, u64 latency)
 		if (whole && !l->depth.confirmed)
 			tg_knee_forget(&l->knee);
 		if (l->probing && (whole || l->now > l->probe_until)) {
+			const u64 length = l->now - l->probe_began + 4 * MS;
+
 			l->probing = false;
-			l->probe_next = l->now + (l->now - l->probe_began + 4 * MS) *
+			l->probe_next = l->now + length *
 						 tg_depth_spacing(&l->depth, s->exchange ?
 								  TG_DEPTH_SPACING_PRICE :
 								  TG_DEPTH_SPACING_UNSURE);
+			l->probe_soonest = l->now + length * TG_DEPTH_SPACING_UNSURE;
 		}
 		return;
 	}
+	if (tg_depth_beside(&l->depth, latency))
+		l->probe_next = min_t(u64, l->probe_next, l->probe_soonest);
 	if (!alone) {
 		if (l->now > l->probe_next)
 			loop_probe_begin(l);
@@ -435,7 +441,7 @@ static struct run loop_run(const struct scene *s)
 		.kept = malloc(MOST_KEPT * sizeof(struct kept)),
 		.depth.budget = TG_DEPTH_FIRST,
 	};
-	bool cached = false, odd = false;
+	bool cached = false, odd = false, stale = false;
 	struct run run;
 	u32 i;
 
@@ -450,6 +456,10 @@ static struct run loop_run(const struct scene *s)
 		if (s->odd && !odd && l.now >= MS * s->from_ms / 2) {
 			loop_batches(&l, 1, s->odd, true);
 			odd = true;
+		}
+		if (s->stale && !stale && l.now >= MS * (s->from_ms - 500)) {
+			l.depth.mean = s->stale;
+			stale = true;
 		}
 		loop_step(&l);
 	}

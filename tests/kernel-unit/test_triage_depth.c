@@ -111,6 +111,35 @@ static void test_confirmed(void)
 	expect("confirmed again", depth.confirmed, true);
 }
 
+/*
+ * Requests beside bulk that are faster than those without it call for a probe: the fourth batch of
+ * them in a row, and none before. As many slower ones begin anew. Without an estimate there is
+ * nothing to compare with.
+ */
+static void test_beside(void)
+{
+	struct tg_depth depth = begun();
+	u32 i, calls = 0;
+
+	for (i = 0; i < 1000; i++)
+		calls += tg_depth_beside(&depth, 1);
+	expect("calls without an estimate", calls, 0);
+	depth = begun();
+	for (i = 0; i < 2; i++)
+		probe(&depth, 70000, 5000);
+	for (i = 0; i < 3 * TG_DEPTH_PROBE_SAMPLES; i++)
+		calls += tg_depth_beside(&depth, i % 2 ? 0 : 139000);
+	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
+		calls += tg_depth_beside(&depth, 70000);
+	for (i = 0; i < 4 * TG_DEPTH_PROBE_SAMPLES - 1; i++)
+		calls += tg_depth_beside(&depth, 69999);
+	expect("calls after three faster batches, twice", calls, 0);
+	expect("call after the fourth", tg_depth_beside(&depth, 69999), true);
+	for (i = 0; i < 4 * TG_DEPTH_PROBE_SAMPLES; i++)
+		calls += tg_depth_beside(&depth, 0);
+	expect("calls after four more", calls, 1);
+}
+
 /* A cache that answers two probes in a row, or every second probe, changes nothing. */
 static void test_doubted(void)
 {
@@ -565,6 +594,7 @@ int main(void)
 	test_alone();
 	test_spacing();
 	test_confirmed();
+	test_beside();
 	test_doubted();
 	test_contradicted_more_often_than_not();
 	test_at_once_is_doubted();

@@ -343,6 +343,21 @@ static void test_mistaken(void)
 		expect_run("after a mistake", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
+/*
+ * Many requests at once were urgent, and now those of one reader are: the estimate is of the
+ * former. Requests beside bulk are faster than that, so a probe comes soon.
+ */
+static void test_stale(void)
+{
+	struct scene scene = beside(64, 128);
+
+	scene.stale = 40 * 69000;
+	scene.from_ms = 5000;
+	scene.ms = 5100;
+	/* The mean, 69 us, and three times the mean distance from it, 5.5 us. */
+	expect_near("alone, after others were urgent", mean_run(&scene).alone, 69 + 3 * 5.5, .03);
+}
+
 /* A probe finds out that a device answers at once no more, even if a trial was going on. */
 static void test_cached(void)
 {
@@ -451,6 +466,7 @@ int main(void)
 	test_nothing_counted();
 	test_rarely_limited();
 	test_mistaken();
+	test_stale();
 	test_cached();
 	test_odd();
 	test_tails(4);

@@ -1019,6 +1019,36 @@ static void test_lane_owes(void)
 }
 
 /*
+ * A cgroup of many processes that ask for little, with requests so long that a flow is no longer
+ * sparse after two of them: with all of them it is beyond its share, and none is urgent, even where
+ * the budget is so large that they hardly wait. If only those of sparse flows count, two to four of
+ * them are in the device all the time, and no budget protects another cgroup's reader from them.
+ */
+static void test_long_requests_of_many(void)
+{
+	u64 until, sum = 0, steps = 0;
+	struct process *light;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 2800000;
+	tg.controller.room = 4 * MS;
+	tg.costs.of[TG_READ] = (struct tg_cost){ .base = 2300, .per_kib = 2400 };
+	tg.budget.bulk_cost = 155900;
+	add_many(40, &(struct process){
+		.cgroup = 1, .asks_little = true, .bytes = SZ_64K, .depth = 2,
+	});
+	light = process_add(&(struct process){
+		.cgroup = 2, .asks_little = true, .bytes = SZ_4K, .depth = 1,
+	});
+	settle_and_measure(0);
+	for (until = kernel_now + SECOND; kernel_now < until; step(), steps++)
+		sum += tg_gauge_cost(&shards[0].device.urgent);
+	expect_between("cost of urgent requests in the device, us", sum / 1e3 / steps, 5, 13);
+	expect_between("a read's longest wait, us", light->longest_wait / 1e3, 0, 0);
+}
+
+/*
  * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
  * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
  * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 97 %.
@@ -1337,6 +1367,7 @@ int main(void)
 	test_stale_clock();
 	test_late_cpu();
 	test_lane_owes();
+	test_long_requests_of_many();
 	test_many_heavy_cgroups();
 	test_bulk_after_urgent();
 	test_share_beside_own_bulk();

@@ -343,7 +343,13 @@ class Figures:
 
         If `command` is empty, run the command that the result file names.
         """
-        words = list(command) or shlex.split("; ".join(self.result(name).commands))
+        commands = [shlex.join(command)] if command else self.result(name).commands
+        if len(commands) > 1:
+            raise FigureError(
+                f"{name} joins the tables of {len(commands)} commands: give measure one command,"
+                " and join what it prints by hand"
+            )
+        words = shlex.split(commands[0])
         matrix = words[:2] == ["./triage", "matrix"]
         if words[0] != "make" and words[:2] != ["./triage", "run"] and not matrix:
             raise FigureError(

@@ -179,6 +179,11 @@ def test_what_cannot_be_a_figure_is_an_error(
         changed(made, name, was, becomes)
 
 
+def test_a_table_of_several_commands_is_not_measured_by_one(made: figures.Figures) -> None:
+    with pytest.raises(figures.FigureError, match="copied joins the tables of 2 commands"):
+        made.measure("copied", [])
+
+
 @pytest.mark.parametrize(
     ("mean", "ci95", "told"),
     [

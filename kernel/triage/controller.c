@@ -164,7 +164,7 @@ static void tg_probe_end(struct tg_data *tg)
 	WRITE_ONCE(controller->probes, controller->probes + 1);
 	WRITE_ONCE(controller->probing, false);
 	controller->probe_next = jiffies + length * tg_depth_spacing(depth, least);
-	controller->probe_soonest = jiffies + length * TG_DEPTH_SPACING_UNSURE;
+	controller->probe_soonest = jiffies + length * tg_depth_soonest(depth);
 }
 
 /*

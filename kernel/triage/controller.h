@@ -30,8 +30,7 @@ struct tg_data;
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on
  * @probe_next: jiffies when the next probe is due
- * @probe_soonest: jiffies when it is due if requests beside bulk are faster than those without it
- *	(tg_depth_beside())
+ * @probe_soonest: jiffies when it is due if it is called for (tg_depth_beside())
  * @probes: number of probes
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of those that took longer than the target

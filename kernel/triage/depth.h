@@ -60,17 +60,21 @@
 #define TG_DEPTH_DOUBTED 2
 #define TG_DEPTH_DOUBTS 3
 /*
- * Bulk makes no request faster. So if the means of this many batches beside bulk in a row are below
- * the mean without bulk, that one probably came from other requests, and a probe should come soon:
- * for example, many processes were urgent, and then their cgroup went beyond its share. If bulk
- * delays no request, half of all batches have such means, and one in 16 is the fourth in a row.
+ * Bulk in the device makes no request faster. So if the means of this many batches beside bulk in a
+ * row are below the mean without bulk, that one is probably of other requests, and calls for a
+ * probe: for example, many processes were urgent, and then their cgroup went beyond its share. But
+ * some machines take longer for a request that comes alone, because they sleep in between. So after
+ * a probe that was called for, and whose mean is no less than this part of the estimate, in
+ * quarters, the time to the next such probe doubles.
  */
 #define TG_DEPTH_FASTER 4
+#define TG_DEPTH_CALLED_FOR 3
 /*
  * The time between probes, as a multiple of the last probe's length. The multiple begins at
  * UNSURE with each result that is not confirmed, and with each doubt, and doubles with each later
- * probe. For an exchange rate it is at least PRICE once the estimate is confirmed, because less
- * precision suffices. A probe beside writers takes 36 ms.
+ * probe. It begins at UNSURE for probes that are called for, too. For an exchange rate it is at
+ * least PRICE once the estimate is confirmed, because less precision suffices. A probe beside
+ * writers takes 36 ms.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -116,6 +120,9 @@ struct tg_depth_samples {
  * @nr_beside: number of samples beside bulk in the present batch
  * @beside: the sum of their latencies, in ns
  * @faster: number of the last batches beside bulk with means below @mean
+ * @called: the next probe was called for (TG_DEPTH_FASTER)
+ * @soonest: the least time to a probe that is called for, as a multiple of the last probe's length;
+ *	0: TG_DEPTH_SPACING_UNSURE
  */
 struct tg_depth {
 	u64 budget;
@@ -133,6 +140,8 @@ struct tg_depth {
 	u32 nr_beside;
 	u64 beside;
 	u32 faster;
+	bool called;
+	u32 soonest;
 };
 
 /**
@@ -155,6 +164,25 @@ static inline u64 tg_depth_follow(u64 estimate, u64 value)
 	return value < estimate ?
 	       estimate - ((estimate - value) >> TG_DEPTH_DOWN_SHIFT) :
 	       estimate + ((value - estimate) >> TG_DEPTH_UP_SHIFT);
+}
+
+/* Return the least time to a probe that is called for, as a multiple of the last probe's length. */
+static inline u32 tg_depth_soonest(const struct tg_depth *depth)
+{
+	return clamp_t(u32, depth->soonest, TG_DEPTH_SPACING_UNSURE, TG_DEPTH_SPACING_LAST);
+}
+
+/* Learn from the @mean of a probe whether it was called for rightly. */
+static inline void tg_depth_answer(struct tg_depth *depth, u64 mean)
+{
+	if (4 * mean < TG_DEPTH_CALLED_FOR * depth->mean)
+		depth->soonest = 0;
+	else if (depth->called)
+		depth->soonest = 2 * tg_depth_soonest(depth);
+	depth->called = false;
+	depth->nr_beside = 0;
+	depth->beside = 0;
+	depth->faster = 0;
 }
 
 /**
@@ -195,6 +223,8 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 			  min_t(u64, samples->latency[i], mean);
 	spread /= TG_DEPTH_PROBE_SAMPLES;
 
+	if (probe)
+		tg_depth_answer(depth, mean);
 	contradicts = probe && depth->confirmed && TG_DEPTH_DOUBTED * mean < depth->mean;
 	if (contradicts && ++depth->doubts < TG_DEPTH_DOUBTS) {
 		depth->spacing = 0;
@@ -226,7 +256,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
  * @depth: the estimates of requests without bulk; updated
  * @latency: of a request beside bulk, from dispatch to completion, in ns
  *
- * Return: true if requests beside bulk are faster, so that a probe should come soon
+ * Return: true if requests beside bulk are faster, so that they call for a probe
  */
 static inline bool tg_depth_beside(struct tg_depth *depth, u64 latency)
 {
@@ -242,6 +272,7 @@ static inline bool tg_depth_beside(struct tg_depth *depth, u64 latency)
 	if (depth->faster < TG_DEPTH_FASTER)
 		return false;
 	depth->faster = 0;
+	depth->called = true;
 	return true;
 }
 

@@ -664,8 +664,12 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	const bool hinted = flow->sparse && tg_flow_is_hinted(flow) && tg_hinted_may_go(shard);
 	/* Decide again: the flow may have moved to the backlog since the request came. */
 	const bool eager = tg_flow_is_eager(shard, flow, hinted);
-	/* Who asks for little sends eager requests, and after some that are long, this one. */
-	const bool little = flow->class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq);
+	/*
+	 * Who asks for little sends eager requests, and after some that are long, this one. But one
+	 * request that makes any flow bulk is its cgroup's own bulk.
+	 */
+	const bool little = tg_is_eager(shard->tg, flow->class, rq) &&
+			    cost <= TG_SPARSE_DEBT * tg_quantum(shard);
 	u64 time;
 
 	lockdep_assert_held(&shard->lock);

@@ -540,8 +540,11 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 	tg_accounts_join(shard->tg, lane->account, TG_SHARED_DEVICE);
 }
 
-/* Charge a lane's cgroup for the requests that it owes for. */
-static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane)
+/*
+ * Charge a lane's cgroup for the requests that it owes for. @sends says that the last of them goes
+ * now.
+ */
+static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool sends)
 {
 	const struct tg_account *due = shard->due ?: lane->account;
 	struct tg_data *tg = shard->tg;
@@ -553,8 +556,9 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane)
 	if (!lane->owes_urgent) {
 		for (; due->parent; due = due->parent)
 			tg_account_is_due(due, TG_SHARED_DEVICE);
-		tg_groups_advance(tg, true);
-		tg_note_tick(&tg->groups.bulk_at);
+		tg_groups_advance(tg, sends);
+		if (sends)
+			tg_note_tick(&tg->groups.bulk_at);
 	}
 	tg_accounts_ask(tg, lane->account);
 	tg_accounts_reach(tg, lane->account);
@@ -578,7 +582,7 @@ static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct req
 	lockdep_assert_held(&shard->lock);
 
 	if (lane->owes && lane->owes_urgent != urgent)
-		tg_lane_settle(shard, lane);
+		tg_lane_settle(shard, lane, false);
 	lane->owes_urgent = urgent;
 	lane->owes += time;
 	if (eager)
@@ -599,7 +603,7 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 	if (lane->owes) {
 		if (lane->owes_since == now)
 			return lane->exceeds;
-		tg_lane_settle(shard, lane);
+		tg_lane_settle(shard, lane, false);
 	}
 	tg_accounts_ask(shard->tg, lane->account);
 	tg_lane_join(shard, lane);
@@ -619,7 +623,7 @@ void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct re
 	tg_lane_owe(shard, lane, rq, eager, tg_tag(rq)->cost);
 	if (lane->owes >= tg_groups_turn(shard->tg) ||
 	    (!lane->owes_urgent && atomic64_read(&shard->tg->groups.held_from)))
-		tg_lane_settle(shard, lane);
+		tg_lane_settle(shard, lane, true);
 }
 
 /* Let a lane's cgroup take part in the pace after a pause. */
@@ -716,7 +720,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *
 
 	if (unlikely(tg_groups_shared(shard->tg))) {
 		tg_lane_owe(shard, lane, rq, eager || tg_lane_has_eager(lane), time);
-		tg_lane_settle(shard, lane);
+		tg_lane_settle(shard, lane, true);
 		if (shard->turn == lane->id)
 			shard->turn_left -= time;
 	}

@@ -19,9 +19,10 @@
 #include "triage.h"
 
 /*
- * While some submitter holds several tags, or cgroups meet, a task may take only a part of each 64
- * tags. A task of HIGH may take all. A task that asks for little and is not of LOW may take LITTLE,
- * all but the last. Any other task may take FULL, or PRESSED if urgent requests come.
+ * While some submitter holds several tags, or cgroups meet and one may crowd the others, a task may
+ * take only a part of each 64 tags. A task of HIGH may take all. A task that asks for little and is
+ * not of LOW may take LITTLE, all but the last. Any other task may take FULL, or PRESSED if urgent
+ * requests come.
  *
  * A task whose cgroup crowds the others may take at most HALF, or one less if its limit would
  * otherwise be FULL or PRESSED. A cgroup gets its share only if one of its requests is queued

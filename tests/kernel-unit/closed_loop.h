@@ -35,6 +35,7 @@ struct scene {
 	u32 think_us;		/* the reader's time between an answer and the next request */
 	u32 stall_permille;	/* per mille of the reader's requests that take @stall_us longer */
 	u32 stall_us;
+	u32 nap_us;		/* without bulk in the drive the reader's requests take this longer */
 	double sigma;		/* the reader's requests each take a lognormal time longer */
 	u64 cliff;		/* a cost of bulk in the drive, in ns: see @cliff_us */
 	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
@@ -140,6 +141,8 @@ static void loop_ask(struct loop *l)
 		l->granted_at = l->now;
 	}
 	l->reader_extra = any() % 1000 < s->stall_permille ? s->stall_us * 1000ull : 0;
+	if (!l->inside)
+		l->reader_extra += s->nap_us * 1000ull;
 	if (s->sigma > 0)
 		l->reader_extra += 40000 * exp(s->sigma * loop_normal());
 	if (s->cliff && l->inside > s->cliff)
@@ -231,7 +234,7 @@ static void loop_learn(struct loop *l, u64 latency)
 						 tg_depth_spacing(&l->depth, s->exchange ?
 								  TG_DEPTH_SPACING_PRICE :
 								  TG_DEPTH_SPACING_UNSURE);
-			l->probe_soonest = l->now + length * TG_DEPTH_SPACING_UNSURE;
+			l->probe_soonest = l->now + length * tg_depth_soonest(&l->depth);
 		}
 		return;
 	}

@@ -138,6 +138,20 @@ static void test_beside(void)
 	for (i = 0; i < 4 * TG_DEPTH_PROBE_SAMPLES; i++)
 		calls += tg_depth_beside(&depth, 0);
 	expect("calls after four more", calls, 1);
+
+	expect("spacing of a probe that is called for", tg_depth_soonest(&depth), 8);
+	probe(&depth, 60000, 5000);
+	expect("its spacing, after one that found nothing", tg_depth_soonest(&depth), 16);
+	probe(&depth, 60000, 5000);
+	expect("its spacing, after one that nothing called for", tg_depth_soonest(&depth), 16);
+	for (i = 0; i < 3 * TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_beside(&depth, 0);
+	probe(&depth, 40000, 0);
+	expect("its spacing, after one that found less", tg_depth_soonest(&depth), 8);
+	calls = 0;
+	for (i = 0; i < 4 * TG_DEPTH_PROBE_SAMPLES - 1; i++)
+		calls += tg_depth_beside(&depth, 0);
+	expect("calls that count batches before the last result", calls, 0);
 }
 
 /* A cache that answers two probes in a row, or every second probe, changes nothing. */

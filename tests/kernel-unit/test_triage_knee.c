@@ -358,6 +358,25 @@ static void test_stale(void)
 	expect_near("alone, after others were urgent", mean_run(&scene).alone, 69 + 3 * 5.5, .03);
 }
 
+/*
+ * A machine that sleeps between lone requests takes longer for them than for requests beside bulk.
+ * These call for a probe again and again, but after some that find nothing, seldom. If each call
+ * gets its probe at once, bulk loses a third.
+ */
+static void test_nap(void)
+{
+	struct scene scene = beside(4, 8);
+	double awake;
+
+	scene.mixed = true;
+	scene.from_ms = 4000;
+	scene.ms = 10000;
+	awake = mean_run(&scene).bulk;
+	scene.nap_us = 100;
+	expect_between("bulk where lone requests take longer, of that where they do not",
+		       mean_run(&scene).bulk / awake, .97, 1.3);
+}
+
 /* A probe finds out that a device answers at once no more, even if a trial was going on. */
 static void test_cached(void)
 {
@@ -467,6 +486,7 @@ int main(void)
 	test_rarely_limited();
 	test_mistaken();
 	test_stale();
+	test_nap();
 	test_cached();
 	test_odd();
 	test_tails(4);

@@ -1007,8 +1007,14 @@ static void test_lane_owes(void)
 	expect("owed from the tick before, ns", lane->owes, 0);
 
 	tg_tag(&rq)->cost = 6000;
+	tg_tag(&rq)->urgent = false;
+	tg_lane_charge_only(&shards[0], lane, &rq, true);
+	atomic64_set(&tg.groups.held_from, kernel_now);
 	tg_tag(&rq)->urgent = true;
 	tg_lane_charge_only(&shards[0], lane, &rq, true);
+	expect("since when bulk is held, after some that went before is charged",
+	       atomic64_read(&tg.groups.held_from), kernel_now);
+	atomic64_set(&tg.groups.held_from, 0);
 	tg_tag(&rq)->urgent = false;
 	tg_lane_charge_only(&shards[0], lane, &rq, true);
 	expect("owed for bulk after an urgent request, ns", lane->owes, 6000);
@@ -1046,6 +1052,45 @@ static void test_long_requests_of_many(void)
 		sum += tg_gauge_cost(&shards[0].device.urgent);
 	expect_between("cost of urgent requests in the device, us", sum / 1e3 / steps, 5, 13);
 	expect_between("a read's longest wait, us", light->longest_wait / 1e3, 0, 0);
+}
+
+/*
+ * A process that reads 1 MiB at a time, one request after the other, in the cgroup of a reader. Such
+ * a request makes any flow bulk, so it is the cgroup's own bulk, and does not count against the
+ * reader beside another cgroup's bulk, also if that one is of HIGH. If it counts, the cgroup is
+ * beyond its share, and the reader is held for ms.
+ */
+static void test_own_huge_requests(void)
+{
+	static const struct {
+		u64 budget;
+		unsigned short priority;
+		u32 nr_shards, huge;
+	} loads[] = {
+		{ 20000, NORMAL, 1, 1 }, { 60000, NORMAL, 1, 1 }, { TG_DEPTH_MAX, HIGH, 2, 2 },
+	};
+	u32 i, k;
+
+	for (i = 0; i < ARRAY_SIZE(loads); i++) {
+		struct process *reader;
+
+		begin(loads[i].nr_shards, 0);
+		device_is_pressed = false;
+		tg.controller.budget = loads[i].budget;
+		reader = process_add(&(struct process){
+			.cgroup = 1, .priority = loads[i].priority, .asks_little = true,
+			.bytes = SZ_4K, .depth = 1, .think_ns = MS,
+		});
+		for (k = 0; k < loads[i].huge; k++)
+			process_add(&(struct process){
+				.shard = k, .cgroup = 1, .asks_little = true, .bytes = SZ_1M,
+				.depth = 1,
+			});
+		process_add(&(struct process){ .cgroup = 2, .bytes = SZ_64K, .depth = 32 });
+		settle_and_measure(2 * SECOND);
+		expect_between("a read's longest wait beside huge ones of its cgroup, us",
+			       reader->longest_wait / 1e3, 0, 1);
+	}
 }
 
 /*
@@ -1368,6 +1413,7 @@ int main(void)
 	test_late_cpu();
 	test_lane_owes();
 	test_long_requests_of_many();
+	test_own_huge_requests();
 	test_many_heavy_cgroups();
 	test_bulk_after_urgent();
 	test_share_beside_own_bulk();

@@ -10,7 +10,7 @@
 . "${0%/*}/lib.sh"
 
 OFF=2		# per cent of its due share by which a cgroup may be off
-MOST=20		# how many times as long a read may take beside the processes of another cgroup
+MOST=6		# how many times as long a read may take beside the processes of another cgroup
 
 # shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
 shares() {

@@ -549,6 +549,8 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 	const struct tg_account *due = shard->due ?: lane->account;
 	struct tg_data *tg = shard->tg;
 
+	lockdep_assert_held(&shard->lock);
+
 	/*
 	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
 	 * says nothing about the other cgroups: all their requests may be in the device.
@@ -614,8 +616,7 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 
 /*
  * Charge a lane's cgroup for the shard's only request. All CPUs write the accounts, so the lane may
- * owe for a turn's requests, in one tick. But if bulk was held, this one must tell that it
- * goes.
+ * owe for a turn's requests, in one tick. But if bulk was held, this one must tell that it goes.
  */
 void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 bool eager)

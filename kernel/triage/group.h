@@ -58,8 +58,9 @@ struct tg_had {
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
  * @had: what it has had of each thing that is shared
- * @used: the part of @had[TG_SHARED_DEVICE].time that eager requests have used, and others that
- *	went while eager ones waited; within bounds around @reach of @parent (tg_account_use())
+ * @used: the part of @had[TG_SHARED_DEVICE].time that eager requests have used, others of who asks
+ *	for little, and others that went while eager ones waited; within bounds around @reach of
+ *	@parent (tg_account_use())
  * @reach: the virtual time that its children may have used: each its part of the device's time, by
  *	the weights of those that ask
  * @reach_at: tg_groups.clock up to which @reach counts

@@ -62,8 +62,8 @@
 /*
  * Bulk in the device makes no request faster. So if the means of this many batches beside bulk in a
  * row are below the mean without bulk, that one is probably of other requests, and calls for a
- * probe: for example, many processes were urgent, and then their cgroup went beyond its share. Where
- * bulk delays no request, one batch in 16 at most is by chance the fourth in a row. But some
+ * probe: for example, many processes were urgent, and then their cgroup went beyond its share.
+ * Where bulk delays no request, one batch in 16 at most is by chance the fourth in a row. But some
  * machines take longer for a request that comes alone, because they sleep in between. So after a
  * probe that was called for, and whose mean is no less than this part of the estimate, in quarters,
  * the time to the next such probe doubles.

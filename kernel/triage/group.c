@@ -607,7 +607,6 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 			return lane->exceeds;
 		tg_lane_settle(shard, lane, false);
 	}
-	tg_accounts_ask(shard->tg, lane->account);
 	tg_lane_join(shard, lane);
 	lane->owes_since = now;
 	lane->exceeds = tg_lane_exceeds_share(shard, lane);
@@ -621,6 +620,8 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 bool eager)
 {
+	if (!lane->owes)
+		tg_accounts_ask(shard->tg, lane->account);
 	tg_lane_owe(shard, lane, rq, eager, tg_tag(rq)->cost);
 	if (lane->owes >= tg_groups_turn(shard->tg) ||
 	    (!lane->owes_urgent && atomic64_read(&shard->tg->groups.held_from)))

@@ -1096,7 +1096,7 @@ static void test_own_huge_requests(void)
 /*
  * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
  * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
- * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 97 %.
+ * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 26 %.
  */
 static void test_many_heavy_cgroups(void)
 {

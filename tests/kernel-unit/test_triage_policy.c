@@ -1027,8 +1027,8 @@ static void test_lane_owes(void)
 /*
  * A cgroup of many processes that ask for little, with requests so long that a flow is no longer
  * sparse after two of them: with all of them it is beyond its share, and none is urgent, even where
- * the budget is so large that they hardly wait. If only those of sparse flows count, two to four of
- * them are in the device all the time, and no budget protects another cgroup's reader from them.
+ * the budget is so large that they hardly wait. If only those of sparse flows count, six of them are
+ * in the device on average, and no budget protects another cgroup's reader from them.
  */
 static void test_long_requests_of_many(void)
 {
@@ -1056,9 +1056,8 @@ static void test_long_requests_of_many(void)
 
 /*
  * A process that reads 1 MiB at a time, one request after the other, in the cgroup of a reader. Such
- * a request makes any flow bulk, so it is the cgroup's own bulk, and does not count against the
- * reader beside another cgroup's bulk, also if that one is of HIGH. If it counts, the cgroup is
- * beyond its share, and the reader is held for ms.
+ * a request makes any flow bulk. So it is the cgroup's own bulk, and the cgroup stays within its
+ * share beside another one's bulk. If it counts, the reader is held for ms, also a reader of HIGH.
  */
 static void test_own_huge_requests(void)
 {

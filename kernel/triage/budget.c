@@ -49,6 +49,17 @@ u64 tg_bulk_inside(const struct tg_data *tg)
 	return sum;
 }
 
+/* Return the cost of all bulk served so far, in ns. It wraps, so use only differences. */
+u64 tg_bulk_served(const struct tg_data *tg)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < tg->nr_shards; i++)
+		sum += atomic64_read(&tg->shards[i]->device.bulk.back);
+	return sum & TG_GAUGE_COST;
+}
+
 /* Return the number of urgent requests in the device. */
 u32 tg_urgent_inside(const struct tg_data *tg)
 {

@@ -88,6 +88,7 @@ struct tg_parts {
 
 void tg_budget_init(struct tg_data *tg);
 u64 tg_bulk_inside(const struct tg_data *tg);
+u64 tg_bulk_served(const struct tg_data *tg);
 u32 tg_urgent_inside(const struct tg_data *tg);
 bool tg_pressed(const struct tg_data *tg);
 unsigned long tg_patience(const struct tg_data *tg);

@@ -190,17 +190,6 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	}
 }
 
-/* Return the cost of all bulk served so far, in ns. It wraps, so use only differences. */
-static u64 tg_bulk_served(const struct tg_data *tg)
-{
-	u64 sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < tg->nr_shards; i++)
-		sum += atomic64_read(&tg->shards[i]->device.bulk.back);
-	return sum & TG_GAUGE_COST;
-}
-
 /* Return for how long earlier requests may still affect the device, in ns. */
 static u64 tg_felt_for(const struct tg_data *tg)
 {
@@ -269,6 +258,9 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 
 	lockdep_assert_held(&controller->lock);
 
+	if (controller->confirmed)
+		WRITE_ONCE(controller->excess,
+			   controller->excess + latency - TG_QUEUES_TIMES * controller->alone);
 	/* On a disk more depends on where the arm is than on bulk. */
 	if (!tg->rotational && tg_depth_beside(&controller->depth, latency) &&
 	    time_before(controller->probe_soonest, controller->probe_next))

@@ -12,6 +12,12 @@
 /* The latency factor if none is set, in hundredths: a reader hardly notices twice the latency. */
 #define TG_FACTOR_ELSE 200
 
+/*
+ * Urgent requests that take this many times as long as without bulk have found a queue in the
+ * device: each waits for as long as it takes itself.
+ */
+#define TG_QUEUES_TIMES 2
+
 struct tg_data;
 
 /**
@@ -24,6 +30,8 @@ struct tg_data;
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
  * @room: limit on bulk in the device while the device is shared (tg_is_shared()), in ns of cost
+ * @excess: the sum, over urgent requests beside bulk, of what each took longer than TG_QUEUES_TIMES
+ *	@alone; in ns. It wraps, so use only differences; these may be negative.
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with trylock only,
  *	also in interrupts. If the trylock fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target
@@ -48,6 +56,7 @@ struct tg_controller {
 	bool probing;
 	unsigned long probe_until;
 	u64 room;
+	u64 excess;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct tg_depth depth;

@@ -89,6 +89,18 @@ static inline u32 tg_cost_of(const struct tg_cost *cost, u32 bytes, bool pays_ba
 	return min_t(u64, ns, U32_MAX);
 }
 
+/* Return the cost of some work by these estimates, in ns. */
+static inline u64 tg_cost_sum(const struct tg_cost costs[TG_OPS],
+			      const struct tg_work work[TG_OPS])
+{
+	u64 sum = 0;
+	int op;
+
+	for (op = TG_READ; op < TG_OPS; op++)
+		sum += work[op].requests * costs[op].base + work[op].kib * costs[op].per_kib;
+	return sum;
+}
+
 static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 error)
 {
 	/* Correct a quarter of the error, in proportion to this estimate's part in the sum. */
@@ -113,15 +125,14 @@ static inline u32 tg_cost_moved(u32 value, u64 scale, u64 part, u64 whole, s64 e
 static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)
 {
-	u64 base[TG_OPS], slope[TG_OPS], sum = 0, whole = 0, off;
+	const u64 sum = tg_cost_sum(costs, work);
+	u64 base[TG_OPS], slope[TG_OPS], whole = 0, off;
 	s64 error;
 	int op;
 
 	for (op = TG_READ; op < TG_OPS; op++) {
 		base[op] = max_t(u64, costs[op].base, 4ull * costs[op].per_kib);
 		slope[op] = max_t(u64, costs[op].per_kib, costs[op].base / 1024);
-		sum += work[op].requests * costs[op].base +
-		       work[op].kib * costs[op].per_kib;
 		whole += work[op].requests * base[op] + work[op].kib * slope[op];
 	}
 	if (!whole)
@@ -137,6 +148,31 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 		costs[op].per_kib = tg_cost_moved(costs[op].per_kib, slope[op],
 						  work[op].kib * slope[op], whole, error);
 	}
+}
+
+/*
+ * Slow flash is busy with few requests, and the budget may never let it have as many as tell that
+ * any flash is busy. But if urgent requests take at least twice as long as without bulk, the device
+ * was at work for at least this part of the time.
+ */
+#define TG_COST_BUSY_PART 2
+
+/**
+ * tg_cost_raise() - learn from a time in which urgent requests found a queue in the device
+ * @costs: estimates by enum tg_op; updated
+ * @work: requests dispatched to the device, by enum tg_op
+ * @elapsed: the length of that time, in ns
+ *
+ * This is a rough measure, so estimates that are about right must not change by it: they only rise,
+ * and only if the work explains less than half of the part in which the device was at work.
+ */
+static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
+				 const struct tg_work work[TG_OPS], u64 elapsed)
+{
+	const u64 busy = elapsed / TG_COST_BUSY_PART;
+
+	if (tg_cost_sum(costs, work) < busy / 2)
+		tg_cost_learn(costs, work, busy);
 }
 
 #endif

@@ -80,7 +80,27 @@ static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt
 	}
 }
 
-/* Update the costs if a window is over and the device was busy throughout. */
+/*
+ * Return whether urgent requests have found a queue in the device since the last call. Return false
+ * if less bulk came back than is in the device: some of it may be stuck there, and its cost is
+ * not that of the others.
+ */
+static bool tg_costs_queue(struct tg_data *tg)
+{
+	struct tg_costs *costs = &tg->costs;
+	const u64 excess = READ_ONCE(tg->controller.excess);
+	const u64 served = tg_bulk_served(tg);
+	const bool queue = (s64)(excess - costs->window_excess) > 0;
+	const bool moves = ((served - costs->window_served) & TG_GAUGE_COST) >= tg_bulk_inside(tg);
+
+	lockdep_assert_held(&costs->lock);
+
+	costs->window_excess = excess;
+	costs->window_served = served;
+	return queue && moves;
+}
+
+/* Update the costs if a window is over and the device always had requests. */
 noinline void tg_costs_learn(struct tg_data *tg)
 {
 	struct tg_costs *costs = &tg->costs;
@@ -88,6 +108,7 @@ noinline void tg_costs_learn(struct tg_data *tg)
 	struct tg_work work[TG_OPS];
 	u64 now[TG_OPS] = {};
 	u64 time, fewest;
+	bool queue;
 	int op;
 
 	if (!spin_trylock(&costs->lock))
@@ -97,15 +118,17 @@ noinline void tg_costs_learn(struct tg_data *tg)
 		goto unlock;
 	time = ktime_get_ns();
 	fewest = tg_costs_sum(tg, now);
+	queue = tg_costs_queue(tg);
 	for (op = TG_READ; op < TG_OPS; op++) {
 		learnt[op] = costs->of[op];
 		work[op] = tg_work_between(costs->window_work[op], now[op]);
 		costs->window_work[op] = now[op];
 	}
-	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH)) {
+	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH))
 		tg_cost_learn(learnt, work, time - costs->window_began);
-		tg_costs_publish(costs, learnt);
-	}
+	else if (fewest && queue)
+		tg_cost_raise(learnt, work, time - costs->window_began);
+	tg_costs_publish(costs, learnt);
 	costs->window_began = time;
 	WRITE_ONCE(costs->window_until, jiffies + TG_WINDOW_JIFFIES);
 unlock:

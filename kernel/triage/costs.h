@@ -16,6 +16,8 @@ struct tg_data;
  * @window_until: jiffies when the present window ends; also read without the lock
  * @window_began: when the present window began, in ns
  * @window_work: the work of all shards before the window, by enum tg_op (TG_WORK_ONE)
+ * @window_served: the cost of bulk that had come back before the window (tg_bulk_served()), in ns
+ * @window_excess: tg_controller.excess before the window, in ns
  */
 struct tg_costs {
 	struct tg_cost of[TG_OPS];
@@ -24,6 +26,8 @@ struct tg_costs {
 	unsigned long window_until;
 	u64 window_began;
 	u64 window_work[TG_OPS];
+	u64 window_served;
+	u64 window_excess;
 };
 
 void tg_costs_init(struct tg_data *tg);

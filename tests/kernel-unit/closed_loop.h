@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A simulation of a modelled drive, a reader that waits for each answer, and bulk: background
- * I/O that always has more requests. The code that limits bulk imitates triage's budget.c and
- * controller.c. CPUs take no time, so latencies are those in the drive.
+ * I/O that always has more requests. The code that limits bulk imitates triage's budget.c,
+ * controller.c and costs.c. CPUs take no time, so latencies are those in the drive.
  */
 #ifndef CLOSED_LOOP_H
 #define CLOSED_LOOP_H
@@ -13,6 +13,7 @@
 
 #include "drive.h"
 #include "expect.h"
+#include "triage/cost.h"
 #include "triage/knee.h"
 
 #define MS 1000000ull
@@ -20,6 +21,9 @@
 #define MOST_REQUESTS 1024
 #define MOST_LATENCIES 2000000
 #define MOST_KEPT 10000
+/* Costs are learnt over windows of this length, and from any window with this many requests. */
+#define WINDOW_NS (50 * MS)
+#define BUSY 8
 
 /* The parameters of a run. A parameter that is zero has no effect. */
 struct scene {
@@ -41,7 +45,7 @@ struct scene {
 	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
 	u32 pause_ms;		/* the reader reads for this time, then pauses for as long */
 	bool free;		/* nothing holds bulk back, and there are no probes */
-	u64 cost;		/* cost of a request of bulk, in ns; 0: triage's first guess */
+	u64 cost;		/* cost of a request of bulk at first, in ns; 0: triage's guess */
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
@@ -53,12 +57,13 @@ struct scene {
 };
 
 struct run {
-	double p50, p99;	/* latency of the reader, in us */
+	double p50, p99;	/* latency of the reader, in us; the longest if there are fewer than 100 */
 	double slow;		/* mean latency of the slowest eighth of its requests, in us */
 	double bulk;		/* requests of bulk a second */
 	double budget;		/* the last budget, in us */
 	double alone;		/* latency of a slow request without bulk, from probes, in us */
-	double median;		/* median of the best known budget in the second half, in us */
+	double median;		/* median of the best known budget in the second half, in us by
+				 * the first cost of a request */
 	double settled;		/* time in s from which that budget stays close to @median */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
@@ -74,6 +79,11 @@ struct loop {
 	struct drive *drive;
 	struct tg_depth depth;
 	struct tg_knee knee;
+	struct tg_cost costs[TG_OPS];
+	struct tg_work work[TG_OPS];
+	u64 window_began, window_served, excess;
+	u32 nr_inside, fewest;
+	u64 charged[MOST_REQUESTS];
 	u64 now, inside, cost, served, granted_at, back_at, next_at, bulk_at, written_at;
 	u64 reader_sent, reader_next, reader_extra;
 	s64 granted;
@@ -126,6 +136,51 @@ static u64 loop_gate_opens_at(const struct loop *l)
 	return l->asked ? l->granted_at + 4 * l->depth.mean : l->back_at + l->depth.mean / 2;
 }
 
+/* Let triage begin with costs with which a request of bulk costs loop_cost(). */
+static void loop_guess(struct loop *l)
+{
+	const struct tg_cost guess = TG_COST_GUESS_FLASH;
+	const u32 kib = l->scene->kib;
+	const double times = loop_cost(l->scene) / (double)tg_cost_of(&guess, kib * 1024, true);
+	int op;
+
+	for (op = TG_READ; op < TG_OPS; op++)
+		l->costs[op] = (struct tg_cost){ .base = guess.base * times,
+						 .per_kib = guess.per_kib * times };
+}
+
+/* Learn costs if a window is over, as tg_costs_learn() does. With a fixed budget learn nothing. */
+static void loop_learn_costs(struct loop *l)
+{
+	const u64 elapsed = l->now - l->window_began;
+
+	if (elapsed < WINDOW_NS || l->scene->free || l->scene->fixed)
+		return;
+	if (l->fewest >= BUSY)
+		tg_cost_learn(l->costs, l->work, elapsed);
+	else if (l->fewest && (s64)l->excess > 0 && l->served - l->window_served >= l->inside)
+		tg_cost_raise(l->costs, l->work, elapsed);
+	l->window_began = l->now;
+	l->window_served = l->served;
+	l->excess = 0;
+	l->fewest = MOST_REQUESTS;
+	memset(l->work, 0, sizeof(l->work));
+}
+
+static void loop_submit(struct loop *l, u32 tag, bool writes, u32 kib)
+{
+	const enum tg_op op = writes ? TG_WRITE : TG_READ;
+	const u32 sectors = kib * 2;
+
+	l->fewest = min_t(u32, l->fewest, l->nr_inside);
+	loop_learn_costs(l);
+	l->work[op].requests++;
+	l->work[op].kib += kib;
+	l->nr_inside++;
+	drive_submit(l->drive, tag, writes, any() % (drive_sectors(l->drive) / sectors) * sectors,
+		     sectors, l->now);
+}
+
 /* Send a request of the reader. */
 static void loop_ask(struct loop *l)
 {
@@ -147,8 +202,7 @@ static void loop_ask(struct loop *l)
 		l->reader_extra += 40000 * exp(s->sigma * loop_normal());
 	if (s->cliff && l->inside > s->cliff)
 		l->reader_extra += s->cliff_us * 1000ull;
-	drive_submit(l->drive, s->depth, false, any() % (drive_sectors(l->drive) / 8) * 8, 8,
-		     l->now);
+	loop_submit(l, s->depth, false, 4);
 }
 
 static bool loop_probe_holds(const struct loop *l)
@@ -180,22 +234,24 @@ static bool loop_fits(const struct loop *l)
 static void loop_send_bulk(struct loop *l)
 {
 	const struct scene *s = l->scene;
-	const u32 sectors = s->kib * 2;
 
 	while (l->nr_idle && loop_fits(l)) {
-		const u64 places = drive_sectors(l->drive) / sectors;
+		const u32 tag = l->idle[--l->nr_idle];
+		u64 cost;
 
 		if (s->mixed)
 			l->writes = any() >> 63;
-		l->granted = tg_depth_charge(l->granted, loop_gated(l), l->cost);
+		cost = tg_cost_of(&l->costs[l->writes ? TG_WRITE : TG_READ], s->kib * 1024, true);
+		l->granted = tg_depth_charge(l->granted, loop_gated(l), cost);
 		if (loop_paced(l))
-			l->next_at = l->now + tg_depth_gap(loop_budget(l), l->cost, l->cost);
+			l->next_at = l->now + tg_depth_gap(loop_budget(l), l->cost, cost);
 		l->bulk_at = l->now;
 		if (l->writes)
 			l->written_at = l->now;
-		l->inside += l->cost;
-		drive_submit(l->drive, l->idle[--l->nr_idle], l->writes,
-			     any() % places * sectors, sectors, l->now);
+		l->cost = l->cost - l->cost / 16 + cost / 16;
+		l->charged[tag] = cost;
+		l->inside += cost;
+		loop_submit(l, tag, l->writes, s->kib);
 	}
 	l->limited |= l->nr_idle;
 }
@@ -238,6 +294,8 @@ static void loop_learn(struct loop *l, u64 latency)
 		}
 		return;
 	}
+	if (l->depth.confirmed)
+		l->excess += latency - 2 * l->depth.mean;
 	if (tg_depth_beside(&l->depth, latency))
 		l->probe_next = min_t(u64, l->probe_next, l->probe_soonest);
 	if (!alone) {
@@ -285,9 +343,10 @@ static void loop_done(struct loop *l, u32 tag)
 	const bool counts = l->now >= s->from_ms * MS;
 	u64 latency;
 
+	l->nr_inside--;
 	if (tag != s->depth) {
-		l->inside -= l->cost;
-		l->served += l->cost;
+		l->inside -= l->charged[tag];
+		l->served += l->charged[tag];
 		l->bulk_done += counts;
 		l->idle[l->nr_idle++] = tag;
 		return;
@@ -395,7 +454,7 @@ static void loop_sum_kept(const struct loop *l, struct run *run)
 			most = max_t(u64, most, budget);
 		}
 	}
-	run->median = median / 1000.;
+	run->median = median / 1000. * loop_cost(l->scene) / l->cost;
 	run->settled = settled / 1e9;
 	run->swing = most / (double)least;
 }
@@ -414,7 +473,7 @@ static struct run loop_sum(struct loop *l, double seconds)
 
 	qsort(l->latencies, n, sizeof(*l->latencies), loop_compare);
 	run.p50 = l->latencies[n / 2] / 1000.;
-	run.p99 = l->latencies[n / 100 * 99] / 1000.;
+	run.p99 = l->latencies[n < 100 ? n - 1 : n / 100 * 99] / 1000.;
 	for (i = n - n / TG_KNEE_SLOWEST; i < n; i++)
 		run.slow += l->latencies[i] / 1000. / (n / TG_KNEE_SLOWEST);
 	if (l->nr_kept)
@@ -443,11 +502,13 @@ static struct run loop_run(const struct scene *s)
 		.latencies = malloc(MOST_LATENCIES * sizeof(u32)),
 		.kept = malloc(MOST_KEPT * sizeof(struct kept)),
 		.depth.budget = TG_DEPTH_FIRST,
+		.fewest = MOST_REQUESTS,
 	};
 	bool cached = false, odd = false, stale = false;
 	struct run run;
 	u32 i;
 
+	loop_guess(&l);
 	for (i = 0; i < s->depth; i++)
 		l.idle[l.nr_idle++] = i;
 	loop_batches(&l, s->mistakes, s->mistaken, false);

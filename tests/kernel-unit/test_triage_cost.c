@@ -121,6 +121,43 @@ static void test_absent(void)
 	expect_between("write slope", costs[TG_WRITE].per_kib, guess.per_kib + 1, TG_COST_MAX);
 }
 
+/*
+ * A queue that urgent requests find raises costs that are far too low, to a quarter of the truth
+ * or more, and changes no others.
+ */
+static void test_raise(void)
+{
+	static const struct tg_cost device[TG_OPS] = {
+		{ 8000, 1900 }, { 40000, 2200 }, { 40000, 1900 },
+	};
+	int i, times;
+
+	for (times = 2; times < 2000; times *= 2) {
+		struct tg_cost costs[TG_OPS];
+		int op;
+
+		for (op = TG_READ; op < TG_OPS; op++)
+			costs[op] = (struct tg_cost){ .base = bounded(device[op].base / times),
+						      .per_kib = bounded(device[op].per_kib / times) };
+		for (i = 0; i < 100; i++) {
+			struct tg_work work[TG_OPS] = {};
+			u64 before, after, took;
+
+			any_window(device, work);
+			took = work_took(device, work);
+			before = tg_cost_sum(costs, work);
+			tg_cost_raise(costs, work, took);
+			after = tg_cost_sum(costs, work);
+			if (before >= (took + 3) / 4)
+				expect("costs that are about right", after, before);
+			else
+				expect_between("costs that are far too low", after, before + 1, took / 2);
+			if (i == 99 && times >= 8)
+				expect_between("the last sum", after, took / 8, took);
+		}
+	}
+}
+
 /* Return a random number from 0 to 2^@bits - 1, small ones as often as large ones. */
 static u64 any_size(u32 bits)
 {
@@ -160,6 +197,7 @@ int main(void)
 	test_one();
 	test_learning();
 	test_absent();
+	test_raise();
 	test_bounds();
 	if (!failed)
 		puts("triage cost: what a device takes is learnt, and nothing else");

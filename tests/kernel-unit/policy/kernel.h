@@ -556,7 +556,7 @@ void blk_mq_run_hw_queue(struct blk_mq_hw_ctx *hctx, bool async);
 #define iosched_was_prepared(rq) ((void)(rq), true)
 #define iosched_set_prepared(rq) ((void)(rq))
 /* When the flush began that the device has; 0: it has none. */
-static u64 flush_began_at;
+static u64 flush_began_at __attribute__((unused));
 #define iosched_flush_began(hctx) ((void)(hctx), flush_began_at)
 
 /* Tracepoints: all are off. This keeps triage/trace.h out. */

@@ -23,7 +23,7 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """Return the line that says which tests of many are selected, if not all are."""
+    """Return a line that says which quarter of the tests is due (tests/due.py); none if all run."""
     return [due.described()] if due.is_asked() else []
 
 

@@ -25,7 +25,7 @@ Case = TypeVar("Case")
 
 #: One in this many tests of a kind is due.
 PARTS = 4
-#: The folders on which tests of many depend. Their content decides where commits cannot be counted.
+#: The folders on which the tests depend. Their content decides if commits cannot be counted.
 FOLDERS = ("drives", "experiments", "kernel", "lab/triagelab", "tests")
 
 

@@ -273,9 +273,9 @@ def _taken(line: _Line, way: _Way, device: _Device) -> set[_Way]:
 def _matched(
     tokens: Sequence[_Token], way: _Way, action: str, device: _Device
 ) -> tuple[bool | None, _Way]:
-    """Return whether all matches of a line hold, and the disk's state with the scheduler they saw.
+    """Return whether all matches hold, and `way` with `seen` set if one of them read the scheduler.
 
-    The first value is None if it depends on a program, or on a value that is not kept.
+    The first value is None if only udev can know it.
     """
     certain: bool | None = True
     above = []

@@ -408,7 +408,10 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 	const struct tg_drain_seen last = drain->last;
 
 	drain->last = *seen;
-	/* The block layer's counts begin anew when the disk is removed. */
+	/*
+	 * Begin anew at the first look, after a time without a pace, and if the disk was removed:
+	 * the block layer then sets its counts to 0.
+	 */
 	if (!last.now || seen->spells != last.spells || seen->flushes < last.flushes) {
 		tg_drain_abandon(drain, last.now);
 		drain->begin = *seen;

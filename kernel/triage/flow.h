@@ -14,7 +14,7 @@
 struct tg_lane;
 struct tg_shard;
 
-/* The index of each class's common flow, which is not in the table. */
+/* The index of a class's common flow (used if no flow is free), which is not in tg_flows.table. */
 #define TG_FLOW_COMMON U16_MAX
 
 /**

@@ -42,9 +42,9 @@
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
 /*
- * From this number of requests on, all counts are halved, so that earlier requests weigh less. But
- * the halved counts must still contain enough bulk to measure its throughput. So they are halved
- * only once they contain twice as much, or at MOST times this number.
+ * All counts are halved, so that earlier requests weigh less, once there are this many and twice
+ * the bulk that a judgement needs, so half still suffices. At MOST times this number they are
+ * halved in any case.
  */
 #define TG_KNEE_KEPT 1024
 #define TG_KNEE_MOST 64

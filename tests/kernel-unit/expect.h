@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Helpers for tests of the parts of triage that make no kernel calls. */
+/* Helpers for tests of triage in user space. */
 #ifndef EXPECT_H
 #define EXPECT_H
 

@@ -92,7 +92,7 @@ static void test_default(void)
 	expect("pause by default", pause(ALONE), 3);
 }
 
-/* HIGH takes at most twice its service time, whatever the exchange rate. */
+/* Beside HIGH a turn is at most ALONE, whatever the exchange rate. */
 static void test_high(void)
 {
 	begin_disk();

@@ -1208,8 +1208,8 @@ static void test_tiny_child(void)
 }
 
 /*
- * A guaranteed share of NORMAL lets bulk of a cgroup go beside its own HIGH, although bulk may not.
- * The cgroup has its share all the same, and bulk of another one goes on.
+ * NORMAL's guaranteed share lets a cgroup's bulk go beside its own HIGH even when the budget holds
+ * bulk back. The cgroup still gets its share, and another cgroup's bulk goes on.
  */
 static void test_reserved_is_no_turn(void)
 {

@@ -19,7 +19,7 @@ from triagelab.run import machines
 from tests.triagectl import carried
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
-#: The schedulers under which in_guest.py also lets `top` sample.
+#: Under these in_guest.py also measures by samples, as `top` does for its users.
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 

@@ -2,8 +2,8 @@
 """Read the descriptions of applications: real programs that an experiment measures and protects.
 
 applications/NAME/application.toml names the packages and files that an application needs.
-The same folder has two scripts, `make` and `run`. A guest calls them in a file system that
-contains these files:
+A guest calls its two scripts, `make` and `run`, in a file system that contains these packages and
+files. The calls:
 
 make      is called once; the lab then keeps the file system as the application's image
 run up    is called in each run, before the measurement

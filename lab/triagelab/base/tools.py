@@ -57,9 +57,8 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: Runs its second and later arguments as a command, if its parent is the process with the number in
-#: the first. If the lab ends before setpriv has asked for the signal, no signal comes; but then the
-#: parent is another process.
+#: Run $2 ... if the parent is still process $1. If the lab ends before setpriv asks for the
+#: parent-death signal, no signal comes; but then the parent is another process.
 _UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 #: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Carry out storms: random loads with random disturbances, made from a seed, in guests of `sim`.
 
-The seed determines a plan: settings of the disk and the load, and parts. A part is a line for a
-group of processes or for a disturbance. The random numbers of the guest's program, of the disk and
-of the delays of CPUs depend on the seed too. `sim` repeats a run to the last instruction, so a seed
-reproduces its failure.
+The seed determines a plan: settings of the disk and the load, and a list of parts, each a group of
+processes or a disturbance. The random numbers of the guest's program, of the disk and of the delays
+of CPUs depend on the seed too. `sim` repeats a run to the last instruction, so a seed reproduces
+its failure.
 """
 
 import asyncio

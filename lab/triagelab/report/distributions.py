@@ -82,9 +82,9 @@ def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, 
 
 
 def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
-    """Return latencies, and for each the share of requests that took at most that long.
+    """Return the curve's points: latencies, and the share of requests that took at most that long.
 
-    The lists end at the latency where the share reaches 99.9 % (NINES nines).
+    It starts at the shortest latency with share 0, and ends at 99.9 % (NINES nines).
     """
     total, seen = bins.total(), 0
     latency, share = [min(bins)], [0.0]

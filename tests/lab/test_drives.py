@@ -87,6 +87,16 @@ def test_list_drives_has_class_source_and_the_errors_of_every_role(
     assert "held: rate 5/5 %; seen: rate 0.4/5.3 %, mean 5.7/5.7 %, p99 64.9/64.9 %" in words
 
 
+def test_list_drives_explains_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "drives"]) == 0
+    _, legend = " ".join(capsys.readouterr().out.split()).split("off: ")
+    named = [drives.find(name) for name in drives.names()]
+    kinds = {drive.kind for drive in named if drive.kind.startswith("datacentre NVMe, ")}
+    roles = {role for drive in named for role in drive.errors}
+    for word in {*roles, *(kind.split(", ")[1] for kind in kinds)}:
+        assert f"{word}: " in legend, word
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "message"),
     [

@@ -2,15 +2,17 @@
 """Tests that the lab ignores no input: it uses an input, or refuses it and names the remedy."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from triagelab import cli
 from triagelab.ask import experiments, study
-from triagelab.base import settings
+from triagelab.base import errors, settings
 from triagelab.base.errors import RequestError
 
 from tests.lab.test_experiments import made
+from triagectl import errors as ctl
 
 __all__ = ["made"]
 RUN = ["run", "mixed-priority"]
@@ -60,6 +62,26 @@ def test_an_option_that_would_be_passed_over(
     said = " ".join(capsys.readouterr().err.split())
     assert (status, message in said) == (2, True), said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("unknown", [errors.unknown, ctl.unknown])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("kybr", "unknown scheduler 'kybr': did you mean 'kyber'? There are: bfq, kyber."),
+        ("x", "unknown scheduler 'x'. There are: bfq, kyber."),
+    ],
+)
+def test_a_message_about_an_unknown_name_is_of_sentences(
+    unknown: Callable[[str, str, list[str]], Exception], name: str, said: str
+) -> None:
+    assert str(unknown("scheduler", name, ["kyber", "bfq"])) == said
+
+
+def test_a_message_names_an_argument_as_the_help_does(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["list", "drive"])
+    assert "argument drives: invalid choice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["0100", "00", "+1", "1_0", "٣", "²", " 1", "", "0x4"])

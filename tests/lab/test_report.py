@@ -230,7 +230,7 @@ def test_sweep_comes_first(made: dict[str, Path]) -> None:
 def test_missing_protection_chart_is_explained(made: dict[str, Path]) -> None:
     out = made["user's job, one scheduler, one repeat"]
     text = words((out / "report.html").read_text())
-    assert "no chart of protection against cost: no job is named" in text
+    assert "no chart of protection against what the background keeps: no job is named" in text
     assert "capacity is unknown, and so is whether it was saturated" in text
 
 

@@ -205,7 +205,7 @@ def _planned(quick: bool) -> dict[str, list[plan.Run]]:
 def test_it_has_no_more_runs_than_there_is_time_for(
     quick: bool, most: int, planned: Callable[[bool], dict[str, list[plan.Run]]]
 ) -> None:
-    """The quick study may take 25 minutes on two cores; one of its runs takes 17 s of one core.
+    """The quick study may take 28 minutes on two cores; one of its runs takes 22 s of one core.
 
     The whole study may take 4 1/2 hours; one of its runs takes 23 s.
     """

@@ -25,8 +25,12 @@ FOLDER = sources.ROOT / "drives"
 #: of the drive. state: the drive was in another state. info: the operation was not fitted. Points
 #: of role state or info are not judged.
 ROLES = ("fit", "held", "seen", "scaled", "state", "info")
-#: The roles for which a drive's errors are stated, the best evidence first.
-PREDICTED = ("held", "scaled", "seen")
+#: The roles for which a drive's errors are stated, the best evidence first -> what `list` says.
+PREDICTED: Mapping[str, str] = {
+    "held": "not used by the fit",
+    "scaled": "measured on the whole drive, and converted",
+    "seen": "known when a person chose the parameters",
+}
 
 #: A judged figure of a point -> the kind of its error, and the largest error allowed, in percent.
 JUDGED: Mapping[str, tuple[str, float]] = {

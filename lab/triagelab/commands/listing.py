@@ -3,12 +3,21 @@
 
 import argparse
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from triagelab.ask import devices, drives, experiments
 from triagelab.base import sources
 from triagelab.commands import options, telling
 from triagelab.provision import kernels
+
+#: Words in the class of a drive -> what its measurements show.
+_CLASSES = {
+    "cliff": "above some rate of writes, reads queue behind them",
+    "not monotone": "reads are slowest at a medium rate of writes",
+    "reads protected": "reads never queue behind writes",
+}
 
 
 def add(commands: options.Commands) -> None:
@@ -16,9 +25,10 @@ def add(commands: options.Commands) -> None:
     listing = commands.add_parser("list", help="list experiments, schedulers, devices and kernels")
     listing.add_argument(
         "what",
+        metavar="drives",
         nargs="?",
         choices=["drives"],
-        help="drives: devices fitted to measured drives, with class, source and errors",
+        help="list devices fitted to measured drives, with class, source and errors",
     )
     listing.set_defaults(command=_list)
 
@@ -43,7 +53,9 @@ def _list_drives() -> int:
     for drive in map(drives.find, drives.names()):
         source = f"{drive.source['repository']} ({drive.source['licence']})"
         table.add_row(drive.name, f"{drive.kind}: {drive.product}", source, drive.error_text)
-    telling.show(table)
+    words = {"off": "the model's error at the measured loads", **drives.PREDICTED, **_CLASSES}
+    legend = "; ".join(f"{word}: {meaning}" for word, meaning in words.items())
+    telling.show(Group(table, Text(f"{legend}.", style="dim")))
     return 0
 
 

@@ -33,7 +33,7 @@ def add(commands: options.Commands) -> None:
     whole.add_argument(
         "--quick",
         action="store_true",
-        help="every question in 25 min, with fewer points and repeats",
+        help="every question in 26 min, with fewer points and repeats",
     )
     whole.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
     whole.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draw the charts of one point of the matrix: protection against cost, and bars."""
+"""Draw the charts of one point of the matrix: protection against what is kept, and bars."""
 
 import html
 import math
@@ -18,12 +18,12 @@ from triagelab.measure.summary import Values, alone_key
 from triagelab.report import drawing
 from triagelab.report.drawing import GREY, INK, Chart, Style
 
-# ---- protection against cost ----------------------------------------------------
+# ---- protection against what the background keeps -------------------------------
 
 
 @dataclass(frozen=True)
 class Place:
-    """A scheduler's place in the chart of protection against cost."""
+    """A scheduler's place in the chart of protection against what the background keeps."""
 
     scheduler: str
     protection: Ratio  # tail latency of the protected job, relative to that job alone
@@ -68,7 +68,7 @@ def _starved(view: View, job: str | None) -> list[str]:
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
-    """Draw protection against cost: a dot for each scheduler.
+    """Draw protection against what the background keeps: a dot for each scheduler.
 
     A lower dot protects better, and a dot further to the right costs the background less.
     """

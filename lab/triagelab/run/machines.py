@@ -454,7 +454,7 @@ def _unpack(results: Path, out: Path) -> int | None:
 
 def _died(console: Path, complaint: str) -> GuestError:
     if shutil.disk_usage(console.parent).free < _FULL_BYTES:
-        return FullError(f"No space left for {console.parent}; make room and use --resume")
+        return FullError(f"no space left for {console.parent}; make room and use --resume")
     text = console_text(console)
     kind: type[GuestError] = GuestError if READY in text else BootError
     if kind is BootError:

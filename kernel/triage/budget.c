@@ -258,13 +258,14 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 
 /*
  * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
- * unless it is NULL. Return NULL if cgroups do not share the device, or if no shard waits. All
- * shards that wait must find the same one: otherwise each might leave the device to another.
+ * unless it is NULL. Return NULL if cgroups do not share the device, or if no cgroup is due on a
+ * shard that waits. All shards that wait must find the same one: otherwise each might leave the
+ * device to another. So a shard on which none is due, because the pace holds all, is never the one.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)
 {
-	const struct tg_shard *first = asking;
+	const struct tg_shard *first = NULL;
 	unsigned int i;
 
 	if (likely(!tg_groups_shared(tg)))
@@ -272,7 +273,9 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
-		if (tg_waits_for_bulk(shard) && (!first || tg_groups_precede(shard, first)))
+		if (!READ_ONCE(shard->due) || (shard != asking && !tg_waits_for_bulk(shard)))
+			continue;
+		if (!first || tg_groups_precede(shard, first))
 			first = shard;
 	}
 	return first;
@@ -305,6 +308,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 			parts->floor = min(parts->floor, tg_turn(shard));
 		if (shard != asking && !tg_waits_for_bulk(shard))
 			continue;
+		parts->floor = min(parts->floor, tg_turn(shard));
 		if (parts->first && tg_groups_yield(shard, parts->first))
 			continue;
 		parts->waiting++;

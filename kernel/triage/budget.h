@@ -64,13 +64,12 @@ struct tg_budget {
  * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
  *	limit. Then the fields below mean nothing
  * @inside: cost of all shards' bulk in the device, in ns
- * @first: the waiting shard whose due cgroup has had least of its share; NULL if no shard waits, or
- *	if cgroups do not share the device
+ * @first: the waiting shard whose due cgroup has had least of its share; NULL if no cgroup is due
+ *	on a shard that waits, or if cgroups do not share the device
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
- * @floor: the least tg_turn() of these shards and of those that send now. So a shard that
- *	sends keeps what it lacks
+ * @floor: the least tg_turn() of all shards that wait or send now: none of them loses what it lacks
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */

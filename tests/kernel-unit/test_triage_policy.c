@@ -16,9 +16,7 @@
 /* The cgroups of random loads, with the root. */
 #define ANY_CGROUPS 4
 #define LOADS 60
-/* The watchdog ends any hold after 10 ms, and its timer may be late. */
-#define LONGEST_MS 10.5
-/* A shard that waits for others looks again after 1 ms. */
+/* A shard that waits for others looks again after 1 ms, and its timer may be late. */
 #define REST_MS 1.5
 
 /* Let processes settle for a second, then measure. */
@@ -393,7 +391,10 @@ struct left {
 	u64 shard, device;
 };
 
-/* Run for @ns. Return the longest times in which something waited without need. */
+/*
+ * Run for @ns. Return the longest times in which something waited without need. A shard that sends
+ * does not wait, even if more of its bulk may go: it is woken for several requests at once.
+ */
 static struct left run_watched(u64 ns)
 {
 	const u64 until = kernel_now + ns;
@@ -402,9 +403,14 @@ static struct left run_watched(u64 ns)
 	unsigned int i;
 
 	while (kernel_now < until) {
+		u64 served[MOST_SHARDS];
+
+		for (i = 0; i < tg.nr_shards; i++)
+			served[i] = shards[i].served;
 		step();
 		for (i = 0; i < tg.nr_shards; i++)
-			watch(shard_is_left(i), &shard_since[i], &longest.shard);
+			watch(shard_is_left(i) && shards[i].served == served[i], &shard_since[i],
+			      &longest.shard);
 		watch(device_is_left(), &device_since, &longest.device);
 	}
 	return longest;
@@ -505,7 +511,7 @@ static void expect_none_left(u32 load)
 	begin_any();
 	left = run_watched(SECOND);
 	snprintf(what, sizeof(what), "a hardware queue is left under load %u, ms", load);
-	expect_between(what, left.shard / 1e6, 0, LONGEST_MS);
+	expect_between(what, left.shard / 1e6, 0, REST_MS);
 	snprintf(what, sizeof(what), "the device is left under load %u, ms", load);
 	expect_between(what, left.device / 1e6, 0, REST_MS);
 	snprintf(what, sizeof(what), "requests of load %u that do not complete", load);
@@ -513,23 +519,28 @@ static void expect_none_left(u32 load)
 }
 
 /*
- * Whatever the load, a hardware queue whose bulk may go waits for LONGEST_MS at most, and an idle
- * device with such bulk for REST_MS at most. All requests complete. In these loads a hardware queue
- * and the device wait for 1.4 ms at most. Without the wake in tg_dispatch_request() both wait for
- * 9.9 ms, without tg_waits_for_shards() both wait for 10 ms, and without either the device waits
- * for 20 ms. If completions do not wake held shards (tg_back_noticed()), a hardware queue waits for
- * 21 ms. If the watchdog does not run the hardware queue, 65 of the loads never complete.
+ * Under these loads a hardware queue whose bulk may go, and an idle device with such bulk, wait for
+ * REST_MS at most, and all requests complete. They wait for 1.05 ms at most. They wait longer
+ * - without the wake in tg_dispatch_request(): 9.9 ms
+ * - without tg_waits_for_shards(): 10 ms
+ * - without both: 20 ms, the device
+ * - if completions do not wake held shards (tg_back_noticed()): 10 ms
+ * - if a shard on which no cgroup is due may be tg_shard_first(): 6.2 ms, the device
+ * - if the turn from which others begin passes shards that leave the device to another: 10 ms, a
+ *   hardware queue
+ * - if nobody looks when the gate opens (tg_watch_gate()): 7.7 ms
+ * If the watchdog does not run the hardware queue, 77 of the 79 loads never complete.
  */
 static void test_any_load(void)
 {
 	/*
-	 * Of 2000 loads, those in which the device was left for longest without both. Then those
-	 * in which each shard left the device to another, for up to 9 ms: they did not agree on
-	 * the first (tg_shard_first()). In three of the 2000 (233, 707, 1425) the device is still
-	 * left for 2.0 to 4.2 ms.
+	 * Of 2000 loads, those in which the device was left for longest without the first two. Then
+	 * those in which each shard left the device to another, for up to 9 ms: they did not agree
+	 * on the first (tg_shard_first()). Then those that the last three figures are of.
 	 */
 	static const u32 worst[] = {
 		582, 686, 687, 964, 1023, 1203, 1686, 610, 752, 1652, 188, 690, 748, 1556, 1576,
+		233, 707, 1581, 1797,
 	};
 	u32 i;
 

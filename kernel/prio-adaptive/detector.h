@@ -12,9 +12,7 @@
 #ifdef __KERNEL__
 #include <linux/types.h>
 #else
-#include <stdbool.h>
-#include <linux/types.h>
-typedef __u64 u64;
+#include "userspace.h"
 #endif
 
 /**

@@ -55,4 +55,46 @@ static inline u64 any_between(u64 least, u64 most)
 	return least + any() % (most - least + 1);
 }
 
+/* The one test function that runs; NULL: all run. */
+static const char *only;
+static bool any_ran;
+
+/* Begin a program of test functions. Its argument, if it has one, names the only one to run. */
+static inline void begin_tests(int argc, char **argv)
+{
+	only = argc > 1 ? argv[1] : NULL;
+}
+
+/* Return whether a call, such as "test_tails(4)", is of a test function that runs. */
+static inline bool is_wanted(const char *call)
+{
+	const size_t length = strcspn(call, "(");
+
+	return !only || (strlen(only) == length && !strncmp(call, only, length));
+}
+
+/*
+ * Call a test function if it runs. Its random numbers begin anew, so a function has the same ones
+ * alone and after others.
+ */
+#define RUN(call) do { \
+	if (is_wanted(#call)) { \
+		any_ran = true; \
+		any_begin(0); \
+		call; \
+	} \
+} while (0)
+
+/* Print @success if no test failed. Return the program's exit status. */
+static inline int end_tests(const char *success)
+{
+	if (!any_ran) {
+		fprintf(stderr, "there is no test function %s\n", only);
+		return 2;
+	}
+	if (!failed)
+		puts(only ? only : success);
+	return failed;
+}
+
 #endif

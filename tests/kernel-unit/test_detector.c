@@ -3,23 +3,12 @@
  * Guards: prio-adaptive's detector tells sequential from random loads, and soon notices a
  * change. Run with: make -C kernel unit
  */
-#include <stdio.h>
-
+#include "expect.h"
 #include "prio-adaptive/detector.h"
 
 #define GAP 64
 #define MAX 32
 #define LENGTH 8
-
-static int failed;
-
-static void expect(const char *what, unsigned int got, unsigned int wanted)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "%s: got %u, expected %u\n", what, got, wanted);
-	failed = 1;
-}
 
 static void expect_scores(const char *what, const struct detector *d,
 			  unsigned int seq, unsigned int rand)
@@ -122,13 +111,12 @@ static void test_lowered_bound(void)
 	expect_scores("one less, above the bound", &d, 4, 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_gap();
-	test_scores();
-	test_change();
-	test_lowered_bound();
-	if (!failed)
-		puts("detector: every gap is judged right, every change is noticed");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_gap());
+	RUN(test_scores());
+	RUN(test_change());
+	RUN(test_lowered_bound());
+	return end_tests("detector: every gap is judged right, every change is noticed");
 }

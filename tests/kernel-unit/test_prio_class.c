@@ -4,23 +4,12 @@
  * pairs of bounds are refused. The expected classes are from the definition, level by
  * level, not from the code. Run with: make -C kernel unit
  */
-#include <stdio.h>
-
+#include "expect.h"
 #include "prio-class.h"
 
 #define LEVELS 8
 #define CLASS_SHIFT 13
 #define HINT_SHIFT 3
-
-static int failed;
-
-static void expect(const char *what, int got, int wanted)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "%s: got %d, expected %d\n", what, got, wanted);
-	failed = 1;
-}
 
 static unsigned short ioprio(unsigned int class, unsigned int level)
 {
@@ -82,12 +71,11 @@ static void test_every_bound(void)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_defaults();
-	test_hints();
-	test_every_bound();
-	if (!failed)
-		puts("prio-class: every priority is in its class");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_defaults());
+	RUN(test_hints());
+	RUN(test_every_bound());
+	return end_tests("prio-class: every priority is in its class");
 }

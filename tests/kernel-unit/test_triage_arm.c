@@ -225,18 +225,17 @@ static void test_exchange_changes(void)
 	exchange_ends = false;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_default();
-	test_high();
-	test_targets();
-	test_unknown();
-	test_ends();
-	test_high_comes();
-	test_high_comes_late();
-	test_flush();
-	test_exchange_changes();
-	if (!failed)
-		printf("triage arm: turns are as long as the settings ask for\n");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_default());
+	RUN(test_high());
+	RUN(test_targets());
+	RUN(test_unknown());
+	RUN(test_ends());
+	RUN(test_high_comes());
+	RUN(test_high_comes_late());
+	RUN(test_flush());
+	RUN(test_exchange_changes());
+	return end_tests("triage arm: turns are as long as the settings ask for");
 }

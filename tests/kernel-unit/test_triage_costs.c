@@ -108,10 +108,9 @@ static void test_flash(void)
 	expect("cost, bulk is stuck", windows(100, 100000, true), first);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_flash();
-	if (!failed)
-		printf("triage costs: learnt from a busy device, raised if urgent requests queue\n");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_flash());
+	return end_tests("triage costs: learnt from a busy device, raised if urgent requests queue");
 }

@@ -603,29 +603,28 @@ static void test_lingering(void)
 	expect("for ever", tg_depth_lingering(TG_DEPTH_MAX, U32_MAX), last);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_alone();
-	test_spacing();
-	test_confirmed();
-	test_beside();
-	test_doubted();
-	test_contradicted_more_often_than_not();
-	test_at_once_is_doubted();
-	test_doubted_with_a_slow_read();
-	test_rare_samples();
-	test_own_samples();
-	test_bounds();
-	test_rest();
-	test_rest_by_factor();
-	test_rest_from_far();
-	test_first();
-	test_larger_bulk();
-	test_at_once();
-	test_gap();
-	test_debt();
-	test_lingering();
-	if (!failed)
-		puts("triage depth: as few are late as is stated, from anywhere");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_alone());
+	RUN(test_spacing());
+	RUN(test_confirmed());
+	RUN(test_beside());
+	RUN(test_doubted());
+	RUN(test_contradicted_more_often_than_not());
+	RUN(test_at_once_is_doubted());
+	RUN(test_doubted_with_a_slow_read());
+	RUN(test_rare_samples());
+	RUN(test_own_samples());
+	RUN(test_bounds());
+	RUN(test_rest());
+	RUN(test_rest_by_factor());
+	RUN(test_rest_from_far());
+	RUN(test_first());
+	RUN(test_larger_bulk());
+	RUN(test_at_once());
+	RUN(test_gap());
+	RUN(test_debt());
+	RUN(test_lingering());
+	return end_tests("triage depth: as few are late as is stated, from anywhere");
 }

@@ -174,15 +174,14 @@ static void test_streams(void)
 	expect("streams, after a huge one", tg_detector_streams(&d), true);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_first();
-	test_gap();
-	test_near_zero();
-	test_patterns();
-	test_change();
-	test_streams();
-	if (!failed)
-		puts("triage detector: every pattern is recognized, every change is noticed");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_first());
+	RUN(test_gap());
+	RUN(test_near_zero());
+	RUN(test_patterns());
+	RUN(test_change());
+	RUN(test_streams());
+	return end_tests("triage detector: every pattern is recognized, every change is noticed");
 }

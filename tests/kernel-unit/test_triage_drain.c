@@ -803,40 +803,39 @@ static void test_bounds(void)
 	expect("the largest pace", tg_drain_clamp(1ull << 40), U32_MAX);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_full_buffer();
-	test_other_drives();
-	test_little_bulk();
-	test_slow_by_themselves();
-	test_rate_changes();
-	test_other_cause();
-	test_bulk_pauses();
-	test_probes();
-	test_probes_beside_rare_flushes();
-	test_not_pressed();
-	test_flush_blocks();
-	test_huge_buffer();
-	test_bad_trial();
-	test_bad_trial_with_pace();
-	test_recovers();
-	test_counts_begin_anew();
-	test_nobody_flushes();
-	test_rare_flushes();
-	test_flush_now_and_then();
-	test_bulk_comes_later();
-	test_tails();
-	test_other_cause_now_and_then();
-	test_trickle();
-	test_few_flushes();
-	test_trials_that_tell_nothing();
-	test_pause_in_trial();
-	test_bursts();
-	test_passing();
-	test_all_passes();
-	test_crowd_stops();
-	test_bounds();
-	if (!failed)
-		printf("triage drain: flushes are short, and the drive is busy\n");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_full_buffer());
+	RUN(test_other_drives());
+	RUN(test_little_bulk());
+	RUN(test_slow_by_themselves());
+	RUN(test_rate_changes());
+	RUN(test_other_cause());
+	RUN(test_bulk_pauses());
+	RUN(test_probes());
+	RUN(test_probes_beside_rare_flushes());
+	RUN(test_not_pressed());
+	RUN(test_flush_blocks());
+	RUN(test_huge_buffer());
+	RUN(test_bad_trial());
+	RUN(test_bad_trial_with_pace());
+	RUN(test_recovers());
+	RUN(test_counts_begin_anew());
+	RUN(test_nobody_flushes());
+	RUN(test_rare_flushes());
+	RUN(test_flush_now_and_then());
+	RUN(test_bulk_comes_later());
+	RUN(test_tails());
+	RUN(test_other_cause_now_and_then());
+	RUN(test_trickle());
+	RUN(test_few_flushes());
+	RUN(test_trials_that_tell_nothing());
+	RUN(test_pause_in_trial());
+	RUN(test_bursts());
+	RUN(test_passing());
+	RUN(test_all_passes());
+	RUN(test_crowd_stops());
+	RUN(test_bounds());
+	return end_tests("triage drain: flushes are short, and the drive is busy");
 }

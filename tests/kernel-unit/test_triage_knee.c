@@ -469,34 +469,33 @@ static void test_pauses(void)
 	expect_run("a reader that pauses", &scene, 1.05 * without.p99, .9 * without.bulk);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_log2();
-	test_slow();
-	test_begin();
-	test_drive();
-	test_rare();
-	test_many();
-	test_many_for_each(20);
-	test_many_for_each(140);
-	test_many_for_each(380);
-	test_many_for_each(1600);
-	test_stands_still();
-	test_nothing_counted();
-	test_rarely_limited();
-	test_mistaken();
-	test_stale();
-	test_nap();
-	test_cached();
-	test_odd();
-	test_tails(4);
-	test_tails(EXCHANGE);
-	test_cliff();
-	test_turns();
-	test_slow_reader();
-	test_target();
-	test_pauses();
-	if (!failed)
-		puts("triage knee: what is worth most is found, and tails are not bulk's fault");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_log2());
+	RUN(test_slow());
+	RUN(test_begin());
+	RUN(test_drive());
+	RUN(test_rare());
+	RUN(test_many());
+	RUN(test_many_for_each(20));
+	RUN(test_many_for_each(140));
+	RUN(test_many_for_each(380));
+	RUN(test_many_for_each(1600));
+	RUN(test_stands_still());
+	RUN(test_nothing_counted());
+	RUN(test_rarely_limited());
+	RUN(test_mistaken());
+	RUN(test_stale());
+	RUN(test_nap());
+	RUN(test_cached());
+	RUN(test_odd());
+	RUN(test_tails(4));
+	RUN(test_tails(EXCHANGE));
+	RUN(test_cliff());
+	RUN(test_turns());
+	RUN(test_slow_reader());
+	RUN(test_target());
+	RUN(test_pauses());
+	return end_tests("triage knee: what is worth most is found, and tails are not bulk's fault");
 }

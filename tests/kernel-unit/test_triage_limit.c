@@ -54,12 +54,11 @@ static void test_opens(void)
 	expect("a huge request", tg_limit_charged(0, 0, U32_MAX, 1), (double)U32_MAX * SECOND);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_rate();
-	test_idle();
-	test_opens();
-	if (!failed)
-		puts("triage limit: what was allowed, whatever the sizes, and one burst");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_rate());
+	RUN(test_idle());
+	RUN(test_opens());
+	return end_tests("triage limit: what was allowed, whatever the sizes, and one burst");
 }

@@ -1408,46 +1408,45 @@ static void test_sparse_after_hinted(void)
 		       0, 5);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_guaranteed_share();
-	test_light_cgroup_on_another_queue();
-	test_light_cgroup_on_same_queue();
-	test_nobody_pays_alone();
-	test_light_cgroup_never_waits();
-	test_own_bulk_costs_no_protection();
-	test_alone_has_all();
-	test_share_of_idle_device();
-	test_time_counts_once();
-	test_stale_clock();
-	test_late_cpu();
-	test_lane_owes();
-	test_long_requests_of_many();
-	test_own_huge_requests();
-	test_many_heavy_cgroups();
-	test_bulk_after_urgent();
-	test_share_beside_own_bulk();
-	test_nested_cgroups();
-	test_tiny_child();
-	test_reserved_is_no_turn();
-	test_large_high_is_bulk();
-	test_large_high_is_limited();
-	test_after_stop();
-	test_backlog_beside_sparse();
-	test_sparse_after_hinted();
-	test_share_is_no_limit();
-	test_low_lacks_device_time();
-	test_light_cgroup_lacks_device_time();
-	test_cgroups_that_write();
-	test_classes_that_write();
-	test_one_write_at_a_time();
-	test_hardware_queues();
-	test_aged_writes_end();
-	test_crowd();
-	test_any_load();
-	test_flush_is_waited_for();
+	begin_tests(argc, argv);
+	RUN(test_guaranteed_share());
+	RUN(test_light_cgroup_on_another_queue());
+	RUN(test_light_cgroup_on_same_queue());
+	RUN(test_nobody_pays_alone());
+	RUN(test_light_cgroup_never_waits());
+	RUN(test_own_bulk_costs_no_protection());
+	RUN(test_alone_has_all());
+	RUN(test_share_of_idle_device());
+	RUN(test_time_counts_once());
+	RUN(test_stale_clock());
+	RUN(test_late_cpu());
+	RUN(test_lane_owes());
+	RUN(test_long_requests_of_many());
+	RUN(test_own_huge_requests());
+	RUN(test_many_heavy_cgroups());
+	RUN(test_bulk_after_urgent());
+	RUN(test_share_beside_own_bulk());
+	RUN(test_nested_cgroups());
+	RUN(test_tiny_child());
+	RUN(test_reserved_is_no_turn());
+	RUN(test_large_high_is_bulk());
+	RUN(test_large_high_is_limited());
+	RUN(test_after_stop());
+	RUN(test_backlog_beside_sparse());
+	RUN(test_sparse_after_hinted());
+	RUN(test_share_is_no_limit());
+	RUN(test_low_lacks_device_time());
+	RUN(test_light_cgroup_lacks_device_time());
+	RUN(test_cgroups_that_write());
+	RUN(test_classes_that_write());
+	RUN(test_one_write_at_a_time());
+	RUN(test_hardware_queues());
+	RUN(test_aged_writes_end());
+	RUN(test_crowd());
+	RUN(test_any_load());
+	RUN(test_flush_is_waited_for());
 	processes_forget();
-	if (!failed)
-		printf("triage policy: shares are as promised, and nobody waits for nothing\n");
-	return failed;
+	return end_tests("triage policy: shares are as promised, and nobody waits for nothing");
 }

@@ -191,17 +191,16 @@ static void test_time(void)
 			       (double)had[i] / sum * 10351 / weights[i], 0.97, 1.03);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_time();
-	test_spent();
-	test_charge();
-	test_debt();
-	test_turns();
-	test_due();
-	test_equal();
-	test_weighted();
-	if (!failed)
-		puts("triage share: everybody gets his part, whatever the sizes");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_time());
+	RUN(test_spent());
+	RUN(test_charge());
+	RUN(test_debt());
+	RUN(test_turns());
+	RUN(test_due());
+	RUN(test_equal());
+	RUN(test_weighted());
+	return end_tests("triage share: everybody gets his part, whatever the sizes");
 }

@@ -59,12 +59,11 @@ static void test_extremes(void)
 	expect_between("turn where nothing takes time", tg_turn_worth_most(0, 1000, 0, 100), 0, 1000);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_worth_most();
-	test_disk();
-	test_extremes();
-	if (!failed)
-		printf("triage turn: no other turn of the arm is worth more\n");
-	return failed;
+	begin_tests(argc, argv);
+	RUN(test_worth_most());
+	RUN(test_disk());
+	RUN(test_extremes());
+	return end_tests("triage turn: no other turn of the arm is worth more");
 }

@@ -65,9 +65,10 @@ class Stormed(Bug):
 
 @dataclass(frozen=True)
 class UnitTested(Bug):
-    """A bug that this test in tests/kernel-unit must catch."""
+    """A bug that one function of a test in tests/kernel-unit must catch, alone."""
 
     test: str
+    function: str
 
 
 def seeded() -> Iterable[Bug]:
@@ -81,8 +82,8 @@ def seeded() -> Iterable[Bug]:
         if found := re.search(r"^Caught-by: storm (\d+)$", text, re.M):
             yield Stormed(patch, scheduler, file, says[1], int(found[1]))
             continue
-        if found := re.search(r"^Caught-by: unit (\S+)$", text, re.M):
-            yield UnitTested(patch, scheduler, file, says[1], found[1])
+        if found := re.search(r"^Caught-by: unit (\S+) (\S+)$", text, re.M):
+            yield UnitTested(patch, scheduler, file, says[1], found[1], found[2])
             continue
         found = re.search(r"^Caught-by: (\S+) (?:(debug|kcsan|6\.1) )?(sim|vm)(\d)$", text, re.M)
         assert found, patch

@@ -23,6 +23,16 @@ def test_what_is_free_of_kernel_calls(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_one_function_of_a_unit_test_runs_alone(tmp_path: Path) -> None:
+    tools.require([tools.GCC, tools.MAKE])
+    command = ["make", "-s", "-C", str(sources.MODULES), "unit", f"O={tmp_path}", "CC=gcc-12"]
+    command.append("TEST=test_triage_limit")
+    assert tools.call([*command, "ONLY=test_idle"]) == "test_idle\n"
+    done = subprocess.run([*command, "ONLY=test_id"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "there is no test function test_id\n" in done.stderr
+
+
 @pytest.mark.parametrize("series", kernels.SERIES)
 def test_no_warning_from_compiler_sparse_or_checkpatch(series: str) -> None:
     said = modules.check(kernels.find(series), style=series == kernels.DEFAULT_SERIES)

@@ -125,11 +125,12 @@ def build(
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
     Build in several folders side by side, at most one for each core. Build the bugs of a folder one
-    after another: make then compiles only the files that differ.
+    after another: make then compiles only the files that differ. Headers come last: after one, make
+    compiles all files again.
     """
     if not wanted:
         return {}
-    ordered = sorted(wanted, key=lambda bug: bug.file)
+    ordered = sorted(wanted, key=lambda bug: (bug.file.endswith(".h"), bug.file))
     lanes = min(machines.cores(), -(-len(ordered) // _PER_FOLDER))
     each = -(-len(ordered) // lanes)
     parts = [ordered[begin : begin + each] for begin in range(0, len(ordered), each)]

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Start this folder's longest files first: a worker of pytest-xdist takes a file at a time."""
+"""Start this folder's longest files first: a worker of pytest-xdist takes a file at a time.
+
+The first of them mostly waits. It costs little time beside files that keep all cores busy, and
+would cost most at the end, where no such file is left.
+"""
 
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-LONGEST = ("test_storm.py", "test_readme.py", "test_matrix.py", "test_run.py")
+LONGEST = ("test_recipes.py", "test_storm.py", "test_readme.py", "test_matrix.py", "test_run.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -259,7 +259,8 @@ def explore(folder: Path, scenario: str, flaw: str | None = None) -> str:
     # The model marks no state as progress, so -DNP and -l report each cycle. With a flaw, an
     # assertion must fail.
     kind, look = ("-DSAFETY", []) if flaw else ("-DNP", ["-l"])
-    compiler = ["gcc-12", "-O2", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]
+    # Most searches take less time than gcc with -O2, so -Og is faster for all of them together.
+    compiler = ["gcc-12", "-Og", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]
     subprocess.run([*compiler, "-o", "pan", "pan.c"], cwd=folder, check=True)
     said = subprocess.run(
         ["./pan", "-m100000", *look], cwd=folder, capture_output=True, text=True, check=True

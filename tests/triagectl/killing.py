@@ -11,11 +11,13 @@ that is given for it. Each run prints a line of JSON.
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from triagectl.sysfs import Disk
 from triagectl.system import System
 
 _PR_SET_CHILD_SUBREAPER = 36
+_LOOK_AGAIN_S = 0.002
 _EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
 _WRITES = os.O_WRONLY | os.O_RDWR
 #: The name of a case -> the scheduler to try, and the settings.
@@ -82,8 +85,6 @@ class Trials:
     def _quick(self) -> None:
         """Make a try quick: it measures nothing, and its keeper is a fork, not a new Python."""
 
-        in_use = wayback._START_S
-
         def block(_: trial.Meter) -> trial.Block:
             self.steps.step()
             return trial.Block()
@@ -94,10 +95,15 @@ class Trials:
 
         def spawn(*_: object, **__: object) -> None:
             self.steps.step()
-            # Do not wait long for a keeper that is killed. Any other has the usual time to start.
-            wait = in_use if self.keeper_dies is None else 0.3
-            setattr(wayback, "_START_S", wait)  # noqa: B010
-            self._child(lambda: wayback.keep(self.system, self.disk.name), self.keeper_dies)
+            keep = functools.partial(wayback.keep, self.system, self.disk.name)
+            keeper = self._child(keep, self.keeper_dies)
+            # The try need not wait for a keeper that was killed before it was ready.
+            how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while not wayback.ready_file(self.system, self.disk.name).exists():
+                if os.waitid(os.P_PID, keeper, how):
+                    setattr(wayback, "_START_S", 0.0)  # noqa: B010
+                    break
+                time.sleep(_LOOK_AGAIN_S)
 
         stand_in = SimpleNamespace(Popen=spawn, DEVNULL=subprocess.DEVNULL)
         for module, name, value in (

@@ -27,6 +27,7 @@ struct tg_shard;
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns
  * @urgent_back_at: when an urgent request that was timed last came back; ns
+ * @passed: number of wakes that shards passed on since bulk was sent last (tg_may_pass())
  * @turn: virtual time of fair queueing, in ns: the largest tg_parts.floor that
  *	tg_bulk_may_go_limited() has seen
  * @high_at: the same as @urgent_at, for urgent requests of HIGH
@@ -53,6 +54,7 @@ struct tg_budget {
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
+	u32 passed;
 	u64 turn;
 };
 
@@ -69,7 +71,8 @@ struct tg_budget {
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
- * @floor: the least tg_turn() of all shards that wait or send now: none of them loses what it lacks
+ * @floor: the least tg_turn() of these shards and of those that send now. So a shard that
+ *	sends keeps what it lacks
  *
  * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
  */

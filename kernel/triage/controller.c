@@ -242,6 +242,20 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 }
 
 /*
+ * Note how much longer an urgent request took than one that finds no queue. A few very slow ones
+ * must not outweigh all others. Without bulk that is held the device may have more requests than it
+ * is given, so it says nothing about their cost.
+ */
+static void tg_learn_excess(struct tg_controller *controller, u64 latency)
+{
+	const u64 usual = TG_QUEUES_TIMES * controller->alone;
+
+	lockdep_assert_held(&controller->lock);
+
+	WRITE_ONCE(controller->excess, controller->excess + min(latency, 2 * usual) - usual);
+}
+
+/*
  * Adapt the budget to the latency of an urgent request that bulk may have delayed. Begin a
  * probe if one is due.
  */
@@ -258,9 +272,8 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 
 	lockdep_assert_held(&controller->lock);
 
-	if (controller->confirmed)
-		WRITE_ONCE(controller->excess,
-			   controller->excess + latency - TG_QUEUES_TIMES * controller->alone);
+	if (limited && controller->confirmed)
+		tg_learn_excess(controller, latency);
 	/* On a disk more depends on where the arm is than on bulk. */
 	if (!tg->rotational && tg_depth_beside(&controller->depth, latency) &&
 	    time_before(controller->probe_soonest, controller->probe_next))

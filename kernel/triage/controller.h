@@ -30,8 +30,9 @@ struct tg_data;
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
  * @room: limit on bulk in the device while the device is shared (tg_is_shared()), in ns of cost
- * @excess: the sum, over urgent requests beside bulk, of what each took longer than TG_QUEUES_TIMES
- *	@alone; in ns. It wraps, so use only differences; these may be negative.
+ * @excess: the sum, over urgent requests beside bulk that the budget held, of what each took
+ *	longer than TG_QUEUES_TIMES @alone, at most as much again; in ns. It wraps, so use only
+ *	differences; these may be negative
  * @lock: guards all below, and writes of all above; readers take no lock. Taken with trylock only,
  *	also in interrupts. If the trylock fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target

@@ -528,6 +528,22 @@ found:
 }
 
 /*
+ * Call this if a woken shard's bulk may not go: since the wake, another shard's turn may have come.
+ * Return whether to pass the wake on, because the device has no bulk. While none goes, each shard
+ * does so once on average: if two found that the other's turn had come, they would wake each other
+ * for ever.
+ */
+static bool tg_may_pass(struct tg_data *tg)
+{
+	const u32 passed = READ_ONCE(tg->budget.passed);
+
+	if (passed >= tg->nr_shards || !tg_waits_for_shards(tg))
+		return false;
+	WRITE_ONCE(tg->budget.passed, passed + 1);
+	return true;
+}
+
+/*
  * Return a request for the device. Return NULL if nothing is queued, or if the shard is held. The
  * block layer calls this from a task, when it runs the hardware queue.
  */
@@ -536,7 +552,7 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
-	bool woken, limited;
+	bool woken, passes;
 
 	spin_lock(&shard->lock);
 	yield_point();
@@ -545,8 +561,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		rq = tg_take_only(shard);
 	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
-	limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
-		  test_bit(TG_LIMITED, &shard->state);
+	passes = woken && !rq && test_bit(TG_HELD, &shard->state) &&
+		 (test_bit(TG_LIMITED, &shard->state) || tg_may_pass(tg));
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
@@ -559,9 +575,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		tg_wake(tg, 1);
 	/*
 	 * This shard was woken, and perhaps no other one, because its bulk was due. It has sent
-	 * none, and no longer waits, so pass the wake on.
+	 * none, so pass the wake on.
 	 */
-	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
+	if (unlikely(passes) && atomic_read(&tg->nr_held) > 1)
 		tg_wake(tg, 1);
 	return rq;
 }
@@ -619,7 +635,10 @@ static void tg_watch_gate(struct tg_shard *shard)
 	if (opens_at <= now || (hrtimer_is_queued(&shard->watchdog) &&
 				hrtimer_get_expires(&shard->watchdog) <= opens_at + TG_REST_NS))
 		return;
-	hrtimer_start(&shard->watchdog, ns_to_ktime(opens_at - now), HRTIMER_MODE_REL);
+	yield_point();
+	/* The holder relies on an armed watchdog to fire within this time (tg_watch()). */
+	hrtimer_start(&shard->watchdog, ns_to_ktime(min(opens_at - now, TG_WATCHDOG_NS)),
+		      HRTIMER_MODE_REL);
 }
 
 /*
@@ -732,7 +751,8 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 /*
  * Wait for inserting tasks whose requests have completed already (rule 6). Called with the
  * queue frozen. The block layer's own wait does not suffice: when it quiesces a queue, it waits
- * for RCU, but for SRCU instead if the driver may sleep.
+ * for RCU, but for SRCU instead if the driver may sleep. This also waits for watchdogs that run:
+ * one may arm another shard's (tg_watch_gate()), until no shard is held.
  */
 void tg_core_wait_for_inserters(void)
 {

@@ -6,7 +6,8 @@
  * of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes and other
  * requests each have a base and a slope of their own. On a disk, a request that is near the head
  * or continues its flow is charged no base. Triage learns base and slope while the device is busy:
- * then the costs of all requests must add up to the elapsed time.
+ * then the costs of all requests must add up to the elapsed time. Where few requests keep it busy,
+ * urgent requests tell roughly whether costs are far too low.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -173,6 +174,20 @@ static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 
 	if (tg_cost_sum(costs, work) < busy / 2)
 		tg_cost_learn(costs, work, busy);
+}
+
+/**
+ * tg_cost_return() - let a raised cost go back
+ * @cost: of one kind of requests; updated
+ * @sure: what was learnt of it from a busy device
+ *
+ * The device may have been slow for a moment, for another reason than its requests. So what
+ * tg_cost_raise() has added goes again, by a sixteenth: slowly beside the quarter by which it came.
+ */
+static inline void tg_cost_return(struct tg_cost *cost, const struct tg_cost *sure)
+{
+	cost->base -= (cost->base - min_t(u32, cost->base, sure->base) + 15) / 16;
+	cost->per_kib -= (cost->per_kib - min_t(u32, cost->per_kib, sure->per_kib) + 15) / 16;
 }
 
 #endif

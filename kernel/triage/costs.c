@@ -3,14 +3,15 @@
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/string.h>
 
 #include "triage.h"
 
 /* Costs are learnt over windows of this length. */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
 /*
- * Triage learns from a window if the device always had at least this many requests. Flash needs
- * several to be busy, because it has many dies.
+ * A device that always has this many requests in a window is busy. Flash needs several, because it
+ * has many dies.
  */
 #define TG_BUSY_FLASH 8
 #define TG_BUSY_DISK 1
@@ -24,6 +25,7 @@ void tg_costs_init(struct tg_data *tg)
 	for (op = TG_READ; op < TG_OPS; op++)
 		costs->of[op] = tg->rotational ? (struct tg_cost)TG_COST_GUESS_DISK :
 						 (struct tg_cost)TG_COST_GUESS_FLASH;
+	memcpy(costs->sure, costs->of, sizeof(costs->sure));
 	costs->window_until = jiffies;
 	costs->window_began = ktime_get_ns();
 }
@@ -81,26 +83,36 @@ static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt
 }
 
 /*
- * Return whether urgent requests have found a queue in the device since the last call. Return false
- * if less bulk came back than is in the device: some of it may be stuck there, and its cost is
- * not that of the others.
+ * Return how much longer urgent requests took since the last call than if they had found no queue
+ * in the device (tg_controller.excess), in ns.
  */
-static bool tg_costs_queue(struct tg_data *tg)
+static s64 tg_costs_excess(struct tg_data *tg)
 {
-	struct tg_costs *costs = &tg->costs;
 	const u64 excess = READ_ONCE(tg->controller.excess);
-	const u64 served = tg_bulk_served(tg);
-	const bool queue = (s64)(excess - costs->window_excess) > 0;
-	const bool moves = ((served - costs->window_served) & TG_GAUGE_COST) >= tg_bulk_inside(tg);
+	const u64 before = tg->costs.window_excess;
 
-	lockdep_assert_held(&costs->lock);
+	lockdep_assert_held(&tg->costs.lock);
 
-	costs->window_excess = excess;
-	costs->window_served = served;
-	return queue && moves;
+	tg->costs.window_excess = excess;
+	return excess - before;
 }
 
-/* Update the costs if a window is over and the device always had requests. */
+/*
+ * Return whether no less bulk came back since the last call than is in the device. If less did,
+ * some of it may be stuck there, and its cost is not that of the others.
+ */
+static bool tg_costs_move(struct tg_data *tg)
+{
+	const u64 served = tg_bulk_served(tg);
+	const u64 before = tg->costs.window_served;
+
+	lockdep_assert_held(&tg->costs.lock);
+
+	tg->costs.window_served = served;
+	return ((served - before) & TG_GAUGE_COST) >= tg_bulk_inside(tg);
+}
+
+/* Update the costs if a window is over. */
 noinline void tg_costs_learn(struct tg_data *tg)
 {
 	struct tg_costs *costs = &tg->costs;
@@ -108,7 +120,8 @@ noinline void tg_costs_learn(struct tg_data *tg)
 	struct tg_work work[TG_OPS];
 	u64 now[TG_OPS] = {};
 	u64 time, fewest;
-	bool queue;
+	s64 excess;
+	bool moves;
 	int op;
 
 	if (!spin_trylock(&costs->lock))
@@ -118,16 +131,22 @@ noinline void tg_costs_learn(struct tg_data *tg)
 		goto unlock;
 	time = ktime_get_ns();
 	fewest = tg_costs_sum(tg, now);
-	queue = tg_costs_queue(tg);
+	excess = tg_costs_excess(tg);
+	moves = tg_costs_move(tg);
 	for (op = TG_READ; op < TG_OPS; op++) {
 		learnt[op] = costs->of[op];
 		work[op] = tg_work_between(costs->window_work[op], now[op]);
 		costs->window_work[op] = now[op];
 	}
-	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH))
+	if (fewest >= (tg->rotational ? TG_BUSY_DISK : TG_BUSY_FLASH)) {
 		tg_cost_learn(learnt, work, time - costs->window_began);
-	else if (fewest && queue)
+		memcpy(costs->sure, learnt, sizeof(learnt));
+	} else if (excess <= 0) {
+		for (op = TG_READ; op < TG_OPS; op++)
+			tg_cost_return(&learnt[op], &costs->sure[op]);
+	} else if (fewest && moves) {
 		tg_cost_raise(learnt, work, time - costs->window_began);
+	}
 	tg_costs_publish(costs, learnt);
 	costs->window_began = time;
 	WRITE_ONCE(costs->window_until, jiffies + TG_WINDOW_JIFFIES);

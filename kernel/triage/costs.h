@@ -13,6 +13,7 @@ struct tg_data;
  * struct tg_costs - estimates for one device, learnt over windows of time
  * @of: cost of each kind of request, by enum tg_op; written under @lock, read without it
  * @lock: guards all below; tg_costs_learn() only tries it, and learns nothing if it is taken
+ * @sure: the costs as they were last learnt from a busy device, or the first guesses
  * @window_until: jiffies when the present window ends; also read without the lock
  * @window_began: when the present window began, in ns
  * @window_work: the work of all shards before the window, by enum tg_op (TG_WORK_ONE)
@@ -23,6 +24,7 @@ struct tg_costs {
 	struct tg_cost of[TG_OPS];
 
 	spinlock_t lock; /* guards all below */
+	struct tg_cost sure[TG_OPS];
 	unsigned long window_until;
 	u64 window_began;
 	u64 window_work[TG_OPS];

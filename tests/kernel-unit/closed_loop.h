@@ -81,7 +81,9 @@ struct loop {
 	struct tg_knee knee;
 	struct tg_cost costs[TG_OPS];
 	struct tg_work work[TG_OPS];
-	u64 window_began, window_served, excess;
+	struct tg_cost sure[TG_OPS];
+	u64 window_began, window_served;
+	s64 excess;
 	u32 nr_inside, fewest;
 	u64 charged[MOST_REQUESTS];
 	u64 now, inside, cost, served, granted_at, back_at, next_at, bulk_at, written_at;
@@ -147,19 +149,26 @@ static void loop_guess(struct loop *l)
 	for (op = TG_READ; op < TG_OPS; op++)
 		l->costs[op] = (struct tg_cost){ .base = guess.base * times,
 						 .per_kib = guess.per_kib * times };
+	memcpy(l->sure, l->costs, sizeof(l->sure));
 }
 
 /* Learn costs if a window is over, as tg_costs_learn() does. With a fixed budget learn nothing. */
 static void loop_learn_costs(struct loop *l)
 {
 	const u64 elapsed = l->now - l->window_began;
+	int op;
 
 	if (elapsed < WINDOW_NS || l->scene->free || l->scene->fixed)
 		return;
-	if (l->fewest >= BUSY)
+	if (l->fewest >= BUSY) {
 		tg_cost_learn(l->costs, l->work, elapsed);
-	else if (l->fewest && (s64)l->excess > 0 && l->served - l->window_served >= l->inside)
+		memcpy(l->sure, l->costs, sizeof(l->sure));
+	} else if (l->excess <= 0) {
+		for (op = TG_READ; op < TG_OPS; op++)
+			tg_cost_return(&l->costs[op], &l->sure[op]);
+	} else if (l->fewest && l->served - l->window_served >= l->inside) {
 		tg_cost_raise(l->costs, l->work, elapsed);
+	}
 	l->window_began = l->now;
 	l->window_served = l->served;
 	l->excess = 0;
@@ -294,8 +303,9 @@ static void loop_learn(struct loop *l, u64 latency)
 		}
 		return;
 	}
-	if (l->depth.confirmed)
-		l->excess += latency - 2 * l->depth.mean;
+	if (l->limited && l->depth.confirmed)
+		l->excess += (s64)min_t(u64, latency, 4 * l->depth.mean) -
+			     (s64)(2 * l->depth.mean);
 	if (tg_depth_beside(&l->depth, latency))
 		l->probe_next = min_t(u64, l->probe_next, l->probe_soonest);
 	if (!alone) {

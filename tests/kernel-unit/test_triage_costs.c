@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage learns costs from a window in which flash had eight requests or more, and raises
- * costs that are far too low if flash had fewer and urgent requests found a queue there. It learns
- * nothing from a device that was idle, or that keeps what it has. costs.c itself runs here.
+ * costs that are far too low if flash had fewer and urgent requests found a queue there. They go
+ * back if that was for a moment. It learns nothing from a device that was idle, or that keeps what
+ * it has. costs.c itself runs here.
  * Run with: make -C kernel unit
  */
 #include "expect.h"
@@ -102,6 +103,7 @@ static void test_flash(void)
 	begin(2);
 	expect_between("cost, two inside, a queue", windows(100, 100000, false), SERVICE / 5,
 		       SERVICE / 2);
+	expect("cost, no queue any more", windows(200, -100000, false), first);
 	begin(0);
 	expect("cost, idle at times", windows(100, 100000, false), first);
 	begin(2);

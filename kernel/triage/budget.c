@@ -27,6 +27,7 @@
  * millisecond.
  */
 #define TG_LEAD_MAX 16
+
 void tg_budget_init(struct tg_data *tg)
 {
 	struct tg_budget *budget = &tg->budget;
@@ -460,8 +461,6 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1)
 		tg_turn_charge(shard, cost);
-	if (READ_ONCE(budget->passed))
-		WRITE_ONCE(budget->passed, 0);
 	if (READ_ONCE(budget->pressed))
 		tg_budget_charge(shard, rq, cost);
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */

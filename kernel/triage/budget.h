@@ -27,7 +27,6 @@ struct tg_shard;
  *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns
  * @urgent_back_at: when an urgent request that was timed last came back; ns
- * @passed: number of wakes that shards passed on since bulk was sent last (tg_may_pass())
  * @turn: virtual time of fair queueing, in ns: the largest tg_parts.floor that
  *	tg_bulk_may_go_limited() has seen
  * @high_at: the same as @urgent_at, for urgent requests of HIGH
@@ -54,7 +53,6 @@ struct tg_budget {
 	atomic64_t granted;
 	u64 granted_at;
 	u64 urgent_back_at;
-	u32 passed;
 	u64 turn;
 };
 

@@ -528,22 +528,6 @@ found:
 }
 
 /*
- * Call this if a woken shard's bulk may not go: since the wake, another shard's turn may have come.
- * Return whether to pass the wake on, because the device has no bulk. While none goes, each shard
- * does so once on average: if two found that the other's turn had come, they would wake each other
- * for ever.
- */
-static bool tg_may_pass(struct tg_data *tg)
-{
-	const u32 passed = READ_ONCE(tg->budget.passed);
-
-	if (passed >= tg->nr_shards || !tg_waits_for_shards(tg))
-		return false;
-	WRITE_ONCE(tg->budget.passed, passed + 1);
-	return true;
-}
-
-/*
  * Return a request for the device. Return NULL if nothing is queued, or if the shard is held. The
  * block layer calls this from a task, when it runs the hardware queue.
  */
@@ -552,7 +536,7 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
-	bool woken, passes;
+	bool woken, limited;
 
 	spin_lock(&shard->lock);
 	yield_point();
@@ -561,8 +545,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		rq = tg_take_only(shard);
 	if (!rq)
 		rq = tg_dispatch_chosen(shard, hctx);
-	passes = woken && !rq && test_bit(TG_HELD, &shard->state) &&
-		 (test_bit(TG_LIMITED, &shard->state) || tg_may_pass(tg));
+	limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
+		  test_bit(TG_LIMITED, &shard->state);
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*
@@ -575,9 +559,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		tg_wake(tg, 1);
 	/*
 	 * This shard was woken, and perhaps no other one, because its bulk was due. It has sent
-	 * none, so pass the wake on.
+	 * none, and no longer waits, so pass the wake on.
 	 */
-	if (unlikely(passes) && atomic_read(&tg->nr_held) > 1)
+	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
 		tg_wake(tg, 1);
 	return rq;
 }

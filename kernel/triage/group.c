@@ -757,7 +757,7 @@ static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *
  * Return whether rate limits or the pace hold all requests of a lane. If the pace holds all of a
  * class, record that: while other lanes may send, no choice asks this class for a request.
  */
-bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
+static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
 	bool held = true;
 	int class;

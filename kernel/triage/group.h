@@ -202,7 +202,6 @@ bool tg_lanes_may_crowd(const struct tg_shard *shard);
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
-bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane);
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);
 bool tg_groups_precede(const struct tg_shard *shard, const struct tg_shard *other);

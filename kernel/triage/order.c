@@ -243,15 +243,12 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 {
 	struct request *rq = NULL;
 	struct tg_lane *lane;
-	bool held;
 
 	if (list_empty(&shard->lanes))
 		return NULL;
 	if (likely(list_is_singular(&shard->lanes))) {
 		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
-		/* If the pace holds all, other shards must not leave the device to this lane. */
-		held = unlikely(tg_groups_shared(shard->tg)) && tg_lane_is_held(shard, lane);
-		tg_lane_is_due(shard, held ? NULL : lane);
+		tg_lane_is_due(shard, lane);
 		lane->exceeds = tg_lane_exceeds_share(shard, lane);
 		return tg_choose_in(shard, lane, reason);
 	}

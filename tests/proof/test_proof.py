@@ -84,7 +84,7 @@ OUTSIDE = {
     (
         "core.c",
         "tg_dispatch_request",
-        "if (unlikely(passes) && atomic_read(&tg->nr_held) > 1)",
+        "if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)",
     ): "as the last one",
     # The first one is for a grant, and in the model.
     ("core.c", "tg_dispatch_request", "tg_wake(tg, 1);"): "as the last one",

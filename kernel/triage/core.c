@@ -22,8 +22,7 @@
  *     pace opens, a gap ends, HIGH has not come for a while), a disk's flush ends, a tunable
  *     changes, a task begins to wait until requests are gone, or another shard no longer waits or
  *     has had more (tg_bulk_is_due(), tg_pace_is_closed()). If the event lets bulk of another
- *     shard go, the watchdog wakes that shard too. An urgent request that comes back closes the
- *     gate of bulk for a while, also for holds that began before (tg_watch_gate()).
+ *     shard go, the watchdog wakes that shard too.
  *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
  *     the block layer runs it anyway. The watchdog and tg_wake() call tg_run(). Any other holder
  *     of a shard's lock calls tg_shard_leave(), which runs it.
@@ -608,24 +607,6 @@ static void tg_note_woken(struct tg_shard *shard)
 }
 
 /*
- * Time alone will open bulk's gate, or end a gap between its requests. A hold that began before the
- * gate closed does not know that, so have its watchdog look soon after. Called in any context.
- */
-static void tg_watch_gate(struct tg_shard *shard)
-{
-	const u64 opens_at = shard->tg->rotational ? 0 : tg_bulk_opens_at(shard->tg);
-	const u64 now = opens_at ? ktime_get_ns() : 0;
-
-	if (opens_at <= now || (hrtimer_is_queued(&shard->watchdog) &&
-				hrtimer_get_expires(&shard->watchdog) <= opens_at + TG_REST_NS))
-		return;
-	yield_point();
-	/* The holder relies on an armed watchdog to fire within this time (tg_watch()). */
-	hrtimer_start(&shard->watchdog, ns_to_ktime(min(opens_at - now, TG_WATCHDOG_NS)),
-		      HRTIMER_MODE_REL);
-}
-
-/*
  * If bulk may go, wake up to @most held shards whose bulk is due, one after the other.
  * Called without a shard's lock, in any context.
  */
@@ -649,10 +630,8 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 		if (!looked) {
 			bool patient = false;
 
-			if (!tg_bulk_is_worth_waking(tg, &patient)) {
-				tg_watch_gate(shard);
+			if (!tg_bulk_is_worth_waking(tg, &patient))
 				break;
-			}
 			tg_parts_look(tg, NULL, &parts);
 			parts.patient = patient;
 			/*
@@ -735,8 +714,7 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 /*
  * Wait for inserting tasks whose requests have completed already (rule 6). Called with the
  * queue frozen. The block layer's own wait does not suffice: when it quiesces a queue, it waits
- * for RCU, but for SRCU instead if the driver may sleep. This also waits for watchdogs that run:
- * one may arm another shard's (tg_watch_gate()), until no shard is held.
+ * for RCU, but for SRCU instead if the driver may sleep.
  */
 void tg_core_wait_for_inserters(void)
 {

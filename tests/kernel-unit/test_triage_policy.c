@@ -548,33 +548,6 @@ static void test_any_load(void)
 }
 
 /*
- * A hold began while bulk's gate was open, and its watchdog fires after 10 ms. Then an urgent request
- * comes back, which closes the gate for half of what such a request takes alone. The last request of
- * bulk comes back meanwhile. The hold ends when the gate opens, not at the end of the 10 ms.
- */
-static void test_gate_is_watched(void)
-{
-	struct hrtimer *watchdog = &shards[0].watchdog;
-
-	begin(1, 0);
-	tg.controller.budget = 100000;
-	tg.controller.alone = 80000;
-	process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
-	run(SECOND / 10);
-	expect("held", test_bit(TG_HELD, &shards[0].state), true);
-	watchdog->expires = kernel_now + TG_WATCHDOG_NS;
-	tg.budget.urgent_back_at = kernel_now;
-	tg_wake(&tg, 1);
-	expect("time until the hold ends, ns", watchdog->expires - kernel_now, 40000);
-	/* A gate that opens much later does not delay the next look. */
-	tg.controller.alone = 4 * TG_WATCHDOG_NS;
-	watchdog->expires = 0;
-	tg_wake(&tg, 1);
-	expect("longest time until the next look, ns", watchdog->expires - kernel_now,
-	       TG_WATCHDOG_NS);
-}
-
-/*
  * A process sends nothing while it waits for its flush. So the device stays pressed until this
  * flush ends, but not for a flush that another process begins later. Without tg_flush_age() the
  * first case fails.
@@ -1508,7 +1481,6 @@ int main(int argc, char **argv)
 	RUN(test_aged_writes_end());
 	RUN(test_crowd());
 	RUN(test_any_load());
-	RUN(test_gate_is_watched());
 	RUN(test_flush_is_waited_for());
 	processes_forget();
 	return end_tests("triage policy: shares are as promised, and nobody waits for nothing");

@@ -117,8 +117,6 @@ static inline bool hrtimer_is_queued(const struct hrtimer *timer)
 	return timer->expires;
 }
 
-#define hrtimer_get_expires(timer) ((timer)->expires)
-
 /* Memory that CPUs share: here there is only one */
 
 typedef struct { int value; } atomic_t;

@@ -3,22 +3,22 @@
  * Finds the pace at which bulk may write, so that a drive's write buffer stays short.
  *
  * A drive completes a write once the data is in its buffer, and a flush waits until the drive has
- * written the buffer to the medium. If bulk writes faster than that, the buffer fills up, and each
- * flush takes as long as a full buffer. How much faster does not matter, because the drive then
- * delays writes until there is room. So a pace above the rate at which the drive empties its buffer
- * changes neither bulk's throughput nor the flushes' time, and a search by small steps does not
- * find this rate from afar. But a full buffer shows it: it is the rate at which bulk's writes are
- * served.
+ * written the buffer to the medium. If bulk writes faster than the drive empties its buffer, the
+ * buffer fills up, and each flush takes as long as a full buffer. How much faster does not matter,
+ * because the drive then delays writes until there is room. So a pace above the rate at which the
+ * drive empties its buffer changes neither bulk's throughput nor the flushes' time, and a search by
+ * small steps does not find this rate from afar. But while the buffer is full, the drive serves
+ * bulk's writes at just this rate.
  *
- * So while processes flush, a trial now and then lets bulk write at half of its rate. Suppose that
- * flushes then take so much less time that a tenth of bulk's throughput is a good price. Then
- * bulk's rate before the trial becomes the estimate of the drive's rate, and bulk's pace from then
- * on. Later flushes take longer than those of the trial by the time that the drive needs to empty
- * its buffer. The pace is below the estimate by so much that the buffer becomes empty in a period.
- * While flushes are quick, the estimate rises a little with each period. While they are slow, it
- * falls towards the drive's rate. So there is always a little in the buffer, and the drive is
- * always busy. BBR (Cardwell et al., 2016) keeps a network's queue short in a similar way: it
- * measures the rate of the slowest link while the queue is long, and the latency while it is short.
+ * So while processes flush, a trial now and then lets bulk write at half of its rate. If flushes
+ * then save so much time that this is worth a tenth of bulk's throughput, bulk's rate before the
+ * trial becomes the estimate of the drive's rate, and bulk's pace from then on. Later flushes take
+ * longer than those of the trial by the time that the drive needs to empty its buffer. The pace is
+ * so far below the estimate that the buffer becomes empty in a period. While flushes are quick, the
+ * estimate rises a little with each period. While they are slow, it falls towards the drive's rate.
+ * So there is always a little in the buffer, and the drive is always busy. BBR (Cardwell et al.,
+ * 2016) keeps a network's queue short in a similar way: it measures the rate of the slowest link
+ * while the queue is long, and the latency while it is short.
  *
  * Pure functions that also compile in user space, where they are tested with a model of a buffer.
  */
@@ -28,8 +28,8 @@
 #include "pure.h"
 
 /*
- * A period ends after this number of flushes, or as soon as they must turn out slow. After
- * PERIOD_LONG, LEAST suffice.
+ * A period ends after this number of flushes, or as soon as their mean is certain to be slow
+ * (tg_drain_is_over()). After PERIOD_LONG, LEAST flushes suffice.
  */
 #define TG_DRAIN_FLUSHES 8
 #define TG_DRAIN_LEAST 2
@@ -40,7 +40,7 @@
  * a third of this time, three times the flush's time counts instead.
  */
 #define TG_DRAIN_PAUSE 4000000000ull
-/* A trial lowers bulk's rate to 1 in this many. */
+/* A trial divides bulk's rate by this. */
 #define TG_DRAIN_TRIAL 2
 /*
  * The price of a tenth of bulk's throughput: 100 ln(10/9) = 10.54 per cent, as in the exchange rate
@@ -48,45 +48,48 @@
  */
 #define TG_DRAIN_PRICE 1054
 /*
- * A period with quick flushes raises the estimate of the drive's rate by 1 in this many. If the
- * estimate exceeds the true rate by this, the buffer grows by 1.6 % of a period's data.
+ * A period with quick flushes raises the estimate of the drive's rate by one part in this many. If
+ * the estimate exceeds the true rate by one part, the buffer grows by 1.6 % of a period's data.
  */
 #define TG_DRAIN_STEP 64
 /*
- * The time from one trial to the next, as a multiple of its length: trials cost bulk 0.8 %. If a
- * trial told nothing, the next one comes sooner, but no sooner than after TG_DRAIN_AGAIN times its
- * length: such trials cost at most 6 %.
+ * The time from one trial to the next, as a multiple of the trial's length: trials cost bulk 0.8 %.
+ * After a trial that told nothing, the multiple is only AGAIN: such trials cost at most 6 %.
  */
 #define TG_DRAIN_SPACING 64
 #define TG_DRAIN_AGAIN 8
 /*
- * After this many periods in a row in which flushes were quick and the pace held writes, the step
- * doubles, RISE_MAX times at most: the estimate is far too low. The largest step doubles the
- * estimate. Near the true rate, a period with slow flushes comes before the step doubles.
+ * Many periods in a row in which flushes are quick and the pace holds writes show that the estimate
+ * is far too low. So after each RISE such periods the step doubles, RISE_MAX times at most. The
+ * largest step doubles the estimate. Near the true rate, a period with slow flushes comes before
+ * the step doubles.
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
 /*
  * The pace is also charged for writes that it never holds, but for at most this many parts of the
- * time for each part that is left for other bulk: as many turns as sparse flows have for each turn
- * of the backlog (flow.c).
+ * time for each part that is left to other bulk. Sparse flows and the backlog divide the device in
+ * the same ratio (flow.c).
  */
 #define TG_DRAIN_PASSING 16
-/* A guess is one no longer once it has risen by 1 in this many, while flushes were quick. */
+/*
+ * An estimate is no longer a guess (tg_drain.guess) once it has risen by one part in this many
+ * while flushes were quick.
+ */
 #define TG_DRAIN_SURE 8
 /* The least pace, in KiB/s. If flushes are slow even then, the pace ends. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
 /**
  * struct tg_drain_seen - what a device has done so far; all counts but @pauses only grow
- * @now: ns
+ * @now: when this was seen, in ns
  * @flushes: number of flushes
- * @flush_ns: sum of their times
+ * @flush_ns: sum of their times, in ns
  * @kib: length of all writes of bulk, and of those beside it that the pace never holds, in KiB
- * @busy: number of looks at which bulk was in the device, or waited for it
+ * @busy: number of looks at which bulk was in the device, or requests were held
  * @idle: number of looks at which there was no bulk
- * @spells: changes if the device was not pressed since; bulk had no pace meanwhile, and was not
- *	counted
+ * @spells: changes if there was a time in which the device was not pressed: then bulk had no pace,
+ *	and its writes were not counted
  * @pauses: changes when a pause of bulk begins or ends, because a probe keeps bulk out; odd during
  *	a pause
  */
@@ -111,18 +114,19 @@ struct tg_drain_seen {
  * @rate: bulk's rate in the last period that was no trial, in KiB/s
  * @backlogged: bulk mostly had requests in that period, so the rate is the drive's
  * @before: the mean time of a flush in that period, in ns
- * @alone: that mean in the first trial, then in the last one that told something: bulk hardly
- *	affects this time
- * @buffered: the time that flushes took beyond that in the last period, in ns
- * @first: the first @estimate, or a larger one at the end of a trial
+ * @alone: the mean time of a flush in the first trial, then in the last trial that told something,
+ *	in ns: bulk hardly affects this time
+ * @buffered: how much longer than @alone a flush took on average in the last period, in ns
+ * @first: the first @estimate, or a later one if that was larger when a trial ended
  * @quick: number of periods in a row that have raised the estimate
- * @tried_at: when the trial began, in ns
+ * @tried_at: when the last trial began, in ns
  * @try_at: when the next trial is due, in ns
- * @again_at: no trial begins before this time, in ns: the last one told nothing
- * @settled_at: the drive still empties its buffer until then, in ns
+ * @again_at: no trial begins before this time, because the last one told nothing; ns
+ * @settled_at: until this time flushes do not count, because the drive may still empty what its
+ *	buffer had before the trial; ns
  * @begin: what was seen when this period began, plus what was seen in pauses since; its time is 0
  *	before the first period
- * @last: what was seen last
+ * @last: what was seen at the last look
  */
 struct tg_drain {
 	u32 pace;
@@ -145,9 +149,9 @@ struct tg_drain {
 };
 
 /*
- * Return whether flushes are so slow that bulk should be paced. They take @mean ns, and @alone ns
- * without bulk. Each further @alone ns is worth @exchange per cent of bulk's throughput. All of
- * them together must be worth more than a tenth of it (TG_DRAIN_PRICE).
+ * Return whether flushes are so slow that bulk should be paced. A flush takes @mean ns, and @alone
+ * ns without bulk. Each delay of @alone ns is worth @exchange per cent of bulk's throughput. The
+ * whole delay must be worth more than a tenth of bulk's throughput (TG_DRAIN_PRICE).
  */
 static inline bool tg_drain_is_slow(u64 mean, u64 alone, u32 exchange)
 {
@@ -163,9 +167,9 @@ static inline u32 tg_drain_clamp(u64 pace)
 }
 
 /*
- * Begin a trial. Its flushes count once the buffer is empty. A flush empties it in @mean ns. This
- * takes twice as long while bulk fills the buffer half as fast as the drive empties it. A flush
- * that began before then ends by @mean ns later.
+ * Begin a trial. Its flushes count once the buffer is empty. The drive empties a full buffer in
+ * @mean ns, or in twice that time while bulk fills the buffer half as fast. A flush that began
+ * before the buffer was empty ends @mean ns after that time at the latest.
  */
 static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
 {
@@ -182,8 +186,9 @@ static inline u32 tg_drain_untried(const struct tg_drain *drain)
 }
 
 /*
- * Return whether a trial in which bulk wrote @rate lowered bulk's rate, by 1/8 at least. Bulk that
- * writes hardly more than the least pace counts as lowered: there is nothing to gain from it.
+ * Return whether a trial in which bulk wrote @rate lowered bulk's rate by more than 1/8. Bulk that
+ * writes at most TG_DRAIN_TRIAL times the least pace counts as lowered: there is nothing to gain
+ * from slowing it down further.
  */
 static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
 {
@@ -194,10 +199,11 @@ static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
 }
 
 /*
- * Return whether a trial must go on until the buffer is empty. Some writes pass the pace, so bulk
- * may have written @rate, more than the trial's pace. Then the buffer needs more time than
- * tg_drain_try() has allowed: its data divided by what the drive writes more than bulk does. Count
- * this as 1/8 of bulk's full rate at least: a trial that lowers the rate by less cannot tell.
+ * Return whether a trial must go on until the buffer is empty. Some writes pass the pace, so @rate,
+ * at which bulk wrote, may exceed the trial's pace. Then the buffer needs more time than
+ * tg_drain_try() has allowed: its data divided by the difference of the drive's rate and bulk's.
+ * Take this difference as at least 1/8 of bulk's full rate: a trial that lowers the rate by less
+ * tells nothing.
  */
 static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
 {
@@ -212,7 +218,7 @@ static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
 	return true;
 }
 
-/* End a trial that told nothing. It was seen until @now. */
+/* Record that a trial told nothing. @now is the time of the last look at it. */
 static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 {
 	drain->again_at = now + (now - drain->tried_at) * TG_DRAIN_AGAIN;
@@ -235,7 +241,7 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u3
 	drain->trying = false;
 	if (told || !drain->alone)
 		drain->alone = mean;
-	/* The drive has become faster since. A guess must rise first. */
+	/* If the estimate has risen, the drive has become faster. But a guess has to rise first. */
 	if (!drain->guess)
 		drain->first = max_t(u32, drain->first, drain->estimate);
 	if (told)
@@ -253,8 +259,8 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u3
 }
 
 /*
- * End a trial without a result, and forget the last period: too much has changed since @now, when
- * the device was last seen.
+ * Forget the last period, and end a trial without a result if one runs: too much has changed since
+ * @now, when the device was last seen.
  */
 static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
 {
@@ -279,15 +285,16 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  * Learn from a period of @time ns in which flushes took @mean ns, and bulk wrote @rate KiB/s.
  *
  * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
- * wrote: the drive has written all of it, but for what the buffer has more than before. That is the
- * growth of @buffered times the drive's rate. If the result is below the estimate, the estimate
- * moves half way to it, because the two mean times are not those at the period's ends.
+ * wrote. The drive has written all of it, except for what the buffer holds more than before: the
+ * growth of tg_drain.buffered times the drive's rate. If the drive's rate is below the estimate,
+ * the estimate moves half way to it. It moves no further, because mean times of two periods only
+ * roughly show the buffer at this period's ends.
  *
- * But the pace ends if flushes are slow although it did not limit bulk, or although the estimate
- * has fallen to half of the first one, or to the least pace. Then the drive has changed, or bulk is
- * not the cause, and a trial decides anew. Bulk thus has at least half of its throughput, whatever
- * makes flushes slow. A first estimate that is only a guess, because bulk came in bursts, must keep
- * flushes quick until it has risen.
+ * But the pace ends if flushes are slow although the pace did not limit bulk, or although the
+ * estimate has fallen to half of the first one, or to the least pace. Then the drive has changed,
+ * or bulk is not the cause, and a trial decides anew. So bulk keeps at least half of its
+ * throughput, whatever makes flushes slow. A first estimate may be only a guess, because bulk came
+ * in bursts. Until it has risen, the pace ends as soon as flushes are slow.
  */
 static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool limited, u32 exchange)
@@ -321,8 +328,8 @@ static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u3
 /*
  * Return whether a trial is due: there is no pace, and in two periods in a row flushes took much
  * longer than in the last trial; or the last trial was long ago. While bulk still fills the buffer,
- * its rate is not the drive's, so wait until it no longer falls. If the last trial told nothing,
- * wait in any case.
+ * its rate is not the drive's, so wait until bulk's rate no longer falls. After a trial that told
+ * nothing, wait until tg_drain.again_at in any case.
  */
 static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 rate, u32 exchange,
 				   u64 now)
@@ -334,7 +341,7 @@ static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 r
 						     exchange));
 }
 
-/* Learn from a period; see tg_drain_adapt(). */
+/* Learn from a period, in a trial or not. The arguments are those of tg_drain_adapt(). */
 static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool backlogged, bool limited, u32 exchange, u64 now)
 {
@@ -345,7 +352,7 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 	}
 	if (drain->estimate) {
 		tg_drain_adapt(drain, time, mean, rate, limited, exchange);
-		/* If the pace ended, this rate was that of the pace. */
+		/* If the pace has just ended, bulk wrote at the pace: forget this rate. */
 		if (!drain->estimate)
 			rate = 0;
 	}
@@ -356,7 +363,7 @@ static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u3
 	drain->before = mean;
 }
 
-/* Return whether a period of @time ns with @flushes of @flush_ns together can be judged. */
+/* Return whether a period can be judged: in @time ns, @flushes flushes took @flush_ns together. */
 static inline bool tg_drain_is_over(const struct tg_drain *drain, u64 time, u64 flushes,
 				    u64 flush_ns, u32 exchange)
 {
@@ -409,8 +416,8 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 
 	drain->last = *seen;
 	/*
-	 * Begin anew at the first look, after a time without a pace, and if the disk was removed:
-	 * the block layer then sets its counts to 0.
+	 * Begin anew at the first look, after a time in which the device was not pressed, and if
+	 * the disk was removed: the block layer then sets its counts to 0.
 	 */
 	if (!last.now || seen->spells != last.spells || seen->flushes < last.flushes) {
 		tg_drain_abandon(drain, last.now);
@@ -449,13 +456,13 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 
 /**
  * tg_drain_passes() - charge the pace for a write that it never holds
- * @at: the time up to which such writes have used their part; updated; in ns
- * @cost: the time for which the pace allows the write, in ns
+ * @at: the time up to which such writes have used their part of the time; updated; in ns
+ * @cost: the time that the write takes at the pace, in ns
  * @now: ns
  *
- * Such writes pass, whatever their number. They are charged with TG_DRAIN_PASSING parts of the time
- * at most, so that many of them do not hold bulk for ever. They may use up their part late, but not
- * later than TG_DRAIN_PERIOD: then it is bulk's.
+ * The pace never holds such writes, whatever their number. It is charged for them with
+ * TG_DRAIN_PASSING parts of the time at most, so that many of them do not hold bulk for ever. They
+ * may use their part up to TG_DRAIN_PERIOD later. After that it is bulk's.
  *
  * Return: how much of @cost to charge, in ns
  */
@@ -463,7 +470,7 @@ static inline u64 tg_drain_passes(u64 *at, u64 cost, u64 now)
 {
 	u64 unused, charged;
 
-	/* Another CPU is ahead: its time is used. */
+	/* Nothing is left for such writes. Another CPU may have charged them at a later @now. */
 	if (*at >= now)
 		return 0;
 	unused = min_t(u64, now - *at, TG_DRAIN_PERIOD);

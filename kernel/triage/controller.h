@@ -13,8 +13,8 @@
 #define TG_FACTOR_ELSE 200
 
 /*
- * Urgent requests that take this many times as long as without bulk have found a queue in the
- * device: each waits for as long as it takes itself.
+ * An urgent request that takes this many times as long as without bulk has found a queue in the
+ * device: it has waited for as long as the device served it.
  */
 #define TG_QUEUES_TIMES 2
 
@@ -24,25 +24,25 @@ struct tg_data;
  * struct tg_controller - what triage has learnt about urgent requests, and about bulk
  * @budget: limit on bulk in the device, in ns of cost
  * @alone: mean service time of urgent requests without bulk, in ns
- * @tail: 99th percentile of that service time, in ns
- * @confirmed: a second result has confirmed these two (TG_DEPTH_CONFIRMED)
+ * @tail: estimated 99th percentile of that service time, in ns (tg_depth_target())
+ * @confirmed: a second result has confirmed @alone and @tail (TG_DEPTH_CONFIRMED)
  * @at_once: the device has no queue (TG_DEPTH_AT_ONCE)
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
  * @room: limit on bulk in the device while the device is shared (tg_is_shared()), in ns of cost
- * @excess: the sum, over urgent requests beside bulk that the budget held, of what each took
- *	longer than TG_QUEUES_TIMES @alone, at most as much again; in ns. It wraps, so use only
+ * @excess: a sum over urgent requests that came back while the budget held bulk: how much longer
+ *	each took than TG_QUEUES_TIMES * @alone, in ns (tg_learn_excess()). It wraps, so use only
  *	differences; these may be negative
- * @lock: guards all below, and writes of all above; readers take no lock. Taken with trylock only,
- *	also in interrupts. If the trylock fails, a sample is left out.
+ * @lock: guards all below, and writes of all above; readers of all above take no lock. Taken with
+ *	trylock only, also in interrupts. If the trylock fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on
  * @probe_next: jiffies when the next probe is due
- * @probe_soonest: jiffies when it is due if it is called for (tg_depth_beside())
- * @probes: number of probes
+ * @probe_soonest: jiffies when it is due if requests beside bulk call for it (tg_depth_beside())
+ * @probes: number of probes that have ended
  * @judged: number of urgent requests from which the controller learnt the budget
- * @late: number of those that took longer than the target
+ * @late: number of these requests that took longer than the target
  * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
  * @least_now: the shortest service time since @least was last measured anew
  * @drain_until: jiffies; until then @room is smaller, to measure @least

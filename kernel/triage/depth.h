@@ -34,48 +34,55 @@
 #define TG_DEPTH_CUT_SHIFT 4
 
 /*
- * The number of samples in a probe. If a probe's result is larger than the estimate, the
- * estimate moves by 1/2^UP_SHIFT of the difference; if it is smaller, by 1/2^DOWN_SHIFT.
+ * The number of timed requests (samples) that give a result. If a result is larger than the
+ * estimate, the estimate moves by 1/2^UP_SHIFT of the difference; if smaller, by 1/2^DOWN_SHIFT.
  */
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * Jobs that start are urgent until they have three requests. If many start together with large
- * requests, the first probe times these, and its result may be several times too large. So a result
- * counts as confirmed once the next one is no less than this part of it, in quarters. A result that
- * is too small is not noticed: the estimate grows slowly then.
- *
- * A probe whose mean is less than half of a confirmed estimate's raises a doubt: either the
- * estimate came from another load, such as the reads of a boot, or a cache answered this probe. So
- * the probe changes nothing, and the next one comes soon. The result with the third doubt replaces
- * the estimate. It is worth waiting for: a third probe costs milliseconds, but an estimate that is
- * too small holds bulk for long, because it grows slowly. A probe that does not contradict takes a
- * doubt back, and cannot raise an estimate that was doubted: otherwise an estimate that two probes
- * in three contradict would only grow. Only a probe raises a doubt. Without bulk there may be
- * hundreds of results a second, and on a device with occasional slow reads, some of them are as
- * small as that. The mean decides, because a single slow read makes the tail many times as long.
+ * A process that starts asks for little until it takes a third tag. If many start together with
+ * large requests, the first result is of these requests, and may be several times too large. So a
+ * result is confirmed only once the next one is at least this many quarters of it. A first result
+ * that is too small is not noticed: the estimate then grows slowly.
  */
 #define TG_DEPTH_CONFIRMED 3
+/*
+ * A probe whose mean is less than half of a confirmed estimate raises a doubt. Either the estimate
+ * came from another load, such as the reads of a boot, or a cache answered this probe. So the probe
+ * changes nothing, and the next one comes soon. The result with the last of DOUBTS doubts replaces
+ * the estimate. That result is worth waiting for: a further probe costs milliseconds, but an
+ * estimate that is too small holds bulk for long, because it grows slowly.
+ *
+ * A probe that does not contradict the estimate takes a doubt back, and cannot raise an estimate
+ * that was doubted. Otherwise an estimate that two probes in three contradict would only grow.
+ *
+ * Only a probe raises a doubt. While there is no bulk, there may be hundreds of results a second.
+ * On a device with occasional slow reads, some of these are below half by chance. The mean decides,
+ * because a single slow read makes the tail many times as long.
+ */
 #define TG_DEPTH_DOUBTED 2
 #define TG_DEPTH_DOUBTS 3
 /*
- * Bulk in the device makes no request faster. So if the means of this many batches beside bulk in a
- * row are below the mean without bulk, that one is probably of other requests, and calls for a
- * probe: for example, many processes were urgent, and then their cgroup went beyond its share.
- * Where bulk delays no request, one batch in 16 at most is by chance the fourth in a row. But some
- * machines take longer for a request that comes alone, because they sleep in between. So after a
- * probe that was called for, and whose mean is no less than this part of the estimate, in quarters,
- * the time to the next such probe doubles.
+ * Bulk in the device makes no request faster. So if this many batches of requests beside bulk, in a
+ * row, have means below the estimate, the estimate is probably of other requests, and a probe is
+ * called for. For example, the estimate is of many processes that were urgent until their cgroup
+ * went beyond its share. Where bulk delays no request, at most one batch in 16 is by chance the
+ * last of four in a row.
  */
 #define TG_DEPTH_FASTER 4
+/*
+ * Some machines sleep between lone requests, which then take longer than requests beside bulk. So
+ * if a probe was called for, and its mean is at least this many quarters of the estimate, the least
+ * time to the next such probe doubles.
+ */
 #define TG_DEPTH_CALLED_FOR 3
 /*
- * The time between probes, as a multiple of the last probe's length. The multiple begins at
- * UNSURE with each result that is not confirmed, and with each doubt, and doubles with each later
- * probe. It begins at UNSURE for probes that are called for, too. For an exchange rate it is at
- * least PRICE once the estimate is confirmed, because less precision suffices. A probe beside
- * writers takes 36 ms.
+ * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
+ * with each result that is not confirmed, and with each doubt. It doubles with each later probe, up
+ * to LAST. The least multiple for a probe that is called for begins at UNSURE too. An exchange rate
+ * needs less precision than a target, and a probe beside writers takes 36 ms. So for an exchange
+ * rate the multiple is at least PRICE once the estimate is confirmed.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -94,8 +101,8 @@
 #define TG_DEPTH_MAX 4000000000ull
 
 /**
- * struct tg_depth_samples - requests that will give a result
- * @nr: number of them so far
+ * struct tg_depth_samples - timed requests, until there are enough for a result
+ * @nr: number of these requests so far
  * @latency: their latencies, in ns
  */
 struct tg_depth_samples {
@@ -104,23 +111,25 @@ struct tg_depth_samples {
 };
 
 /**
- * struct tg_depth - the results of probes, and the budget for a target; zero at first but @budget
- * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first
- * @rest: the part of 1 ns that requests in time have given back to @budget, and that is not added
- *	yet; in ns / (TG_DEPTH_RARE - 1)
+ * struct tg_depth - the results of probes, and the budget for a target
+ * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first. All other fields
+ *	are zero at first.
+ * @rest: what requests in time have given back and is not added to @budget yet, because it is less
+ *	than 1 ns; in units of 1 / (TG_DEPTH_RARE - 1) ns
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
- * @confirmed: a second result has confirmed them, and @doubts has not become TG_DEPTH_DOUBTS since
- * @doubts: number of probes that contradicted them, less those that did not
+ * @confirmed: a second result has confirmed @mean and @spread; reset with the last doubt
+ *	(TG_DEPTH_DOUBTS)
+ * @doubts: number of probes that contradicted @mean, less those that did not; never below 0
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
- * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
+ * @at_once: at least a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @in_probes: samples of probes since the last result of a probe
  * @between: samples while there was no bulk, since the last result of these
  * @nr_beside: number of samples beside bulk in the present batch
  * @beside: the sum of their latencies, in ns
- * @faster: number of the last batches beside bulk with means below @mean
+ * @faster: number of batches beside bulk, in a row up to now, with means below @mean
  * @called: the next probe was called for (TG_DEPTH_FASTER)
  * @soonest: the least time to a probe that is called for, as a multiple of the last probe's length;
  *	0: TG_DEPTH_SPACING_UNSURE
@@ -173,7 +182,7 @@ static inline u32 tg_depth_soonest(const struct tg_depth *depth)
 	return clamp_t(u32, depth->soonest, TG_DEPTH_SPACING_UNSURE, TG_DEPTH_SPACING_LAST);
 }
 
-/* Learn from the @mean of a probe whether it was called for rightly. */
+/* Learn from a probe's @mean whether it was right to call for the probe. */
 static inline void tg_depth_answer(struct tg_depth *depth, u64 mean)
 {
 	if (4 * mean < TG_DEPTH_CALLED_FOR * depth->mean)
@@ -197,8 +206,8 @@ static inline void tg_depth_answer(struct tg_depth *depth, u64 mean)
  * not discard those of probes. If urgent requests are rare, a result takes several probes.
  *
  * Estimates follow shorter latencies soon and longer ones slowly: a device that is still emptying
- * its write buffer must not be taken for a slow one. A result that corrects an unconfirmed estimate
- * takes its place.
+ * its write buffer must not be taken for a slow one. Until an estimate is confirmed, each result
+ * that does not confirm it replaces it.
  *
  * Return: true if this was the last sample of a result
  */
@@ -279,7 +288,7 @@ static inline bool tg_depth_beside(struct tg_depth *depth, u64 latency)
 
 /*
  * Return the time until the next probe, as a multiple of the length of the probe that just ended.
- * It is at least @least if that probe's estimate is confirmed and not doubted.
+ * It is at least @least if the estimate is confirmed and not doubted.
  */
 static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
 {
@@ -295,10 +304,11 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
  * @depth: the estimates; its budget is updated
  * @late: the request took longer than the target
  * @limited: bulk would have used more than the budget
- * @least: the smallest budget, with which bulk still goes on, in ns
+ * @least: the smallest budget to set, with which bulk still goes now and then, in ns
  *
  * The expected change is zero when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
- * quantile). @rest keeps this true for a small budget, where one request gives back less than 1 ns.
+ * quantile). tg_depth.rest keeps this true for a small budget, to which one request gives back less
+ * than 1 ns.
  * Until the first request is late, each request raises the budget by 1/16 if @limited. A device
  * without a queue has no limit.
  */
@@ -328,11 +338,12 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
  * tg_depth_gap() - the pause of bulk after one of its requests
  * @budget: the limit on the cost of bulk, in ns
  * @floor: the average cost of a request of bulk, in ns
- * @cost: of the request, in ns
+ * @cost: cost of the request that was just sent, in ns
  *
- * A drive completes a write once it is in the write buffer. It writes the data to the flash later,
- * and this delays reads. A limit on the requests in the device does not limit this later work. So
- * if the budget is below the cost of one request, bulk may use @budget / @floor of the time.
+ * A drive completes a write once the data is in its write buffer. It writes the data to the flash
+ * later, and this delays reads. A limit on the requests in the device does not limit this later
+ * work. So if the budget is below the cost of one request, bulk may use @budget / @floor of the
+ * time.
  *
  * Return: ns from one dispatch to the next; 0: no pause
  */

@@ -4,8 +4,8 @@
  *
  * A target ignores the cost of protection. For example, one read in fifteen may find its
  * flash die busy with a write. Then a smaller budget changes next to nothing, but a
- * controller that knows only the target would lower it for ever. So this controller compares
- * the worth of budgets:
+ * controller that knows only the target would lower the budget for ever. So this controller
+ * compares the worth of budgets:
  *
  *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
@@ -24,15 +24,15 @@
 #include "depth.h"
 #include "pure.h"
 
-/* The unit of log2 and of a budget's worth: 1/1024 of an octave. */
+/* An octave, a factor of 2. Logarithms and a budget's worth are in 1/1024 of an octave. */
 #define TG_KNEE_ONE 1024
 #define TG_KNEE_HALF_OCTAVE_UP 1448	/* sqrt(2) * 1024 */
 #define TG_KNEE_HALF_OCTAVE_DOWN 724
 
 /*
- * Bins of latencies, each an eighth of an octave wide, from a slow request's latency without
- * bulk. The last bin begins at 59 times that latency, and counts all longer ones alike:
- * otherwise a few of them would hide the others.
+ * Bins of latencies, each an eighth of an octave wide. The first begins at a slow request's latency
+ * without bulk. The last begins at 59 times that latency, and counts all longer ones alike:
+ * otherwise a few very long ones would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 48
@@ -42,31 +42,32 @@
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
 /*
- * All counts are halved, so that earlier requests weigh less, once there are this many and twice
- * the bulk that a judgement needs, so half still suffices. At MOST times this number they are
- * halved in any case.
+ * All counts are halved once there are this many requests and twice the bulk that a judgement
+ * needs: then earlier requests weigh less, and half of the counts still suffices. At MOST times
+ * this number of requests the counts are halved in any case.
  */
 #define TG_KNEE_KEPT 1024
 #define TG_KNEE_MOST 64
 /*
- * A trial fails if it cannot be judged. This is so if PATIENCE * DWELL requests came since the
- * device settled, and fewer than 1 in PATIENCE of them were counted (tg_knee.counted): the budget
- * did not limit bulk, or requests came too rarely. It is also so if MOST * KEPT requests were
- * counted, and bulk still moved too little.
+ * A trial fails if it cannot be judged, although more than PATIENCE * DWELL requests came since the
+ * device settled. Either fewer than 1 in PATIENCE of these requests were counted (tg_knee.counted):
+ * the budget did not limit bulk, or requests came too rarely. Or MOST * KEPT requests were counted,
+ * and bulk still moved too little.
  */
 #define TG_KNEE_PATIENCE 4
 /*
- * After every GLANCE counted requests, a trial may end early if the worth differs by PLAINLY, and a
- * quarter of the bulk that a judgement needs was served. A larger budget fails early if its worth
- * is less by MARGIN.
+ * After every GLANCE counted requests a trial may end early, once a quarter of the bulk that a
+ * judgement needs was served. It ends if the two budgets' worths differ by more than PLAINLY. A
+ * larger budget already fails if its worth is less by more than MARGIN.
  */
 #define TG_KNEE_GLANCE 32
 #define TG_KNEE_PLAINLY 256
 /* A larger budget has to be worth more by this. */
 #define TG_KNEE_MARGIN 32
 /*
- * The time from a failed trial to the next of its kind, as a multiple of the trial's length in
- * requests. So failed trials take 3 % of all requests at first, then 1 in 500 or less.
+ * The time from a failed trial to the next trial of the same place (below or above), as a multiple
+ * of the trial's length in requests. The multiple grows with each failure. So failed trials take
+ * 3 % of all requests at first, and 1 in 500 later.
  */
 #define TG_KNEE_SPACING_FIRST 32
 #define TG_KNEE_SPACING_GROWTH 4
@@ -82,7 +83,7 @@
  * struct tg_knee_seen - the urgent requests counted with one budget
  * @n: number of urgent requests that came while the budget limited bulk
  * @time: sum of the times since the request before each of them, in ns
- * @work: cost of the bulk that was served in this time, in ns
+ * @work: cost of the bulk that was served in these times, in ns
  * @bins: number of these requests by latency
  */
 struct tg_knee_seen {
@@ -108,7 +109,7 @@ enum tg_knee_place {
  * @budget: the best known budget, in ns; 0: the search has not begun
  * @at: the place of the budget in use: HERE, or BELOW or ABOVE during a trial
  * @seen: the requests counted with @budget, and with the budgets below and above it
- * @wait: number of requests until the next trial of the budget below, and of that above
+ * @wait: number of requests until the next trial of the budget below, and of the one above
  * @spacing: time from the last trial of the same place to the next, as a multiple of the
  *	trial's length
  * @took: number of requests since a trial last began or ended
@@ -119,7 +120,7 @@ enum tg_knee_place {
  * @last_at: when the last request came, in ns; 0: do not count the time since then
  * @last_work: cost of all bulk served until then, in ns
  * @settled_at: requests before this time do not count; ns
- * @trials: number of trials; tg_knee_forget() keeps this and what follows
+ * @trials: number of trials; tg_knee_forget() keeps this field and the next
  * @taken: number of trials that found a better budget
  */
 struct tg_knee {
@@ -148,7 +149,7 @@ struct tg_knee {
  * @work: cost of the bulk served so far, in ns
  * @enough: cost of the bulk that must be served with one budget before its throughput can be
  *	judged, in ns
- * @least: the smallest budget, with which bulk still goes on, in ns
+ * @least: the smallest budget to try, with which bulk still goes now and then, in ns
  * @settle: how long earlier requests may still affect the device, in ns
  * @exchange: the gain of bulk, in %, that is worth a delay of @alone
  */
@@ -256,7 +257,7 @@ static inline u64 tg_knee_budget(const struct tg_knee *knee)
 	}
 }
 
-/* Restart the search at the present budget. */
+/* Restart the search at the best known budget. */
 static inline void tg_knee_anew(struct tg_knee *knee)
 {
 	u32 i;
@@ -269,7 +270,7 @@ static inline void tg_knee_anew(struct tg_knee *knee)
 	knee->seen[TG_KNEE_ABOVE] = (struct tg_knee_seen){};
 }
 
-/* Forget the search: the latency without bulk that its worths were computed with was too large. */
+/* Forget the search: its worths were computed with a latency without bulk that is not confirmed. */
 static inline void tg_knee_forget(struct tg_knee *knee)
 {
 	memset(knee, 0, offsetof(struct tg_knee, trials));
@@ -293,7 +294,7 @@ static inline void tg_knee_try(struct tg_knee *knee, enum tg_knee_place at,
 	tg_knee_go(knee, at, sample->now, sample->settle);
 }
 
-/* End a trial that found no better budget. The time until the next trial becomes longer. */
+/* End a trial that found no better budget. The next trial of the same place comes later. */
 static inline void tg_knee_back(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const enum tg_knee_place at = knee->at;
@@ -370,8 +371,8 @@ static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 lea
 }
 
 /*
- * Begin a trial if one is due. A request that does not count begins none: it shows that bulk does
- * not fill the budget now, so the trial might end without a judgement.
+ * Begin a trial if one is due. But a request while bulk does not fill the budget begins none,
+ * because that trial might end without a judgement. Restart the search if the worth has changed.
  */
 static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
@@ -427,7 +428,7 @@ static inline void tg_knee_interrupt(struct tg_knee *knee)
 
 /**
  * tg_knee_see() - learn from an urgent request beside bulk
- * @knee: the search; its budget is set
+ * @knee: the search; its budget is not 0
  * @sample: the request
  */
 static inline void tg_knee_see(struct tg_knee *knee, const struct tg_knee_sample *sample)

@@ -8,13 +8,13 @@
  *
  * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
  * while it is within its share: at most a few turns ahead of its part of the device's time, by the
- * weights of those that ask (tg_account.reach). Beyond that all its requests are bulk. Its own bulk
- * does not count. So a cgroup whose eager requests take less than its share has the latency of an
- * idle device, and none gets more of the device by having many processes. Cgroups that ask for
- * nothing have no share.
+ * weights of the cgroups that ask (tg_account.reach). Beyond its share all its requests are bulk.
+ * What a cgroup uses for bulk does not take it beyond its share. So a cgroup whose eager requests
+ * take less than its share has short latency, and none gets more of the device by having many
+ * processes. Cgroups that ask for nothing have no share.
  *
- * A small budget holds bulk while the device is idle. No cgroup has taken this time from the
- * others. So time for which bulk is held is the device's time too, as if all had used it.
+ * A small budget holds bulk while the device is idle. No cgroup has taken this idle time from the
+ * others. So it counts as device time too, as if all cgroups had used their parts of it.
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -29,8 +29,8 @@ struct tg_data;
 struct tg_shard;
 
 /*
- * Cgroups share the device's time, and the pace of bulk's writes (flushes.h). These two have
- * separate accounts: a cgroup that also reads has device time while its writes wait for the pace.
+ * Cgroups share two things: the device's time, and the pace of bulk's writes (flushes.h). The two
+ * have separate accounts: with one account, a cgroup's reads would use up its share of the pace.
  */
 enum tg_shared {
 	TG_SHARED_DEVICE,
@@ -41,10 +41,11 @@ enum tg_shared {
 /**
  * struct tg_had - how much of the device's time, or of the pace, a cgroup has used
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
- * @now: the virtual time of its children: when bulk last went, the @time of the child that was
- *	due (for the pace: that wrote), before the charge. While only one child asks, this is the
- *	@time of that child. It is at most the longest hold before the @time of a child whose urgent
- *	request went. A child that comes after a pause begins at most a few turns before.
+ * @now: the virtual time at which a child that comes after a pause begins, apart from what it keeps
+ *	(tg_account_join()). It only rises. When bulk goes, it rises to the @time of the child that
+ *	is due (for the pace: of the child that writes). When an urgent request goes, it rises to
+ *	the @time of the child that sends it, less the longest hold. A child that is beyond its
+ *	share while no other child asks raises it to its own @time.
  */
 struct tg_had {
 	atomic64_t time;
@@ -53,21 +54,21 @@ struct tg_had {
 
 /**
  * struct tg_account - a node of the tree of cgroups
- * @parent: the account that it has a share of; NULL: none (it is the whole device's), or not known
- *	yet
+ * @parent: the account above it, of which it has a share; NULL: this account is the whole device's,
+ *	or the one above is not known yet
  * @depth: the number of accounts above it
  * @weight: 1 to 10000
- * @had: what it has had of each thing that is shared
- * @used: the part of @had[TG_SHARED_DEVICE].time that eager requests have used, others of who asks
- *	for little, and others that went while eager ones waited; within bounds around @reach of
- *	@parent (tg_account_use())
- * @reach: the virtual time that its children may have used: each its part of the device's time, by
- *	the weights of those that ask
- * @reach_at: tg_groups.clock up to which @reach counts
- * @part: its part of the device, as far as its last request knew, in units of 1 / TG_WHOLE
+ * @had: what it has had of the device's time, and of the pace
+ * @used: the virtual time that these requests have used: eager ones, others of a submitter that
+ *	asks for little, and any that went while eager ones waited. It stays near the parent's
+ *	@reach (tg_account_use()).
+ * @reach: the virtual time that each of its children may have used. As device time passes, it grows
+ *	by this account's part of that time, divided by the weights of the children that ask
+ * @reach_at: the time of tg_groups.clock up to which @reach counts
+ * @part: its part of the device when it last asked, in units of 1 / TG_WHOLE
  * @asked: number of the interval (TG_ASKS_JIFFIES) in which it last asked for device time
- * @asking: in the upper half, number of an interval; in the lower half, the sum of the weights of
- *	the children that asked in it
+ * @asking: in the upper half, number of the last interval in which a child asked; in the lower
+ *	half, the sum of the weights of the children that asked in it
  * @asking_before: the value of @asking before that interval
  *
  * All shards read and write the fields from @had on without a lock, @time, @used, @reach,
@@ -89,8 +90,9 @@ struct tg_account {
 };
 
 /*
- * The order in which tg_choose() asks lanes for a request: cgroups within their share that have
- * urgent requests, first HIGH; then the one whose turn it is; then the others.
+ * The order in which tg_choose() asks lanes for a request: first, of cgroups within their share,
+ * those with requests of HIGH, then those with other eager requests. Then the lane whose turn it
+ * is, and then the others.
  */
 enum tg_rank {
 	TG_RANK_HIGH,
@@ -106,18 +108,18 @@ enum tg_rank {
  * @id: the cgroup's number (serial_nr), which no other cgroup gets
  * @queued: number of requests in @classes
  * @asked: tg_shard.asked when tg_choose() last asked it for a request
- * @rank: where the last choice among several lanes had it in the order of asking
+ * @rank: its place in the order of asking, at the last choice among several lanes
  * @exceeds: at the last choice its cgroup was beyond its share (tg_lane_exceeds_share())
  * @owes_urgent: the requests of @owes were urgent
- * @owes: the cost of requests for which its account is not charged yet, in ns
+ * @owes: the device time of requests for which its account is not charged yet, in ns
  * @owes_eager: the part of @owes that its account has to count as @used
  * @owes_since: jiffies; all requests of @owes went in this tick
  * @young_until: jiffies; before this time, tg_next_aged() need not look for aged requests
  * @pace_due: what LOW lacks of its part of the pace, in ns; below 0: what NORMAL lacks of its part
  * @classes: queued requests by class
  *
- * Guarded by the shard's lock. A lane exists as long as one of its requests: the request's bio
- * holds the cgroup. A reader with neither such a request nor the lock needs RCU
+ * Guarded by the shard's lock. A lane exists at least while it has a request, because the request's
+ * bio holds the cgroup. A reader with neither such a request nor the lock needs RCU
  * (tg_lane_of_current()).
  */
 struct tg_lane {
@@ -142,14 +144,15 @@ struct tg_lane {
  * @all: account of the whole device
  * @own: account of the requests of the root cgroup, and of those without a cgroup
  * @active: the policy is active for the device, so the cgroups have weights
- * @shared_at: jiffies when requests of two cgroups last met, or one beyond its share met another
- *	that waits; written once a tick by any shard
- * @bulk_at: jiffies when bulk last went while cgroups met; likewise
+ * @shared_at: jiffies when requests of two cgroups last met, or a cgroup was last beyond its share;
+ *	written once a tick by any shard
+ * @bulk_at: jiffies when bulk last went while cgroups shared the device; written likewise
  * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
  *	its own cache line: each request may write it.
  * @clock: the device's time that has passed while cgroups share it, in ns
  * @done: tg_groups_done() when @clock was last advanced
- * @held_from: when a small budget first held bulk since then, in ns; 0: it has not
+ * @held_from: when a small budget began to hold bulk, or when @clock was advanced during this hold,
+ *	in ns; 0: a small budget has not held bulk since bulk last went
  */
 struct tg_groups {
 	struct tg_account all;
@@ -163,7 +166,7 @@ struct tg_groups {
 	atomic64_t held_from;
 };
 
-/* Return whether no class of a lane counts a request. */
+/* Return whether a lane counts no request in any class. */
 static inline bool tg_lane_is_empty(const struct tg_lane *lane)
 {
 	int class;

@@ -20,7 +20,7 @@
  *	inspect.c	makes the files in debugfs, and the tracepoints
  *	main.c		sets up and frees the scheduler; has the elevator's operations
  *
- * The header of a part has its functions, its structure, and the lock of this structure.
+ * A part's header has its functions and its structure, with the lock of this structure.
  * The functions of order.c and merge.c are declared here. cost.h, depth.h, detector.h,
  * drain.h, knee.h, limit.h, share.h and turn.h make no kernel calls: tests run them in user
  * space.
@@ -44,17 +44,17 @@
  *	backlog		the flows of a class that have requests and are not sparse
  *	cost		how long a request occupies a busy device, in ns
  *	quantum		the cost of a flow's turn
- *	turn		a flow's turn: it may send requests, until their cost exceeds the
- *			quantum; then it waits for the other flows of the backlog
+ *	turn		the time in which a flow may send requests: until their cost exceeds
+ *			the quantum. Then the flow waits for the other flows of the backlog
  *	debt		the cost by which a flow exceeded its turn
  *	stream		a flow that has read or written in sequence for a while (detector.h)
  *	greedy		a submitter that holds more than eight tags
- *	room		the limit on the cost of bulk while the device is shared (tg_is_shared())
+ *	room		the limit on the cost of bulk in a device that is shared (tg_is_shared())
  *	pressed		the device is pressed if an urgent request came in the last second;
  *			then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
  *	gap		the time between two requests of bulk, if the budget is below the cost
- *			of one: bulk may then use budget / cost of the time
+ *			of one: bulk may then use the fraction budget / cost of the time
  *	pace		the rate at which bulk may write while processes flush (flushes.h)
  *	gated		bulk is gated if it may go only right behind an urgent request
  *	grant		the cost that gated bulk may send behind one urgent request
@@ -90,7 +90,7 @@ enum tg_reason {
 	TG_STRICT,	/* its class is next, and the backlog has only its flow */
 	TG_SPARSE,	/* its flow is sparse */
 	TG_DEFICIT,	/* its class is next, and it is its flow's turn */
-	TG_EXPIRED,	/* it waited for fifo_expire, because a disk's head passed it by */
+	TG_EXPIRED,	/* it has waited longer than fifo_expire for a disk's head */
 	TG_REASONS,
 };
 
@@ -111,23 +111,23 @@ enum tg_reason {
 /**
  * struct tg_tag - triage's data for a request, in rq->elv.priv
  * @submitter: the process that took the request's tag
- * @cost: the cost that the request was charged, in ns, while it is in the device; otherwise 0
- * @flow: index of its flow (tg_flow_of()); valid while it is queued
+ * @cost: the cost that was charged for the request, in ns, while it is in the device; otherwise 0
+ * @flow: index of its flow (tg_flow_of()); valid while the request is queued in a lane
  * @class: enum prio_class; set when it is queued, or goes at once (tg_take_only())
- * @paced: the pace would have held it, had it been closed (flushes.h); set when it is taken
+ * @paced: the request goes only while the pace is open (flushes.h); set when it is dispatched
  * @held: the request is counted in @submitter->held
- * @returned: the driver sent it back; reset when it is queued again, before all other requests
+ * @returned: the driver sent the request back; reset when it is queued on tg_shard.at_head
  * @urgent: it goes before bulk and outside bulk's budget
  * @hinted: only its flags can make it urgent (tg_flags_hint()). Such a request does not make
  *	the budget apply.
- * @timed: the controller will learn from its service time; set only while it is in the device
- * @clean: no bulk was in the device when it was dispatched
- * @charged: the budget and the shard's turn have been charged for it, or only the pace if it is
- *	urgent; it stays set if the driver sends the request back
- * @measured: its service time will go into a histogram; set only while it is in the device
+ * @timed: the controller may learn from its service time; set only while it is in the device
+ * @clean: no bulk was in the device when the request was dispatched; valid if @timed
+ * @charged: bulk: the budget and tg_shard.bulk_turn have been charged for the request; urgent: the
+ *	pace has been charged. It stays set if the driver sends the request back.
+ * @measured: its service time will be counted in a histogram; set only while it is in the device
  *
- * Only its owner at the time writes it: the submitter, then the holder of the shard's lock,
- * then the driver. If @timed or @measured is set, rq->io_start_time_ns is the time of
+ * Only the request's owner writes this structure: first the submitter, then the holder of the
+ * shard's lock, then the driver. If @timed or @measured is set, rq->io_start_time_ns is the time of
  * dispatch. With writeback throttling, the block layer sets this time again when the driver
  * starts the request. rq->fifo_time cannot hold the time of dispatch: Linux 6.1 overwrites
  * it when another CPU completes the request.
@@ -176,35 +176,36 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @workers_crowd: the latest request of a workqueue's worker was of a cgroup that crowded others
  *	(tg_lane_crowds()). Updated while cgroups share the device; also read without the lock
  * @lane: the lane of the root cgroup, and of requests without a cgroup
- * @turn: id of the lane whose turn it is; it may have no requests
+ * @turn: id of the lane whose turn it is; this lane may have no requests now
  * @turn_left: the rest of this turn, in ns of cost
- * @due: account of the lane that was due when tg_choose() last looked; NULL: none was due, or that
- *	lane has run empty. Also read without the lock, under RCU unless it is only compared
+ * @due: account of the lane whose cgroup was due (group.h) at the last choice; NULL: none was due,
+ *	or that lane has run empty. A reader without the lock needs RCU, unless it only compares the
+ *	pointer.
  * @paced: the last choice found a backlog that the pace holds as a whole (flushes.h)
  * @denied: the last choice left bulk out, because it may not go (tg_bulk_may_go())
- * @exceeded: the last choice left out a cgroup, because it is beyond its share
- * @pace: whether the pace is closed (tg_pace_is_closed()), asked once for each choice
+ * @exceeded: the last choice left out a cgroup that is beyond its share
+ * @pace: the state of the pace, looked up once for each choice (tg_pace_is_closed_now())
  * @pace_first: while @pace is TG_PACE_OPEN: of the lanes that wait for the pace, the one whose
  *	cgroup has had least of it; NULL if none waits, or only one lane has requests
  * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
- * @pace_at: jiffies when a choice last found that; also read without the lock
- * @asked: changes with each choice among several lanes (tg_lane_pick())
- * @seen: the cgroup of the last request, only to be compared
- * @seen_at: jiffies when tg_groups_met() last looked
+ * @pace_at: jiffies at the last choice that set @paced; also read without the lock
+ * @asked: counts the choices among several lanes (tg_lane_pick())
+ * @seen: the cgroup of the request that came last; only compared, because it may have been freed
+ * @seen_at: jiffies when tg_groups_met() was last called
  * @common: a flow for each class, for requests for which no flow was free; see
- *	tg_flows_resize(). They count as requests of the root cgroup.
+ *	tg_flows_resize(). These requests count as the root cgroup's.
  * @counts: numbers of requests by class
  * @flows: all flows of this shard
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
  *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk,
- *	and the waiting shard with the least goes first. Also read without the lock.
- * @pace_turn: the same for the pace: it grows by the time that the pace allows for each write of
- *	this shard's bulk, in ns. Also read without the lock.
+ *	and the waiting shard with the least virtual time goes first. Also read without the lock.
+ * @pace_turn: the same for the pace, in ns: it grows by the time that each charged write of this
+ *	shard takes at the pace. Also read without the lock.
  * @woken_until: jiffies; set when the shard is woken, 0 once a dispatcher chooses. Until this time
- *	a woken shard that has requests counts as waiting for bulk. tg_wake() and the watchdog
- *	also write this, without the lock.
+ *	a woken shard that has requests counts as waiting until bulk may go
+ *	(tg_waits_for_bulk()). tg_wake() and the watchdog also write this, without the lock.
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
@@ -212,7 +213,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @tried_at: jiffies when triage last tried to merge a bio into a queued request; also read
  *	without the lock
  * @merged: number of bios merged into queued requests; also read without the lock
- * @watchdog: the timer that ends a hold at the latest; its callback takes no lock of triage
+ * @watchdog: the timer that ends a hold if nothing else does; its callback takes no lock of triage
  */
 struct tg_shard {
 	struct llist_head inbox;
@@ -262,13 +263,13 @@ struct tg_shard {
  * struct tg_data - the scheduler of one device
  * @queue: the device's queue; this field and the next four are set once
  * @rotational: the device is a disk, with one arm
- * @whole_depth: the limit of limit_depth() counts all tags of a hardware queue. If false, it
- *	counts the tags in each word of their bitmap.
+ * @whole_depth: the block layer applies the limit that limit_depth() sets to all tags of a hardware
+ *	queue. If false, it applies the limit to each word of their bitmap.
  * @nr_shards: number of @shards; if it is 1, that shard has all requests
  * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
  * @nr_held: number of shards with TG_HELD set; atomic
  * @woken_until: jiffies; the latest @woken_until of a shard. Written once a tick by any CPU that
- *	wakes a shard. After this time no woken shard counts as waiting for bulk.
+ *	wakes a shard. After this time no woken shard counts as waiting until bulk may go.
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @hinted_due: hinted requests may go before HIGH again once the sum of all shards' @served
  *	reaches this. Dispatchers of all shards write it without a common lock. If two write at
@@ -352,15 +353,18 @@ static inline bool tg_is_waited_for(struct request *rq)
 	return !(rq->cmd_flags & REQ_BACKGROUND) && tg_asks_little(tg_tag(rq)->submitter);
 }
 
-/* Return whether requests of two cgroups met in the last second. If so, the accounts count. */
+/*
+ * Return whether requests of two cgroups met in the last second. If so, cgroups share the device by
+ * their accounts (group.h).
+ */
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
 	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
 /*
- * Return whether two cgroups both ask now: @shared_at is this tick or one of the last two. One tick
- * would not suffice, because they may have met at its end.
+ * Return whether requests of two cgroups met in this tick or in one of the last two. This tick
+ * alone would not suffice: it may have just begun.
  */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {
@@ -382,7 +386,7 @@ static inline bool tg_charges_bulk(const struct tg_data *tg)
 	return READ_ONCE(tg->budget.pressed) || tg_is_shared(tg);
 }
 
-/* Notice that requests of two cgroups meet. Call this for each new request, as it is taken in. */
+/* Notice if requests of two cgroups meet. Called for each new request that is in the inbox. */
 static inline void tg_groups_see(struct tg_shard *shard, const struct request *rq)
 {
 #ifdef CONFIG_BLK_CGROUP

@@ -21,14 +21,15 @@ struct tg_arm_round {
  * struct tg_arm - the present turn of bulk, or the last one
  * @began: when it began, in ns
  * @began_at: the same in jiffies
- * @spent: cost of the bulk that it has sent, and of the seek to bulk's place, in ns; U64_MAX: bulk
- *	has yielded
- * @for_high: the round, if a request of HIGH came since a second before it began
- * @for_others: the round, if none came
- * @flush_seen_at: when the disk last had a flush, as far as triage has looked, in ns
+ * @spent: cost of the bulk that was sent in this turn, and of the seek to bulk's place, in ns;
+ *	U64_MAX: bulk has yielded the rest of the turn (tg_arm_yield())
+ * @for_high: the round that applies if a request of HIGH came in the second before the turn began,
+ *	or later
+ * @for_others: the round that applies if none came
+ * @flush_seen_at: when tg_arm_opens_at() last found that the disk had a flush, in ns
  *
- * A disk has one shard. Its dispatcher writes these fields under the shard's lock.
- * Completions read them without it, and write @flush_seen_at.
+ * A disk has one shard. Its dispatcher writes these fields under the shard's lock. Completions and
+ * the watchdog read them without the lock, and write @flush_seen_at.
  */
 struct tg_arm {
 	u64 began;

@@ -11,29 +11,30 @@ struct tg_data;
 struct tg_shard;
 
 /**
- * struct tg_budget - the state of the limit on bulk, besides the controller's
- * @urgent_at: jiffies when an urgent request last came, began to be timed or taught the controller;
- *	hinted ones (struct tg_tag) do not count
- * @pressed: an urgent request has come; reset when bulk asks and tg_pressed() is no longer true
+ * struct tg_budget - the state of the limit on bulk, except for what the controller learns
+ * @urgent_at: jiffies when an urgent request last came, began to be timed, or came back and taught
+ *	the controller; a request with tg_tag.hinted does not count
+ * @pressed: an urgent request has come; tg_bulk_may_go_pressed() resets this once tg_pressed()
+ *	returns false
  * @spells: number of times that an urgent request came while the device was not pressed; CPUs may
  *	count one of them twice
  * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk()
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
- * @limited: the budget has held bulk back since the controller last read this field
+ * @limited: the budget has held bulk back since the controller last reset this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is below the cost of one request, no bulk may go before this time; ns
- * @granted: cost that bulk may still send behind the last urgent request, or bulk's debt (below
- *	0), in ns. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
+ * @granted: cost that bulk may still send behind the last urgent request, in ns; below 0: bulk's
+ *	debt. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
  * @granted_at: when bulk last got a grant; ns
- * @urgent_back_at: when an urgent request that was timed last came back; ns
- * @turn: virtual time of fair queueing, in ns: the largest tg_parts.floor that
- *	tg_bulk_may_go_limited() has seen
+ * @urgent_back_at: when a timed urgent request last came back; ns
+ * @turn: the virtual time of fair queueing at which a shard that joins the others begins, in ns. It
+ *	only rises (tg_turn_raise()).
  * @high_at: the same as @urgent_at, for urgent requests of HIGH
  *
  * Each field is one word that dispatchers and completions of all shards write and read
  * without a lock, with WRITE_ONCE() and READ_ONCE(). Except for @granted, a lost write does
- * little harm: the budget is wrong for a tick at most, or for @turn until the next look.
+ * little harm: the budget is wrong for a tick at most, and @turn until it is next raised.
  *
  * Held bulk may wait until one of these fields changes. A completion (tg_back_noticed()) or a
  * dispatch (tg_send_before_bulk()) that changes a field has a full barrier before it looks for held
@@ -60,19 +61,20 @@ struct tg_budget {
  * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk may go only right behind an urgent request
- * @patient: bulk is let in because none has gone for long; set after tg_parts_look()
+ * @patient: bulk is let in because none has gone for long; the caller of tg_parts_look() sets this
  * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
- *	limit. Then the fields below mean nothing
+ *	limit, and then the fields below are not valid
  * @inside: cost of all shards' bulk in the device, in ns
  * @first: the waiting shard whose due cgroup has had least of its share; NULL if no cgroup is due
  *	on a shard that waits, or if cgroups do not share the device
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
- * @floor: the least tg_turn() of these shards and of those that send now. So a shard that
- *	sends keeps what it lacks
+ * @floor: the least tg_turn() of these shards and of those that send now. tg_budget.turn rises to
+ *	this and no further, so that a shard that sends keeps its claim to what it lacks
  *
- * tg_parts_look() fills this. It visits each shard, so one call serves many decisions.
+ * tg_parts_look() fills this structure. That function visits each shard, so one call serves many
+ * decisions.
  */
 struct tg_parts {
 	bool pressed;

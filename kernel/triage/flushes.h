@@ -11,9 +11,9 @@
 #include "prio-class.h"
 
 /*
- * A shard or a cgroup that waits for the pace may lag behind the others by this much at most: as
- * long as the longest hold (TG_WATCHDOG_NS). If it sends nothing for longer, it loses what it did
- * not use.
+ * A shard or a cgroup that waits for the pace may lag behind the others by this much at most. It is
+ * the length of the longest hold (TG_WATCHDOG_NS). A shard or cgroup that sends nothing for longer
+ * loses what it did not use.
  */
 #define TG_PACE_LAG_NS (10 * NSEC_PER_MSEC)
 
@@ -25,7 +25,7 @@ struct tg_shard;
 /**
  * struct tg_flushes - the pace of bulk's writes
  * @pace: the rate at which bulk may write, in KiB/s; 0: any
- * @limited: the pace has held a write of bulk since the last period of drain.h
+ * @limited: the pace has held a write of bulk since tg_drain_see() last began a period
  * @look_at: jiffies when the flushes are next counted
  * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
  * @passed_at: the @at of tg_drain_passes() (drain.h), in ns; any CPU may update it without a lock
@@ -36,7 +36,7 @@ struct tg_shard;
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
- * @busy: number of looks at which bulk was in the device, or waited for it
+ * @busy: number of looks at which bulk was in the device, or requests were held
  * @idle: number of the other looks
  */
 struct tg_flushes {
@@ -55,10 +55,10 @@ struct tg_flushes {
 
 /* The state of the pace for one choice of a request. */
 enum tg_pace_state {
-	TG_PACE_UNKNOWN,
-	TG_PACE_NONE,		/* the device is not pressed, or nobody uses the pace */
-	TG_PACE_OPEN,
-	TG_PACE_CLOSED,
+	TG_PACE_UNKNOWN,	/* not looked up yet */
+	TG_PACE_NONE,		/* any bulk may write: the pace is unused, or does not apply now */
+	TG_PACE_OPEN,		/* bulk may write, first the class and cgroup that are due */
+	TG_PACE_CLOSED,		/* bulk may not write */
 };
 
 void tg_flushes_init(struct tg_data *tg);

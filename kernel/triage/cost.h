@@ -6,8 +6,8 @@
  * of them costs 5 us. A cost is a base, plus a slope times the length. Reads, writes and other
  * requests each have a base and a slope of their own. On a disk, a request that is near the head
  * or continues its flow is charged no base. Triage learns base and slope while the device is busy:
- * then the costs of all requests must add up to the elapsed time. Where few requests keep it busy,
- * urgent requests tell roughly whether costs are far too low.
+ * then the costs of all requests must add up to the elapsed time. Where few requests keep a device
+ * busy, the latency of urgent requests shows roughly whether costs are far too low.
  *
  * Pure functions that also compile in user space, where they are tested.
  */
@@ -38,17 +38,17 @@ struct tg_cost {
 #define TG_COST_MAX 100000000u
 
 /*
- * The first guesses. Triage soon learns the sum of base and slope, but their ratio only when
- * the mix of sizes changes. So the guesses have the ratio of real devices. On flash the base
- * costs as much as 1.6 to 2.8 KiB of data (SATA: 98 thousand requests of 4 KiB a second and 560
- * MB/s; PCIe: a million such requests and 7 GB/s). On a disk it costs as much as about a MiB.
+ * The first guesses. Triage soon learns what requests cost on average, but the ratio of base to
+ * slope only when the mix of sizes changes. So the guesses have the ratio of real devices. On flash
+ * the base is the cost of 1.6 to 2.8 KiB of data (SATA: 98 thousand requests of 4 KiB a second and
+ * 560 MB/s; PCIe: a million such requests and 7 GB/s). On a disk it is the cost of about a MiB.
  */
 #define TG_COST_GUESS_FLASH { .base = 2000, .per_kib = 1000 }
 #define TG_COST_GUESS_DISK { .base = 8000000, .per_kib = 6000 }
 
 /**
  * struct tg_work - the requests of one kind dispatched to a device over some time
- * @requests: number of requests that take a base: on a disk, those that are not near the head
+ * @requests: number of these requests; on a disk, only of those that are not near the head
  * @kib: length of all requests together, in KiB
  */
 struct tg_work {
@@ -58,8 +58,8 @@ struct tg_work {
 
 /*
  * A shard counts both fields of struct tg_work in one word, with one addition for each request:
- * @requests times TG_WORK_ONE, plus @kib. The word may wrap, because only differences are used,
- * of fewer than 2^24 requests and 2^40 KiB.
+ * @requests times TG_WORK_ONE, plus @kib. The word may wrap, because only differences are used.
+ * A difference must be of fewer than 2^24 requests and 2^40 KiB.
  */
 #define TG_WORK_SHIFT 40
 #define TG_WORK_ONE ((u64)1 << TG_WORK_SHIFT)
@@ -152,9 +152,9 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 }
 
 /*
- * Slow flash is busy with few requests, and the budget may never let it have as many as tell that
- * any flash is busy. But if urgent requests take at least twice as long as without bulk, the device
- * was at work for at least this part of the time.
+ * Slow flash is busy with fewer requests than TG_BUSY_FLASH (costs.c), and the budget may never let
+ * it have more. But if urgent requests take at least twice as long as without bulk, the device was
+ * at work for at least one part in this many of the time.
  */
 #define TG_COST_BUSY_PART 2
 
@@ -164,8 +164,8 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
  * @work: requests dispatched to the device, by enum tg_op
  * @elapsed: the length of that time, in ns
  *
- * This is a rough measure, so estimates that are about right must not change by it: they only rise,
- * and only if the work explains less than half of the part in which the device was at work.
+ * This measure is rough, and must not change costs that are about right. So costs only rise, and
+ * only if those of the work add up to less than half of the time for which the device was at work.
  */
 static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)
@@ -178,11 +178,11 @@ static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 
 /**
  * tg_cost_return() - let a raised cost go back
- * @cost: of one kind of requests; updated
- * @sure: what was learnt of it from a busy device
+ * @cost: the cost of one kind of requests; updated
+ * @sure: the cost of this kind as last learnt from a busy device
  *
- * The device may have been slow for a moment, for another reason than its requests. So what
- * tg_cost_raise() has added goes again, by a sixteenth: slowly beside the quarter by which it came.
+ * The device may have been slow for a moment, for another reason than its requests. So take back a
+ * sixteenth of what tg_cost_raise() has added. That is slow: costs may rise by a quarter at once.
  */
 static inline void tg_cost_return(struct tg_cost *cost, const struct tg_cost *sure)
 {

@@ -11,12 +11,13 @@ struct tg_data;
 
 /**
  * struct tg_costs - estimates for one device, learnt over windows of time
- * @of: cost of each kind of request, by enum tg_op; written under @lock, read without it
- * @lock: guards all below; tg_costs_learn() only tries it, and learns nothing if it is taken
+ * @of: cost of each kind of request, by enum tg_op; written under @lock, read without a lock
+ * @lock: guards all below. Taken with trylock only: if another CPU learns at this moment, this one
+ *	need not.
  * @sure: the costs as they were last learnt from a busy device, or the first guesses
  * @window_until: jiffies when the present window ends; also read without the lock
  * @window_began: when the present window began, in ns
- * @window_work: the work of all shards before the window, by enum tg_op (TG_WORK_ONE)
+ * @window_work: the work of all shards before the window, by enum tg_op (see TG_WORK_ONE)
  * @window_served: the cost of bulk that had come back before the window (tg_bulk_served()), in ns
  * @window_excess: tg_controller.excess before the window, in ns
  */

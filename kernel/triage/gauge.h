@@ -52,16 +52,16 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  *	without the lock
  * @written: length of all writes that the shard has dispatched while the device was pressed, of
  *	bulk and beside bulk, in KiB; also read without the lock
- * @fewest: least number of the shard's requests in the device since costs were learnt last. The
- *	CPU that learns costs reads and resets it, without this shard's lock.
+ * @fewest: least number of the shard's requests in the device since costs were learnt last, or
+ *	U32_MAX if the shard has sent none since. The CPU that learns costs reads and resets it,
+ *	without this shard's lock.
  * @learnt_back: sum of both gauges' @back when costs were learnt last; guarded by tg_costs.lock
  * @tick: jiffies when the last request was sent
  * @samples: number of urgent requests that were timed in that tick
  * @unmeasured: number of requests until the next one is measured
- * @returned: how much of the completions in the gauges is of requests that the driver sent back
+ * @returned: what requests that the driver sent back have added to the gauges' @back
  *
- * The shard's lock guards all fields but @fewest, @learnt_back, @returned and the completions in
- * the gauges.
+ * The shard's lock guards all fields but @fewest, @learnt_back, @returned and the gauges' @back.
  */
 struct tg_device {
 	struct tg_gauge bulk;

@@ -20,7 +20,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx);
 bool tg_has_work(struct blk_mq_hw_ctx *hctx);
 
-/* For holders of a shard's lock that do not dispatch: */
+/* For code that takes a shard's lock but does not dispatch: */
 void tg_drain(struct tg_shard *shard);
 void tg_shard_enter(struct tg_shard *shard) __acquires(&shard->lock);
 void tg_shard_leave(struct tg_shard *shard) __releases(&shard->lock);

@@ -37,7 +37,7 @@ static inline bool tg_detector_follows(const struct tg_detector *detector, u64 s
 	       detector->next <= sector + TG_DETECTOR_GAP;
 }
 
-/* Update the score by a request of @sectors at @sector. */
+/* Update the score and @next by a request of @sectors at @sector. */
 static inline void tg_detector_see(struct tg_detector *detector, u64 sector, u32 sectors)
 {
 	if (!detector->next)
@@ -57,7 +57,7 @@ static inline void tg_detector_measure(struct tg_detector *detector, u64 sector,
 	detector->run = min_t(u64, (u64)detector->run + sectors, 2 * TG_DETECTOR_STREAM);
 }
 
-/* End the run: the submitter paused, so it did not only wait for the device. */
+/* End the run: the submitter paused for another reason than to wait for the device. */
 static inline void tg_detector_pause(struct tg_detector *detector)
 {
 	detector->run = 0;

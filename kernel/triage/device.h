@@ -13,8 +13,9 @@
 #include "yield.h"
 
 /*
- * The largest number of urgent requests that a shard times in one tick. But while bulk is gated, a
- * shard times all but hinted ones. Without bulk their times are alike, so a few suffice.
+ * The largest number of urgent requests that a shard times in one tick, without bulk and beside it.
+ * Without bulk their times are alike, so a few suffice. While bulk is gated, a shard times all
+ * urgent requests that are not hinted.
  */
 #define TG_SAMPLES_ALONE 4
 #define TG_SAMPLES_BULK 64
@@ -23,7 +24,7 @@
 #define TG_QUIET_JIFFIES HZ
 /*
  * For this long after the last request of HIGH, sparse flows of NORMAL go within bulk's budget
- * (tg_little_is_bulk()). By then the budget is four times as large (tg_depth_lingering()), and
+ * (tg_little_is_bulk()). After this time the budget has doubled twice (tg_depth_lingering()), and
  * will soon protect nothing.
  */
 #define TG_HIGH_JIFFIES msecs_to_jiffies(32)
@@ -100,7 +101,7 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
  */
 static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
-	/* Copy the tag: at this moment nothing else writes it. */
+	/* Copy the tag, because its cost is reset here. Nothing else writes it at this moment. */
 	const struct tg_tag tag = *tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
@@ -242,7 +243,7 @@ static inline bool tg_little_is_bulk(const struct tg_data *tg)
 	       !READ_ONCE(tg->controller.at_once);
 }
 
-/* Return whether a new request is eager, apart from its flags (tg_flags_hint()). */
+/* Return whether a new request is eager even without its hinting flags (tg_flags_hint()). */
 static inline bool tg_is_eager(const struct tg_data *tg, enum prio_class class,
 			       struct request *rq)
 {
@@ -268,7 +269,7 @@ static inline bool tg_pace_is_closed(struct tg_shard *shard, struct tg_lane *lan
 	       tg_pace_is_closed_now(shard, lane, class);
 }
 
-/* Return whether the pace holds a request of bulk. */
+/* Return whether the pace holds a request of bulk. If it does, record that. */
 static inline bool tg_pace_holds(struct tg_shard *shard, struct tg_lane *lane,
 				 enum prio_class class, const struct request *rq)
 {
@@ -279,7 +280,7 @@ static inline bool tg_pace_holds(struct tg_shard *shard, struct tg_lane *lane,
 	return true;
 }
 
-/* Return whether the pace never holds a new request: it is no write of bulk. */
+/* Return whether the pace never holds a new request: only writes of bulk wait, and none of HIGH. */
 static inline bool tg_passes_pace(enum prio_class class, struct request *rq)
 {
 	return tg_op(rq) != TG_WRITE || class == PRIO_CLASS_HIGH ||

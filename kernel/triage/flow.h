@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Queues requests in flows: one for each submitter and class. */
+/* Queues requests in flows: one for each submitter, class and cgroup. */
 #ifndef TG_FLOW_H
 #define TG_FLOW_H
 
@@ -25,7 +25,7 @@ struct tg_shard;
  * @node: entry in a list of tg_flows.buckets, once a submitter has used the flow. A common flow is
  *	in no such list
  * @key: see tg_flow_key(); unique in its class and @group
- * @group: number of the cgroup (struct tg_lane) of its requests
+ * @group: number of the cgroup (tg_lane.id) of its requests
  * @lane: this cgroup's lane; valid while the flow has requests
  * @fifo: requests, oldest first
  * @sorted: the same requests by sector, on rotational devices
@@ -82,7 +82,8 @@ struct tg_flows {
 
 /*
  * The queued requests of a class in the order in which they came: an hlist with its last
- * node. They are linked through rq->hash, which is free because triage merges without it.
+ * node. They are linked through rq->hash, which is free: triage does not use the block layer's hash
+ * of requests to merge.
  */
 struct tg_arrivals {
 	struct hlist_head first;
@@ -96,13 +97,13 @@ struct tg_arrivals {
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
  * @queued: number of requests in @arrivals; also read without the lock
- * @owed: device time that it lacks of its guaranteed share, in ns; below 0: device time that it
- *	had beyond the share, because a request took longer than what it lacked
+ * @owed: device time that the class lacks of its guaranteed share, in ns; below 0: device time that
+ *	it had beyond the share, because one request took longer than what the class lacked
  * @started: number of flows that have joined @hinted or @sparse so far
- * @sparse_leads: how much more sparse flows have had than the backlog leaves them, in ns of cost
- *	(tg_class_count()). It begins at 0 when the backlog begins to wait. Below 0: what they may
- *	still have for the backlog's last request, which was large
- * @paced: the pace held the backlog when it was last asked
+ * @sparse_leads: cost that sparse flows have sent since the backlog began to wait, less what the
+ *	backlog's requests allow them, in ns (tg_class_count()). Below 0: they have not used what
+ *	the backlog's last request allows them, because that request was large
+ * @paced: the pace held the whole backlog when tg_flow_next_bulk() last looked
  * @paced_at: jiffies when the pace last held a write of the class
  *
  * Guarded by the shard's lock.
@@ -126,8 +127,8 @@ struct tg_class {
  * @inserted: number of requests that came so far
  * @reasons: number of requests dispatched so far, by reason
  *
- * @inserted less the sum of @reasons is @queued plus the number of requests on the shard's
- * @at_head. Guarded by the shard's lock.
+ * @inserted less the sum of @reasons is @queued plus the number of the class's requests on
+ * tg_shard.at_head. Guarded by the shard's lock.
  */
 struct tg_counts {
 	unsigned int queued;
@@ -152,9 +153,9 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests of @owner with @flags. Requests whose flags say that a
- * process waits for them have a key and a flow of their own, so they do not queue behind @owner's
- * bulk.
+ * Return the key of the flow for requests with @flags of the submitter with the id @owner. Requests
+ * whose flags say that a process waits for them have a key and a flow of their own. So they do not
+ * queue behind the submitter's bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {

@@ -12,7 +12,7 @@ struct request;
 struct tg_data;
 struct tg_shard;
 
-/* Bucket n begins at 2^n us, the first at 0. The last has requests that took 8 s or more. */
+/* Bucket 0 begins at 0, bucket n at 2^n us. The last has requests that took 8 s or more. */
 #define TG_HISTOGRAM_BUCKETS 24
 
 /* Counts of measured requests by the time that they took. Any CPU may add to them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Chooses a flow's next request: on flash the oldest, on a disk by the position of its head. */
+/* Chooses a flow's next request: on flash the oldest, on a disk by sector (media.c). */
 #ifndef TG_MEDIA_H
 #define TG_MEDIA_H
 
@@ -12,8 +12,8 @@ struct tg_shard;
 /**
  * struct tg_head - a disk's head
  * @position: the sector behind the last request that was dispatched
- * @awaited: the disk keeps its head in place for the next request of this flow; NULL: it does
- *	not wait
+ * @awaited: the flow for whose next request the disk waits, with its head in place; NULL: the disk
+ *	does not wait
  * @awaited_at: when the disk began to wait, in ns
  * @back_at: when a request last came back from the disk, in ns; written by completions
  *

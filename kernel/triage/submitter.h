@@ -77,7 +77,10 @@ struct tg_submitters {
  * in a flash device is limited, so that they take turns (tg_bulk_may_share()).
  */
 #define TG_TAGS_FEW 8
-/* A submitter asks for little if it last took a tag beyond so many this long ago. */
+/*
+ * A submitter asks for little if it holds at most this many tags, and has not taken a further one
+ * for this long.
+ */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 

@@ -20,12 +20,12 @@
  * which urgent requests keep a target: @latency_target_us if that is set, else their latency
  * without bulk times @latency_factor. Without either, bulk's throughput is weighed against
  * urgent requests' latency by @exchange: on flash by trials (knee.h), on a disk by a formula
- * (turn.h). If @exchange is 0 too, or for HIGH on a disk, the target is that latency times
- * TG_FACTOR_ELSE.
+ * (turn.h). If @exchange is 0 too, @latency_factor counts as TG_FACTOR_ELSE. On a disk, this target
+ * also bounds the length of bulk's turns beside HIGH.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;
-	bool limited;				/* any limit is set */
+	bool limited;				/* a rate limit is set for some class */
 	unsigned int limit_iops[PRIO_CLASS_COUNT];	/* 0: none */
 	unsigned int limit_kib[PRIO_CLASS_COUNT];	/* KiB/s; 0: none */
 	unsigned int exchange;			/* %; 0: not set */

@@ -20,7 +20,7 @@ typedef unsigned int blkdrv_node_t;
 typedef int blkdrv_node_t;
 #endif
 
-/* The flag that lets requests of a tag set merge. Since 6.14 all may, and there is no flag. */
+/* The flag that lets a tag set's requests merge. Since 6.14 all requests may, without a flag. */
 #ifdef IOSCHED_HAS_SHOULD_MERGE
 #define BLKDRV_F_MERGE BLK_MQ_F_SHOULD_MERGE
 #else
@@ -45,7 +45,8 @@ struct blkdrv_limits {
  * blkdrv_alloc_disk() - allocate a disk with these limits
  *
  * Since 6.9 blk_mq_alloc_disk() takes limits. Since 6.11 the limits also say whether a disk
- * has a cache, and whether it rotates. Until then the driver set all this in the queue.
+ * has a cache, and whether it rotates. Until 6.8 the driver sets all this in the queue. This
+ * header does not support 6.9 and 6.10.
  *
  * Return: the disk, or an ERR_PTR()
  */
@@ -91,7 +92,8 @@ static inline struct gendisk *blkdrv_alloc_disk(struct blk_mq_tag_set *set,
 #endif
 
 /*
- * Since 6.14 freezing a queue returns flags. The task passes them on when it unfreezes the queue.
+ * Since 6.14 blk_mq_freeze_queue() returns flags, and the caller passes them to
+ * blk_mq_unfreeze_queue().
  */
 #ifdef IOSCHED_FREEZE_HAS_FLAGS
 #define blkdrv_freeze(q) blk_mq_freeze_queue(q)

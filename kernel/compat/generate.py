@@ -8,10 +8,11 @@ describes these types exactly as they were compiled. From it this program makes:
 
 private.h   the private types, and prototypes of the functions exported to modules
 features.h  macros that say which of several shapes an interface has in this kernel
-made-from   what these were made from: if nothing of it has changed, the program ends at once
+made-from   the state of the files from which these were made: if none of those files has
+            changed since, the program ends at once
 
 The program probes features and never compares versions, because some features
-changed inside a stable series. iosched.h explains each feature.
+changed inside a stable series. iosched.h, blkdrv.h and timers.h explain each feature.
 
 If something is missing, the program exits with status 2 and a message that says what to install.
 """
@@ -157,8 +158,8 @@ EXPORTED_FEATURES = {
     "IOSCHED_CONF_HAS_UNPREP": "blkg_conf_unprep",
 }
 
-#: Feature macro -> a function of block cgroups, and a pattern in its prototype or its type for
-#: which the macro stands.
+#: Feature macro -> a function of block cgroups, and a pattern. features.h defines the macro if the
+#: function's prototype or type matches the pattern.
 GROUP_FEATURES = {
     "IOSCHED_POLICY_TAKES_QUEUE": ("blkcg_activate_policy", r"\(struct request_queue \*"),
     "IOSCHED_ALLOC_PD_TAKES_QUEUE": ("blkcg_pol_alloc_pd_fn", r"\(gfp_t, struct request_queue \*"),
@@ -172,7 +173,7 @@ NEEDED = (
     "/sys/kernel/btf/vmlinux for the running kernel"
 )
 
-#: One type in pahole's output.
+#: Matches one type in pahole's output.
 DEFINITION = re.compile(r"^(?:struct|enum) (\w+) \{$.*?^\}[^;\n]*", re.MULTILINE | re.DOTALL)
 
 
@@ -187,7 +188,7 @@ def types(vmlinux: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def prototype(vmlinux: str, function: str) -> str | None:
-    """Return the C declaration of `function`, None if the BTF of `vmlinux` has none."""
+    """Return the C declaration of `function`, or None if the BTF of `vmlinux` has none."""
     return _run("pfunct", "--prototypes", "-f", function, vmlinux).strip() or None
 
 
@@ -218,7 +219,7 @@ def exported(headers: Path) -> set[str]:
 
 def callbacks(vmlinux: str) -> dict[str, str]:
     """Return the C declaration of each type in CALLBACKS that the BTF of `vmlinux` has."""
-    # Of several typedefs, pahole prints only some.
+    # Asked for several typedefs at once, pahole prints only some of them.
     declared = {name: _run("pahole", "-C", name, vmlinux).strip() for name in CALLBACKS}
     return {name: text for name, text in declared.items() if text}
 
@@ -234,7 +235,7 @@ def private_header(found: dict[str, str], functions: dict[str, str]) -> str:
     prototypes = [text for name, text in functions.items() if name not in CALLBACKS]
     body = "\n".join([*types_of_functions, *definitions, *prototypes])
     checks = [_same_layout(name, text) for name, text in found.items() if text.startswith("struct")]
-    # In C, a struct that is first named inside a prototype is known only there: declare it.
+    # In C, a struct that is first named inside a prototype is known only there. So declare each.
     structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
     return "\n".join(
         [
@@ -320,7 +321,7 @@ def features_header(found: dict[str, str], functions: dict[str, str], symbols: s
 
 
 def write_if_changed(path: Path, text: str) -> None:
-    """Write a generated header if its text differs: make rebuilds whatever uses a newer file."""
+    """Write a generated header if its text differs: make rebuilds all that uses a changed file."""
     guard = f"GENERATED_{path.stem.upper()}_H"
     text = (
         "/* SPDX-License-Identifier: GPL-2.0-only */\n"
@@ -332,7 +333,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def with_btf(vmlinux: Path, folder: Path) -> Path:
-    """Return `vmlinux`; if it is a boot image, unpack its BTF to `folder` and return that file."""
+    """Return `vmlinux`, or, of a boot image, a file with BTF that is unpacked to `folder`."""
     try:
         with vmlinux.open("rb") as file:
             if not boot.is_image(file.read(boot.HEADER_END)):
@@ -345,9 +346,9 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
 
 
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the BTF has: types (name -> definition), and declarations of functions.
+    """Return what the BTF has: types (name -> definition), and declarations (name -> text).
 
-    The latter are those of CALLBACKS, and of the FUNCTIONS that are exported.
+    The declarations are those of CALLBACKS, and of the FUNCTIONS that are exported.
     """
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):
@@ -358,7 +359,7 @@ def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[st
 
 
 def inputs(headers: Path, vmlinux: str) -> str:
-    """Return what the headers depend on, a line a file: its path, size and time of change."""
+    """Return a line for each file from which the headers are made: path, size, time of change."""
     pahole = shutil.which("pahole") or "/no/pahole"
     here = Path(__file__)
     ours = [here, here.with_name("vmlinux.py"), Path(pahole)]
@@ -379,7 +380,7 @@ def generate(headers: Path, vmlinux: str, output: Path) -> None:
 
 
 def is_made(record: Path, made_from: str) -> bool:
-    """Tell whether the headers beside `record` were made from the same inputs."""
+    """Return whether the headers beside `record` were made from the inputs `made_from`."""
     files = [record, record.with_name("private.h"), record.with_name("features.h")]
     return all(path.exists() for path in files) and record.read_text() == made_from
 

@@ -149,7 +149,8 @@ static inline int iosched_probe_shallow_depth(bool *whole)
  * @whole: the result of iosched_probe_shallow_depth()
  *
  * If the number of tags is lowered, the words keep their size. So a word may have more bits than
- * there are tags. Without @whole, the limit is a part of whichever are fewer. It is at least 1.
+ * there are tags. Without @whole, the limit is a part of a word's bits or of all tags, whichever
+ * are fewer. It is at least 1.
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
@@ -215,10 +216,10 @@ static inline u64 iosched_flush_began(const struct blk_mq_hw_ctx *hctx)
 {
 	const struct blk_flush_queue *fq = hctx->fq;
 
-	/* The core writes both under fq->mq_flush_lock. Any answer of the last moments is right. */
+	/* The core writes both under fq->mq_flush_lock. A result just out of date does no harm. */
 	if (data_race(fq->flush_pending_idx == fq->flush_running_idx))
 		return 0;
-	/* blk_rq_init() writes it plainly. One word is read whole, and an old one does no harm. */
+	/* blk_rq_init() writes this word without WRITE_ONCE(). An old value does no harm. */
 	return data_race(READ_ONCE(fq->flush_rq->start_time_ns));
 }
 

@@ -7,7 +7,7 @@
 
 #include "features.h"
 
-/* Since 6.13 hrtimer_setup() also sets .function. Since 6.15 there is no hrtimer_init(). */
+/* Since 6.13 there is hrtimer_setup(), which also sets .function; since 6.15, no hrtimer_init(). */
 #ifndef IOSCHED_HAS_HRTIMER_SETUP
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),

@@ -7,7 +7,7 @@
 An image for x86 holds the kernel's ELF file, with the BTF in it. Images for arm64 and RISC-V hold
 no ELF file: from these the program takes the BTF alone. pahole reads both.
 
-If that fails, the program exits with status 2 and a message that says what to do.
+On an error, the program exits with status 2 and a message that says what to do.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from pathlib import Path
 HEADER_END = 0x250
 
 
-#: The first bytes of files that gzip packed, as vmlinuz of Ubuntu for arm64
+#: The first bytes of a file that gzip packed, such as vmlinuz of Ubuntu for arm64.
 GZIP = b"\x1f\x8b"
-#: The begin of a BTF header: magic number, version, flags, and the header's length
+#: Matches the beginning of a BTF header: magic number, version, flags, and the header's length.
 BTF = re.compile(rb"\x9f\xeb\x01.[\x18-\x40]\0\0\0", re.DOTALL)
 
 
@@ -43,12 +43,12 @@ def _is_bzimage(data: bytes) -> bool:
 
 
 def _is_raw(data: bytes) -> bool:
-    """Tell whether `data` begins an Image (Documentation/arch/arm64/booting.rst, and riscv's)."""
+    """Return whether `data` begins an Image (Documentation/arch/arm64/booting.rst, and riscv's)."""
     return data[0x38:0x3C] in (b"ARM\x64", b"RSC\x05")
 
 
 def _is_zboot(data: bytes) -> bool:
-    """Tell whether `data` begins an EFI program that unpacks an Image (CONFIG_EFI_ZBOOT)."""
+    """Return whether `data` begins an EFI program that unpacks an Image (CONFIG_EFI_ZBOOT)."""
     return data.startswith(b"MZ") and data[4:8] == b"zimg"
 
 
@@ -95,7 +95,7 @@ def _btf(image: bytes) -> bytes:
             "<5I", image, at + 4
         )
         btf = image[at : at + size + max(types + types_length, strings + strings_length)]
-        # The first string is empty, and each ends with a zero.
+        # In BTF the first string is empty, and each string ends with a zero byte.
         text = btf[size + strings :][:strings_length]
         if text[:1] == text[-1:] == b"\0" and len(btf) > len(found):
             found = btf

@@ -51,7 +51,7 @@ struct flash_die {
 	u64 left_ns;		/* time that the paused work still needs; 0: none is paused */
 	u32 programs;
 	u32 copies;
-	u32 overtaken;		/* reads that have overtaken the next program */
+	u32 overtaken;		/* reads that have overtaken the next program or copy */
 	u64 programmed;		/* programs that have ended here */
 	struct model_part *reading;	/* the read in progress */
 	struct model_part *head;	/* reads that wait */
@@ -65,7 +65,7 @@ struct flash {
 	u32 read_ns[2][FLASH_PAGE_KINDS];
 	u32 read_mbps[2];	/* [is it a long read] */
 	bool pages_differ;
-	u64 protect_ns;		/* U64_MAX: never */
+	u64 protect_ns;		/* protect_after_ms in ns; U64_MAX: never */
 	u64 slow_ctrl_ns;	/* ctrl_ns in the first slow_ns of each slow_every_ns */
 	u64 slow_ns;		/* 0: never */
 	u64 slow_every_ns;
@@ -97,8 +97,8 @@ struct flash {
 	u64 programs_done;
 
 	u64 clean;		/* bytes that can be written before copies begin */
-	u32 copy_debt_pct;	/* due copies below a whole one, percent of a copy */
-	u32 copies_saved;	/* due copies that no die has yet */
+	u32 copy_debt_pct;	/* the part of one more copy that is due, percent */
+	u32 copies_saved;	/* whole copies that are due, but given to no die yet */
 	u32 next_copy_die;
 
 	u64 busy_ns[DIE_NR_WORKS];
@@ -179,7 +179,10 @@ static u64 part_bus_ns(const struct flash *f, const struct model_part *part)
 	return transfer_ns(part->bytes, f->read_mbps[is_long(part->io)]);
 }
 
-/* Return the earliest time at which data of @die can be at the host, U64_MAX without a read. */
+/*
+ * Return the earliest time at which data of @die can be at the host. Return U64_MAX if @die has no
+ * read.
+ */
 static u64 die_data_ns(const struct flash *f, const struct flash_die *die)
 {
 	if (die->work == DIE_READ)
@@ -216,7 +219,7 @@ static u64 program_ns(const struct flash *f, enum die_work work)
 /*
  * Give a free die its next work. Reads go first, but a waiting program or copy lets only
  * overtake_max of them pass. Then the paused work goes on, if any. Copies go before programs,
- * because programs need the space that copies free.
+ * because programs need the clean space that copies make.
  */
 static void die_start(struct flash *f, struct flash_die *die, u64 t)
 {
@@ -493,7 +496,7 @@ static void program_end(struct flash *f, struct flash_die *die, u64 t)
 
 /*
  * Let garbage collection use the time from the last event until @t, in which the
- * device was idle. Assume that all dies made copies all the time. The copies free clean
+ * device was idle. Assume that all dies made copies all the time. The copies make clean
  * space, up to gc_after_mib.
  */
 static void collect_idle(struct flash *f, u64 t)

@@ -35,7 +35,11 @@
 struct hdd_run {
 	u64 start;
 	u64 end;	/* the sector after the run */
-	u64 order;	/* number of a segment's last use, or of a write cache run's creation */
+	/*
+	 * of a segment: the number of the latest read into it, without cache hits; of a part of the
+	 * write cache: the number of its creation
+	 */
+	u64 order;
 };
 
 struct hdd {
@@ -45,7 +49,7 @@ struct hdd {
 	u64 tracks;
 	u64 zone_tracks;
 	u64 zone_start[HDD_ZONES + 1];	/* first sector of each zone */
-	u32 zone_spt[HDD_ZONES];	/* sectors of each of its tracks */
+	u32 zone_spt[HDD_ZONES];	/* sectors of one track of each zone */
 	u64 knee;			/* see seek_time(): a share of all tracks, in 2^-32 */
 	u64 knee_sqrt;			/* its square root, in 2^-32 */
 	u64 write_cache_sectors;
@@ -77,7 +81,7 @@ struct hdd {
 
 	struct hdd_run segment[16];	/* the read cache */
 	u32 growing;		/* index of the segment that the head extends, or HDD_NO_SEGMENT */
-	u64 segment_order;	/* the order of the latest use of a segment */
+	u64 segment_order;	/* the order of the latest read into a segment */
 
 	u64 seek_ns;
 	u64 rotation_ns;
@@ -196,7 +200,7 @@ static void move_to(const struct hdd *h, u64 head, struct hdd_move *m, u64 t)
  * Plan the transfer of the sectors from @start to @end, beginning at @t. Two kinds of request
  * need no seek and no rotation. One begins where the head ends a transfer at @t. The other is a
  * read that begins in the growing segment, or right after it. If the head has stopped reading
- * ahead, the segment must have all of that read.
+ * ahead, the segment must contain the whole read.
  */
 static struct hdd_move plan(const struct hdd *h, u64 start, u64 end, bool read,
 			    u64 t)
@@ -255,8 +259,8 @@ static bool cache_has(const struct hdd *h, const struct model_io *io, u64 t)
 
 /*
  * Put a read from @start, which has just ended, into the growing segment. If no segment grows,
- * replace the least recently used one. Then let the head read ahead. If readahead_kib is 0, cache
- * nothing.
+ * replace the segment whose latest read from the disk is the oldest: a cache hit does not count.
+ * Then let the head read ahead. If readahead_kib is 0, cache nothing.
  */
 static void cache_read(struct hdd *h, u64 start)
 {
@@ -324,7 +328,7 @@ static void link_move(struct hdd *h, struct model_io *io, u64 t)
 
 /* --- the write cache --- */
 
-/* Take a write into the cache. Return false if there is no room. */
+/* Take a write into the cache. Return false if there is no room for its data or for a new run. */
 static bool dirty_add(struct hdd *h, const struct model_io *io)
 {
 	u64 end = io->sector + io->sectors;
@@ -387,8 +391,8 @@ static void flush_begin(struct hdd *h, struct model_io *io, u64 t)
 }
 
 /*
- * Return whether the arm may write cached data to the disk now. It may if no request waits for the
- * arm, if a command waits for the cache, or if the cache is more than three quarters full.
+ * Return whether the arm may write cached data to the medium now. It may if no request waits for
+ * the arm, if a command waits for the cache, or if the cache is more than three quarters full.
  */
 static bool dirty_due(const struct hdd *h)
 {
@@ -450,8 +454,8 @@ static u32 nearest(const struct hdd *h, u64 t, struct hdd_move *best)
 }
 
 /*
- * Return whether the oldest request is next because fewer than reorder_min wait, and the arm
- * may not write the cache.
+ * Return whether the oldest request is next because fewer than reorder_min wait, and no cached
+ * writes are due.
  */
 static bool queue_in_order(const struct hdd *h)
 {
@@ -593,7 +597,7 @@ static u64 hdd_next(const void *model)
 	const struct hdd *h = model;
 	u64 t = h->leaving ? h->leaving->event_ns : U64_MAX;
 
-	/* The end of a write from the cache matters only if a command waits for arm or cache. */
+	/* The end of writing cached data matters only if a command waits for arm or cache. */
 	if (h->arm_ns != U64_MAX &&
 	    (h->serving || h->queued || h->waiting.head || h->flushing.head))
 		t = min(t, h->arm_ns + h->p.cmd_ns);

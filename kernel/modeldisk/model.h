@@ -65,7 +65,8 @@ struct model_io {
 
 	struct model_io *next;
 	u64 event_ns;		/* the end of the command's present stage */
-	u64 barrier;		/* a flush waits for programs, or runs, with a lower number */
+	/* flash counts programs, a disk the runs of its write cache: */
+	u64 barrier;		/* a flush waits for programs or runs with a lower number */
 	u32 pending;		/* transfers, programs or runs that the command still waits for */
 	u32 charge;		/* a write's room in the buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
@@ -112,7 +113,7 @@ struct model_stat {
  * @size: size of the model's state in bytes, whatever the parameters are
  * @check: returns a message if parameters within their bounds do not fit together, or NULL
  * @parts: returns the length of model_io.parts[] that commands need
- * @init: sets up the state, which must be zeroed, for a device of @sectors sectors
+ * @init: sets up the state, which the driver has zeroed, for a device of @sectors sectors
  * @discards: the model takes MODEL_DISCARD
  * @volatile_cache: returns whether a power loss loses completed writes
  * @submit: does what @advance does, then takes a command

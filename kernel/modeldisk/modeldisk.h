@@ -38,7 +38,7 @@ struct mdk_settings {
 	u32 memory_backed;
 	/* keep data only for requests that begin in the first kept_mib MiB; 0: for all */
 	u32 kept_mib;
-	/* time after which the block layer gives up a stalled request */
+	/* time after which the block layer ends a stalled request with an error */
 	u32 timeout_ms;
 	/* seed of the random numbers that decide on the faults below */
 	u32 seed;
@@ -46,7 +46,10 @@ struct mdk_settings {
 	u32 error_ppm;
 	/* requests in a million that end only by the timeout */
 	u32 stall_ppm;
-	/* requests in a million that the driver refuses for now; below a million: some must pass */
+	/*
+	 * requests in a million that the driver refuses with BLK_STS_RESOURCE, so that blk-mq tries
+	 * again; below a million, because some must pass
+	 */
 	u32 resource_ppm;
 };
 

@@ -30,7 +30,7 @@ struct model_params {
 	u32 ctrl_slow_every_ms;
 	/* number of dies; each does one operation at a time */
 	u32 dies;
-	/* size of a page, KiB: consecutive data on one die; the next page is on another die */
+	/* size of a page, KiB: consecutive data on one die; mostly the next page is on another */
 	u32 page_kib;
 	/* time to read a page, or a part of it, from the die, ns */
 	u32 read_ns;
@@ -49,17 +49,17 @@ struct model_params {
 	u32 program_kib;
 	/* time of one program operation, ns */
 	u32 program_ns;
-	/* equal steps of a program; reads may come between two steps */
+	/* equal steps of a program or a copy (see gc_ns); reads may come between two steps */
 	u32 program_steps;
-	/* reads that may overtake one program */
+	/* reads that may overtake one program or copy */
 	u32 overtake_max;
 	/* write buffer, KiB */
 	u32 buffer_kib;
 	/* a write takes whole units of this size in the buffer, KiB */
 	u32 map_kib;
-	/* 1: the buffer survives power loss; flush and FUA cost nothing */
+	/* 1: the buffer survives power loss; a flush and a FUA write do not wait for programs */
 	u32 power_safe;
-	/* data written before garbage collection starts, MiB */
+	/* clean space: data that can be written before garbage collection starts, MiB */
 	u32 gc_after_mib;
 	/* write amplification from then on, percent; 100: none */
 	u32 gc_amplify_pct;
@@ -85,11 +85,11 @@ struct model_params {
 	u32 age_limit_ms;
 	/* the rule that picks the next request; 0: least seek plus rotation, 1: least seek */
 	u32 queue_rule;
-	/* with fewer requests than this waiting, the oldest is next */
+	/* while fewer than this wait, the oldest is next, unless cached writes are due */
 	u32 reorder_min;
 	/* read-ahead after a read, KiB; 0: none */
 	u32 readahead_kib;
-	/* segments of the read cache */
+	/* segments of the read cache; a segment is a run of consecutive sectors */
 	u32 cache_segments;
 	/* write cache, KiB; 0: none, so a write completes when it is on the medium */
 	u32 write_cache_kib;

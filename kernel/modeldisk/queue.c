@@ -4,7 +4,7 @@
  * Each device has one timer, which completes requests at the times that the model names.
  *
  * Each device is one state machine under one lock. With many CPUs, contention for this lock
- * hides that for a scheduler's locks. Measure the latter with null_blk.
+ * hides contention for a scheduler's locks. Measure a scheduler's locks with null_blk.
  */
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>
@@ -122,7 +122,7 @@ static void mdk_timer_init(struct mdk_disk *d)
 
 /* --- requests --- */
 
-/* splitmix64 (Steele, Lea, Flood, 2014), for which every seed is good. */
+/* Return the next number of splitmix64 (Steele, Lea, Flood, 2014). Every seed is good. */
 static u64 mdk_random(struct mdk_disk *d)
 {
 	u64 z = d->random += 0x9e3779b97f4a7c15ULL;
@@ -260,8 +260,8 @@ static const struct blk_mq_ops mdk_mq_ops = {
 /* --- figures --- */
 
 /*
- * Show one "name value" a line. time_ns is the present time. The other times are sums in
- * ns since power-on, over all parts of the device that do this kind of work.
+ * Show one "name value" a line. time_ns is the present time. Every other name in _ns is a sum
+ * since power-on, over all parts of the device that do this kind of work, in ns.
  */
 static int mdk_stats_show(struct seq_file *m, void *unused)
 {

@@ -2,9 +2,9 @@
 /*
  * The data of a memory-backed device: a page of memory for each written page.
  *
- * Requests copy data at the same time, even if they overlap: a device may serve them in any order.
- * These requests hold @sem for reading. A request that erases data frees pages. It holds @sem for
- * writing, so no other request uses the pages meanwhile.
+ * Requests that copy data hold mdk_store.sem for reading, so they run at the same time, even if
+ * they overlap: a device may serve them in any order. A request that erases data frees pages. It
+ * holds the semaphore for writing, so no other request uses the pages meanwhile.
  */
 #include <linux/highmem.h>
 #include <linux/sched.h>

@@ -4,12 +4,12 @@
  * dispatches requests.
  *
  * A test shuts the gate, submits requests, and opens the gate. While the gate is shut, the
- * scheduler holds all of them as a backlog. The log shows the order in which it then
- * dispatches them.
+ * scheduler holds all of these requests as a backlog. Once the gate opens, the log shows the
+ * order in which the scheduler dispatches them.
  *
- * Budgets (get_budget()) make the backlog exact. The core asks a scheduler for a request
- * only when it has a budget, and gatedisk gives it none while the gate is shut. Without
- * budgets, the core would take one request more from the scheduler than there are tags.
+ * Budgets (get_budget()) make the backlog exact. The blk-mq core asks a scheduler for a request
+ * only when the driver has given it a budget, and gatedisk gives none while the gate is shut.
+ * Without budgets, the core would take one request more from the scheduler than there are tags.
  *
  * The disk is for tests only: it neither stores nor returns data.
  */
@@ -66,11 +66,11 @@ struct gd_log_entry {
 /* The driver's data for a request */
 struct gd_cmd {
 	struct hrtimer timer;		/* runs while the request is served */
-	struct list_head held;		/* in gatedisk.held while the device holds it */
+	struct list_head held;		/* in gatedisk.held while the device holds the request */
 };
 
 /**
- * struct gatedisk - the one device
+ * struct gatedisk - the module's only device
  * @set: the tags; each hardware queue has as many as the module parameter depth says
  * @disk: the disk
  * @debugfs: the folder of the control files
@@ -107,8 +107,8 @@ static struct gd_log_entry gd_log[GD_LOG_ENTRIES];
 /* Service */
 
 /*
- * End a request. Free its tag before its budget: then a dispatcher with a budget finds a
- * tag. A dispatcher that got no budget does not retry by itself, so run the hardware queues.
+ * End a request. Free its tag before its budget, so that a dispatcher that gets the budget also
+ * finds a tag. A dispatcher that got no budget does not retry, so run the hardware queues.
  * The request's reference to the queue ends with the request, so take another one.
  */
 static void gd_complete_rq(struct request *rq)
@@ -156,7 +156,7 @@ static void gd_log_rq(struct request *rq)
 	entry->ioprio = req_get_ioprio(rq);
 }
 
-/* The core calls this to give the device a request, for which it holds a budget. */
+/* The core calls this with a request for which it has taken a budget. */
 static blk_status_t gd_queue_rq(struct blk_mq_hw_ctx *hctx,
 				const struct blk_mq_queue_data *bd)
 {
@@ -265,8 +265,8 @@ static void gd_release(unsigned int max)
 
 /*
  * Give all held requests back to the core, oldest first. The core inserts each at the
- * head of the scheduler's queue. If it inserts several at once, their order depends on the
- * kernel. So wait until the core has inserted one before giving back the next.
+ * head of the scheduler's queue. If the core inserts several at once, their order depends on
+ * the kernel's version. So wait until it has inserted one before giving back the next.
  */
 static void gd_requeue(void)
 {
@@ -370,7 +370,7 @@ static const char *gd_class_name(unsigned short ioprio)
 
 /*
  * Return the log's entry for request number *@pos, or NULL if that request has not come yet.
- * If the log has dropped the request, first set *@pos to the oldest one that the log has.
+ * If the log has dropped the request, first set *@pos to the oldest request that the log has.
  */
 static void *gd_log_at(loff_t *pos)
 {
@@ -519,8 +519,9 @@ free_tags:
 }
 
 /*
- * del_gendisk() waits for all requests. So first remove the control files, with which a
- * user could shut the gate again, and then release the requests that the device holds.
+ * del_gendisk() waits for all requests, so first open the gate: the device then serves the
+ * requests that it holds. Before that, remove the control files, with which a user could shut
+ * the gate again.
  */
 static void __exit gd_exit(void)
 {

@@ -193,7 +193,10 @@ void storm_disk_quiesce(unsigned int us)
 	blk_mq_unquiesce_queue(disk.gendisk->queue);
 }
 
-/* Send the device a command that is neither read nor write, and wait for its end. */
+/*
+ * Send the device a passthrough command, which the block layer does not give to the scheduler.
+ * Wait until it completes.
+ */
 int storm_disk_passthrough(bool at_head)
 {
 	struct request *rq = blk_mq_alloc_request(disk.gendisk->queue, REQ_OP_DRV_IN, 0);
@@ -206,7 +209,10 @@ int storm_disk_passthrough(bool at_head)
 	return blk_status_to_errno(status);
 }
 
-/* Show one "name value" a line: requests inside, requests served, the idle time until now. */
+/*
+ * Show one "name value" a line: the number of requests in the device, the number served so far,
+ * and for how long the device has been idle, in ms.
+ */
 void storm_disk_show(struct seq_file *m)
 {
 	const u64 since = READ_ONCE(disk.idle_since_ns);

@@ -83,7 +83,7 @@ static int storm_passthrough_set(void *data, u64 at_head)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(storm_passthrough_fops, NULL, storm_passthrough_set, "%llu\n");
 
-/* Make the beginning of a function a yield point. Each write names one function. */
+/* Make the beginning of a function a yield point (yield.c). Each write names one function. */
 static ssize_t storm_probe_write(struct file *file, const char __user *ubuf, size_t count,
 				 loff_t *ppos)
 {

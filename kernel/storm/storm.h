@@ -39,7 +39,7 @@ u64 storm_fingerprint(void);
 struct storm_disk_settings {
 	unsigned int hw_queues;		/* 0: one for each CPU */
 	unsigned int depth;
-	unsigned int service_us;	/* the mean; 0: queue_rq() itself completes requests */
+	unsigned int service_us;	/* mean service time; 0: queue_rq() completes the request */
 	bool rotational;
 };
 

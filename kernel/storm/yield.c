@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random delays of CPUs: at the yield points in a scheduler's build
- * (kernel/include/yield.h), and at any function that accepts a kprobe.
+ * Random delays of CPUs, at yield points. A yield point is a call of storm_yield(), as a build of
+ * a scheduler has it (kernel/include/yield.h), or the beginning of a function that a test has
+ * named (storm_probe()).
  *
- * A delay is a number of calls of cpu_relax(). If QEMU runs all virtual CPUs in one
- * thread, it changes to another CPU at each such call. Between two calls, QEMU changes the
+ * A delay is a number of pauses, calls of cpu_relax(). If QEMU runs all virtual CPUs in one
+ * thread, it changes to another CPU at each pause. Between two pauses, QEMU changes the
  * CPU only when the next timer is due. So the seed of the random numbers decides which CPU
  * passes a yield point first.
  */
@@ -19,14 +20,14 @@
 
 #include "storm.h"
 
-/* The module keeps this many latest yield points of each CPU. It is a power of two. */
+/* The module keeps this many yield points of each CPU, the latest ones. */
 #define STORM_POINTS 64
 /* A panic prints at most this many yield points, of all CPUs together. */
 #define STORM_POINTS_TOLD 48
 /*
  * At one yield point in STORM_AWAY the delay is very long, as if the host had given the CPU to
- * another guest; at none if storm_chance is 0. It ends after STORM_AWAY_PAUSES pauses or after
- * STORM_AWAY_NS. During the delay the queue may change to another scheduler.
+ * another guest. The delay ends after STORM_AWAY_PAUSES pauses or after STORM_AWAY_NS: long
+ * enough for the queue to change its scheduler meanwhile. If storm_chance is 0, there is none.
  */
 #define STORM_AWAY 8192
 #define STORM_AWAY_PAUSES BIT(20)
@@ -51,10 +52,11 @@ struct storm_cpu {
 };
 
 static DEFINE_PER_CPU(struct storm_cpu, storm_cpus);
-static unsigned int storm_chance;	/* the chance of a delay, in 1024 */
-static unsigned int storm_longest;	/* the longest common delay, in pauses */
+static unsigned int storm_chance;	/* of 1024 yield points, this many have a delay */
+/* The longest delay, in pauses, except for the very long ones (STORM_AWAY). */
+static unsigned int storm_longest;
 
-/* Draw the length of a delay, in pauses (calls of cpu_relax()). Return 0 for no delay. */
+/* Draw the length of a delay, in pauses. Return 0 for no delay. */
 static unsigned int storm_draw(struct storm_cpu *cpu)
 {
 	u64 random;
@@ -134,8 +136,8 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 
 /*
  * The number of yield points of each CPU that have been printed. The array is static, because
- * a stack is too small for it. Readers of the control file hold the mutex. A panic does not
- * take the mutex.
+ * a stack is too small for it. A reader of the control file "last" holds the mutex. A panic does
+ * not take it.
  */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);

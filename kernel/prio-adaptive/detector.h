@@ -4,7 +4,7 @@
  * score, and each arrival changes both scores. The kind that was more frequent lately
  * has the higher score.
  *
- * These are pure functions. They also compile in user space, where tests call them.
+ * Nothing here depends on the kernel, so tests call these functions in user space.
  */
 #ifndef DETECTOR_H
 #define DETECTOR_H

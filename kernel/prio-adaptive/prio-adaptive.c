@@ -39,8 +39,8 @@ static const unsigned int seq_gap_sectors_default = 64;
 static const unsigned int seq_gap_sectors_max = 1 << 21;
 
 /*
- * With 32 the mode (sequential or random) follows a new workload within 17 requests. After one
- * more of them, a single request of the other kind does not change the mode.
+ * With 32 the mode (sequential or random) follows a new workload within 17 requests. After 18
+ * requests of the new workload, one request of the other kind does not change the mode back.
  */
 static const unsigned int score_max_default = 32;
 static const unsigned int score_max_min = 1;
@@ -48,7 +48,7 @@ static const unsigned int score_max_max = 1024;
 
 /* 16 requests of 128 KiB take a rotating disk about as long as one seek. */
 static const unsigned int batch_max_default = 16;
-/* 1 means no batches: each request is picked by class. */
+/* With 1 there are no batches: the scheduler picks each request by class. */
 static const unsigned int batch_max_min = 1;
 static const unsigned int batch_max_max = 256;
 
@@ -94,7 +94,10 @@ struct pa_data {
 
 static IOSCHED_ALIVE(pa_alive);
 
-/* The class is decided once, at insertion, because rq->bio may change later. */
+/*
+ * Store the class at each insertion. Do not compute it later: it may depend on rq->bio, which may
+ * change while the request is queued.
+ */
 static void pa_set_class(struct request *rq, enum prio_class class)
 {
 	rq->elv.priv[0] = (void *)(uintptr_t)class;
@@ -232,7 +235,7 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 	}
 	spin_unlock(&pa->lock);
 
-	/* The bio has closed the gap between two requests. They are one now. */
+	/* The bio has closed the gap between two requests: free the one that was joined. */
 	if (joined)
 		blk_mq_free_request(joined);
 	return merged;
@@ -265,7 +268,7 @@ static int pa_request_merge(struct request_queue *q, struct request **req,
 
 	lockdep_assert_held(&pa->lock);
 
-	/* Some devices merge discards that do not touch. The core knows which. */
+	/* Some devices merge discards that are not adjacent. Leave discards to the core. */
 	if (bio_op(bio) == REQ_OP_DISCARD)
 		return ELEVATOR_NO_MERGE;
 
@@ -292,8 +295,8 @@ static void pa_request_merged(struct request_queue *q, struct request *rq,
 }
 
 /*
- * Record that @rq has taken over the bios of @next, which leaves the queue. From now on @rq has
- * waited as long as the older of the two.
+ * Record that @rq has taken over the bios of @next, which leaves the queue. From now on the age of
+ * @rq is that of the older of the two.
  */
 static void pa_requests_merged(struct request_queue *q, struct request *rq,
 			       struct request *next)
@@ -312,7 +315,7 @@ static void pa_requests_merged(struct request_queue *q, struct request *rq,
 
 /* Dispatch */
 
-/* Find the request that begins at @sector, or else the first after it. */
+/* Return the request that begins at @sector, or else the first after it, or NULL. */
 static struct request *pa_at_or_after(const struct rb_root *by_sector,
 				      sector_t sector)
 {
@@ -333,7 +336,7 @@ static struct request *pa_at_or_after(const struct rb_root *by_sector,
 }
 
 /*
- * Return the next request of a class. It is the oldest if the disk does not rotate, or if the
+ * Return the next request of a class. This is the oldest if the disk does not rotate, or if the
  * oldest has waited longer than hdd_fifo_expire. Otherwise the arm sweeps in one direction: the
  * next request is the first at or after pa->position, or else the one with the lowest sector.
  */
@@ -490,7 +493,7 @@ static int pa_init(struct request_queue *q, struct elevator_queue *eq)
 	pa->batch_max = batch_max_default;
 	pa->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* pa_pick() picks from the requests of the whole device, not of one hctx. */
+	/* pa_pick() picks from the requests of the whole device, not of one hardware queue. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pa;

@@ -61,8 +61,8 @@ struct pb_data {
 static IOSCHED_ALIVE(pb_alive);
 
 /*
- * Store the class at each insertion, and do not compute it again before the next insertion. The
- * priority may come from rq->bio (iosched.h), and rq->bio may change meanwhile.
+ * Store the class at each insertion. Do not compute it later: it may depend on rq->bio, which may
+ * change while the request is queued.
  */
 static void pb_set_class(struct request *rq, enum prio_class class)
 {
@@ -214,7 +214,7 @@ static int pb_init(struct request_queue *q, struct elevator_queue *eq)
 	pb->aging_expire = aging_expire_default;
 	pb->bounds = (struct prio_bounds)PRIO_BOUNDS_DEFAULT;
 
-	/* pb_pick() picks from the requests of the whole device, not of one hctx. */
+	/* pb_pick() picks from the requests of the whole device, not of one hardware queue. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	eq->elevator_data = pb;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: bulk has its guaranteed share and no more; classes, cgroups and hardware queues share the
- * pace of bulk's writes as promised; and a hardware queue that may write does not wait. The
- * scheduler's own sources run here, on a model of a device (policy/device.h). Each test says what
- * it measured in a scheduler with a defect. Run with: make -C kernel unit
+ * Guards: bulk has its guaranteed share and no more. Cgroups share the device, and classes, cgroups
+ * and hardware queues share the pace of bulk's writes, as promised. A hardware queue whose bulk may
+ * go does not wait. The test compiles the scheduler's own sources, with a model of a device
+ * (policy/device.h). Most comments also say what the test measures if the scheduler has the defect
+ * that they describe. Run with: make -C kernel unit
  */
 #include "policy/device.h"
 
@@ -16,7 +17,10 @@
 /* The cgroups of random loads, with the root. */
 #define ANY_CGROUPS 4
 #define LOADS 60
-/* A shard that waits for others looks again after 1 ms, and its timer may be late. */
+/*
+ * A shard is triage's part of a hardware queue. If it waits for others, it looks again after 1 ms,
+ * and its timer may be late.
+ */
 #define REST_MS 1.5
 
 /* Let processes settle for a second, then measure. */
@@ -29,8 +33,8 @@ static void settle_and_measure(u64 ns)
 /*
  * NORMAL writes and reads beside small writes of LOW, and the device is busy. If a write has a
  * large base cost, LOW lacks the device time to use its share of the pace. NORMAL gets what LOW
- * leaves. If tg_pace_look() does not let all write once the pace is unused, NORMAL has 60 % with a
- * base cost of 20 us, and 42 % with 60 us.
+ * leaves. If tg_pace_look() does not let each class write once the pace is unused, NORMAL has 60 %
+ * with a base cost of 20 us, and 42 % with 60 us.
  */
 static void test_low_lacks_device_time(void)
 {
@@ -58,8 +62,9 @@ static void test_low_lacks_device_time(void)
 }
 
 /*
- * The same with two cgroups, of weights 1000 and 100. The light one lacks device time. With that
- * defect of tg_pace_look() the heavy one has 69 % at 20 us, and 32 % at 60 us.
+ * As in test_low_lacks_device_time(), but with two cgroups, of weights 1000 and 100. The light one
+ * lacks device time. With the same defect of tg_pace_look() the heavy one has 69 % at 20 us, and
+ * 32 % at 60 us.
  */
 static void test_light_cgroup_lacks_device_time(void)
 {
@@ -149,7 +154,7 @@ static void test_classes_that_write(void)
 			.priority = LOW, .writes = true, .bytes = loads[i].low,
 			.depth = loads[i].depth,
 		});
-		/* Measure for a time in which the largest share in MiB is 20 or more. */
+		/* In this time the pace allows 400 of the largest requests: 20 for 5 %. */
 		writes = max(loads[i].normal, loads[i].low) / SZ_1K;
 		settle_and_measure(max(2 * SECOND, 400 * SECOND * writes / loads[i].pace));
 		expect_near("LOW's share of the pace", part_of_pace(low), loads[i].share / 100.,
@@ -180,9 +185,9 @@ static void test_share_is_no_limit(void)
 }
 
 /*
- * Two processes that write have equal parts of the pace, also if one of them has one write at a
- * time, and another process reads. If the turns that the reader gets while the pace holds writes
- * paid the debt of the one with one write at a time, this one would have 95 %.
+ * Two processes that write have equal parts of the pace, even if one of them has one write at a
+ * time, and a third process reads. The reader gets turns while the pace holds writes. If these
+ * turns paid the debt of the process with one write at a time, it would have 95 %.
  */
 static void test_one_write_at_a_time(void)
 {
@@ -230,9 +235,9 @@ static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int r
 }
 
 /*
- * Hardware queues have equal parts of the pace, also if some of them read too, so that they ask
- * more often. If a shard that sends a write no longer waits for the pace (tg_pace_tell()), two have
- * up to 71 : 29, and of four the one that reads has up to 49 %.
+ * Hardware queues have equal parts of the pace, even if some of them read too, and so choose
+ * requests more often. If a shard that sends a write no longer waits for the pace (tg_pace_tell()),
+ * two queues have up to 71 : 29, and of four queues the one that reads has up to 49 %.
  */
 static void test_hardware_queues(void)
 {
@@ -250,9 +255,9 @@ static void test_hardware_queues(void)
 
 /*
  * With a slow pace, a process of NORMAL has so many writes that they age, and go although LOW lacks
- * its share. Then the process stops. A bound limits what LOW lacks, so a process of NORMAL with few
- * writes does not wait until LOW has all of it. It waits for 31 ms; if tg_pace_due() has no bound,
- * for 616 ms.
+ * its share. Then the process stops, and one of NORMAL with few writes begins. A bound limits what
+ * LOW lacks, so this process does not wait until LOW has had all of that. It waits for 31 ms, and
+ * if tg_pace_due() has no bound, for 616 ms.
  */
 static void test_aged_writes_end(void)
 {
@@ -276,9 +281,9 @@ static void test_aged_writes_end(void)
 }
 
 /*
- * Let a crowd of processes write, whose writes the pace never holds. Each pauses for @think_ns
- * after a request. Check that they write from @least to @most together, as parts of the pace.
- * Return the process that waits for the pace.
+ * Let a crowd write: processes whose writes the pace never holds. Each pauses for @think_ns after a
+ * request. Check that they write from @least to @most together, as parts of the pace. Return the
+ * process that waits for the pace.
  */
 static const struct process *run_crowd(u64 think_ns, double least, double most)
 {
@@ -342,7 +347,7 @@ static bool shard_has_bulk(const struct tg_shard *shard)
 	return false;
 }
 
-/* Return whether bulk of a shard may go. The look leaves no trace. */
+/* Return whether bulk of a shard may go. Leave tg.budget as it was. */
 static bool shard_may_send(const struct tg_shard *shard)
 {
 	const struct tg_budget before = tg.budget;
@@ -352,15 +357,15 @@ static bool shard_may_send(const struct tg_shard *shard)
 	return may;
 }
 
-/* Return whether a shard waits without need: it has bulk that may go. */
+/* Return whether a shard is left waiting without need: it has bulk that may go. */
 static bool shard_is_left(unsigned int shard)
 {
 	return shard_has_bulk(&shards[shard]) && shard_may_send(&shards[shard]);
 }
 
 /*
- * Return whether the device has nothing to do, although a shard has bulk that only the turns of
- * shards hold. The look leaves no trace.
+ * Return whether the device has nothing to do, although the budget and the room let bulk go: only
+ * the turns of shards hold it. Leave tg.budget as it was.
  */
 static bool device_is_left(void)
 {
@@ -375,7 +380,10 @@ static bool device_is_left(void)
 	return any;
 }
 
-/* Update the longest time in which something @is left; it has been since @since, or 0. */
+/*
+ * Update @longest, the longest time for which something was left waiting. @is says that it is left
+ * now; @since is the time from which it was, or 0.
+ */
 static void watch(bool is, u64 *since, u64 *longest)
 {
 	if (!is)
@@ -386,7 +394,7 @@ static void watch(bool is, u64 *since, u64 *longest)
 		*longest = max(*longest, kernel_now - *since);
 }
 
-/* How long a shard, and the device, waited without need at most, in ns */
+/* The longest times for which a shard, and the device, waited without need, in ns */
 struct left {
 	u64 shard, device;
 };
@@ -520,7 +528,8 @@ static void expect_none_left(u32 load)
 
 /*
  * Under these loads a hardware queue whose bulk may go, and an idle device with such bulk, wait for
- * REST_MS at most, and all requests complete. They wait for 1.04 ms at most. They wait longer
+ * REST_MS at most, and all requests complete. The longest wait is 1.04 ms. The longest waits with
+ * defects:
  * - without the wake in tg_dispatch_request(): 9.9 ms
  * - without tg_waits_for_shards(): 10 ms
  * - without both: 20 ms, the device
@@ -532,8 +541,9 @@ static void test_any_load(void)
 {
 	/*
 	 * Of 2000 loads, those in which something was left for longest with one of these changes.
-	 * In one of the 2000 (1581) a hardware queue waits for 10 ms while another one, for whose
-	 * cgroup it makes way, sends requests of a third: of its own the pace holds all.
+	 * One of the 2000, load 1581, is left out: a hardware queue waits for 10 ms there. It makes
+	 * way for a cgroup that is due on another queue. But the pace holds all requests of that
+	 * cgroup, and its queue sends those of a third one.
 	 */
 	static const u32 worst[] = {
 		582, 686, 687, 964, 1023, 1203, 1686, 610, 752, 1652, 188, 690, 748, 1556, 1576,
@@ -548,9 +558,9 @@ static void test_any_load(void)
 }
 
 /*
- * A process sends nothing while it waits for its flush. So the device stays pressed until this
- * flush ends, but not for a flush that another process begins later. Without tg_flush_age() the
- * first case fails.
+ * A process sends nothing while it waits for its flush. So the device stays pressed (the budget
+ * applies) until this flush ends, but not for a flush that another process begins later. Without
+ * tg_flush_age() the first case fails.
  */
 static void test_flush_is_waited_for(void)
 {
@@ -594,10 +604,10 @@ static void test_guaranteed_share(void)
 
 /*
  * Two cgroups, of weights 100 and 1, read on different hardware queues: the heavy one with several
- * requests at a time, the light one with 24 processes of HIGH. The heavy one's requests all wait,
- * so it sends none. Each has its part all the same, whatever the sizes. If the light one's debt is
- * forgotten while no request of the other comes (tg_groups_hold_bulk()), the light one has 15 %
- * with 64 KiB, and 99.9 % with 512 KiB.
+ * requests at a time, the light one with 24 processes of HIGH. While the budget holds all requests
+ * of the heavy cgroup, it sends no new ones. Each has its part all the same, whatever the sizes. If
+ * a cgroup that waits does not count as asking (tg_groups_hold_bulk()), the light one's debt is
+ * forgotten, and it has 15 % with 64 KiB, and 99.9 % with 512 KiB.
  */
 static void test_light_cgroup_on_another_queue(void)
 {
@@ -629,9 +639,9 @@ static void test_light_cgroup_on_another_queue(void)
 
 /*
  * A cgroup of weight 10000 reads on two hardware queues, another one of weight 1 to 100 on a third.
- * The two have equal parts, whatever the sizes, although the third leaves the device to them most of
- * the time. If that one held the turn back for good, the two would both be as far ahead as any may
- * be, and who asks first would have up to 99.6 %.
+ * The two queues have equal parts, whatever the sizes, although the third leaves the device to them
+ * most of the time. If the third held tg_budget.turn back meanwhile, the two would both be ahead of
+ * it by the most that is counted. Then the queue that asks first would have up to 99.6 %.
  */
 static void test_light_cgroup_yields(void)
 {
@@ -665,9 +675,10 @@ static void test_light_cgroup_yields(void)
 }
 
 /*
- * The same on one hardware queue. The light cgroup has one process, whose requests take the device
- * so long that nothing else comes meanwhile. Its next request is inserted before a dispatcher sees
- * both cgroups. If who waits does not ask (tg_groups_hold_bulk()), the light cgroup has 97 %.
+ * A heavy and a light cgroup on one hardware queue. The light one has one process, whose requests
+ * take the device so long that nothing else comes meanwhile. Its next request is inserted before a
+ * dispatcher sees both cgroups. If a cgroup that waits does not count as asking
+ * (tg_groups_hold_bulk()), the light one has 97 %.
  */
 static void test_light_cgroup_on_same_queue(void)
 {
@@ -687,9 +698,9 @@ static void test_light_cgroup_on_same_queue(void)
 }
 
 /*
- * A cgroup waits for no other one if a rate limit holds it, if the driver has stopped its hardware
- * queue, or if it asks for nothing. So urgent requests of the other one stay urgent: 25 100 reads a
- * second, of 15 % of the device. test_alone_has_all() asks for more.
+ * One of two cgroups cannot use the device: a rate limit holds it, the driver has stopped its
+ * hardware queue, or it sends nothing. So urgent requests of the other one stay urgent: 25 100
+ * reads a second, which take 15 % of the device. test_alone_has_all() asks for more.
  */
 static void test_nobody_pays_alone(void)
 {
@@ -765,10 +776,10 @@ static double longest_wait_us(struct many many)
 }
 
 /*
- * A light cgroup of HIGH reads beside a heavy one, with the budgets that triage finds and smaller
- * ones. It is within its share of the device, so none of its reads waits. Where a level of the tree
- * on which it has no siblings had a share of its own, each 33rd of its reads was bulk, and waited
- * for up to 10 ms.
+ * A cgroup reads a little with HIGH beside one that reads much, with the budgets that triage finds
+ * and smaller ones. It is within its share of the device, so none of its reads waits. If a level of
+ * the tree on which the cgroup has no siblings limits it too, one in 33 of its reads is bulk, and
+ * waits for up to 10 ms.
  */
 static void test_light_cgroup_never_waits(void)
 {
@@ -797,7 +808,7 @@ static void test_light_cgroup_never_waits(void)
 }
 
 /*
- * The light cgroup also has bulk. That is not charged to its share of urgent requests
+ * A cgroup of HIGH also has bulk. Bulk is not charged to the cgroup's share of urgent requests
  * (tg_account.used). If it were, HIGH would have 6 % of the device here, and wait for 1.5 ms.
  */
 static void test_own_bulk_costs_no_protection(void)
@@ -820,7 +831,7 @@ static void test_own_bulk_costs_no_protection(void)
 	expect_between("its longest wait, in us", longest_wait_us(high), 0, 100);
 }
 
-/* Let HIGH of one cgroup, of 32 requests, run beside bulk of another one of weight 100. */
+/* Run 32 requests of HIGH, of a cgroup of @weight, beside bulk of a cgroup of weight 100. */
 static struct many run_deep_high(u64 budget, u32 bulk_shard, u32 weight)
 {
 	struct many high;
@@ -841,9 +852,9 @@ static struct many run_deep_high(u64 budget, u32 bulk_shard, u32 weight)
 }
 
 /*
- * HIGH asks for the whole device, beside a cgroup that a rate limit holds, or that asks for nothing.
- * It has the whole device. If a cgroup that a limit holds counted as asking (tg_groups_hold_bulk()),
- * HIGH would have half.
+ * HIGH asks for the whole device, beside a cgroup that a rate limit holds, or that sends nothing.
+ * HIGH gets the whole device. If a cgroup that a rate limit holds counted as asking
+ * (tg_groups_hold_bulk()), HIGH would have half.
  */
 static void test_alone_has_all(void)
 {
@@ -874,9 +885,9 @@ static void test_alone_has_all(void)
 }
 
 /*
- * A budget below one request of bulk leaves the device idle. That is no reason to hold HIGH: a
- * cgroup has its share of the device's time, whatever the other one gets. If idle time does not
- * count (tg_groups_passed()), each of the two has 2 % with a budget of 1 us.
+ * A budget below one request of bulk leaves the device idle. That is no reason to hold HIGH of
+ * another cgroup: each cgroup may use its share of the device's time, whatever others get. If idle
+ * time does not count (tg_groups_passed()), each of the two has 2 % with a budget of 1 us.
  */
 static void test_share_of_idle_device(void)
 {
@@ -895,9 +906,9 @@ static void test_share_of_idle_device(void)
 }
 
 /*
- * The same with bulk of HIGH's own cgroup, which has its guaranteed tenth of what the cgroup has.
- * If a hold lasts until the budget opens, although idle time lets HIGH go sooner (tg_wait()), HIGH
- * has half as much.
+ * As in test_share_of_idle_device(), but HIGH's own cgroup has bulk too, which gets its guaranteed
+ * tenth of the cgroup's time. If a hold lasts until the budget lets bulk go, although idle time
+ * lets HIGH go sooner (tg_wait()), HIGH has half as much.
  */
 static void test_share_beside_own_bulk(void)
 {
@@ -929,9 +940,10 @@ static struct many add_light_high(u64 budget)
 }
 
 /*
- * Time for which bulk is held is no more than the device's time. If bulk counts as it is sent, and
- * the hold while the device serves it counts again, HIGH has 0.12 with a budget of 1.5 requests. If
- * requests that the driver sends back count each time (tg_device.returned), it has 0.18.
+ * Time for which the budget holds bulk while the device serves other bulk counts once. If bulk
+ * counted when it is sent, this time would count twice, and HIGH would have 0.12 with a budget of
+ * 1.5 requests. If requests that the driver sends back counted each time (tg_device.returned), HIGH
+ * would have 0.18.
  */
 static void test_time_counts_once(void)
 {
@@ -947,9 +959,9 @@ static void test_time_counts_once(void)
 }
 
 /*
- * A CPU may have read the clock before another one that has moved the reach further. Then the reach
- * stays. If it moves back, the time in between counts again: as a second if it is below 0, and a
- * light cgroup has 59 % of the device.
+ * A CPU may read tg_groups.clock, and another CPU with a later time may move tg_account.reach on
+ * before the first one does. Then the first CPU must leave the reach as it is. If it moved
+ * @reach_at back, the time in between would count again, and a light cgroup would have 59 %.
  */
 static void test_stale_clock(void)
 {
@@ -973,9 +985,9 @@ static void test_stale_clock(void)
 }
 
 /*
- * What CPUs do that read the clock, the gauges or the interval before another one that has gone on:
- * the reach and where it stands do not move back, less done counts as nothing, although a request
- * more is back, and a cgroup asks no earlier than it has asked.
+ * A CPU reads the clock, the gauges or the interval, and another CPU with later values goes on
+ * first. The late CPU does not move tg_account.reach and reach_at back. It finds that less work was
+ * done than before, even if its count of requests is higher. It does not set tg_account.asked back.
  */
 static void test_late_cpu(void)
 {
@@ -1009,9 +1021,10 @@ static void test_late_cpu(void)
 }
 
 /*
- * A cgroup's requests that find nothing queued: its lane owes for some of them (tg_lane.owes), for
- * a turn at most, and for none twice or never. What it owes is of one kind, urgent or bulk, and of
- * one tick. If bulk was held, the first that goes says so at once.
+ * A lane, a cgroup's part of a hardware queue, is charged later for requests that find nothing
+ * queued. Until then it owes for them (tg_lane.owes), for a turn at most. Each is charged exactly
+ * once. A lane owes for one kind, urgent or bulk, and for one tick. If bulk was held, the first
+ * bulk that goes is charged at once, which ends the hold.
  */
 static void test_lane_owes(void)
 {
@@ -1070,10 +1083,11 @@ static void test_lane_owes(void)
 }
 
 /*
- * A cgroup of many processes that ask for little, with requests so long that a flow is no longer
- * sparse after two of them: with all of them it is beyond its share, and none is urgent, even where
- * the budget is so large that they hardly wait. If only those of sparse flows count, six of them are
- * in the device on average, and no budget protects another cgroup's reader from them.
+ * A cgroup has many processes that ask for little, with requests so long that a flow is no longer
+ * sparse after two of them. All of them count, so the cgroup is beyond its share, and none is
+ * urgent, even with a budget so large that they hardly wait. If only requests of sparse flows
+ * count, six urgent ones are in the device on average, and no budget protects another cgroup's
+ * reader from them.
  */
 static void test_long_requests_of_many(void)
 {
@@ -1100,9 +1114,10 @@ static void test_long_requests_of_many(void)
 }
 
 /*
- * A process that reads 1 MiB at a time, one request after the other, in the cgroup of a reader. Such
- * a request makes any flow bulk. So it is the cgroup's own bulk, and the cgroup stays within its
- * share beside another one's bulk. If it counts, the reader is held for ms, also a reader of HIGH.
+ * In the cgroup of a reader, another process reads 1 MiB at a time, one request after the other. A
+ * request that large is bulk by itself, so it is not charged to the cgroup's share of urgent
+ * requests. If it were, a reader, even one of HIGH, would be held for milliseconds beside another
+ * cgroup's bulk.
  */
 static void test_own_huge_requests(void)
 {
@@ -1138,9 +1153,10 @@ static void test_own_huge_requests(void)
 }
 
 /*
- * Many cgroups of the highest weight read from a fast device, each less than its share. Steps in
- * which the clock advances are short then, but each cgroup's part of all steps counts. If each step
- * is rounded down (TG_REACH_LEAST), the reach stands still: readers wait, and bulk has 26 %.
+ * Many cgroups of the highest weight read from a fast device, each less than its share. The clock
+ * then advances in short steps, and each cgroup's part of a step is tiny, but the parts add up. If
+ * each part is rounded down (TG_REACH_LEAST), tg_account.reach stands still: readers wait, and bulk
+ * has 26 %.
  */
 static void test_many_heavy_cgroups(void)
 {
@@ -1167,8 +1183,8 @@ static void test_many_heavy_cgroups(void)
 }
 
 /*
- * Two cgroups have only urgent requests for five seconds. Then one of them begins with bulk, and a
- * third one too: both have an equal part at once. If all that a cgroup has had as urgent counts
+ * Two cgroups have only urgent requests for five seconds. Then one of them and a third one begin
+ * with bulk: the two have equal parts at once. If all urgent requests that a cgroup has had count
  * later (tg_account_charge()), its bulk has 0.1 % until the third one has had as much.
  */
 static void test_bulk_after_urgent(void)
@@ -1194,9 +1210,9 @@ static void test_bulk_after_urgent(void)
 }
 
 /*
- * Bulk in one cgroup, and HIGH in a cgroup below another one and in that other one itself. None of
- * the three takes its share. The virtual times of a subtree go on while a cgroup of another subtree
- * is due (tg_accounts_reach()): if they do not, HIGH waits for up to 70 ms.
+ * Cgroup 1 has bulk. Cgroup 2, and cgroup 3 below it, have HIGH, which uses less than its share.
+ * tg_account.reach of a subtree goes on while a cgroup of another subtree is due
+ * (tg_accounts_reach()). If it does not, HIGH waits for up to 70 ms.
  */
 static void test_nested_cgroups(void)
 {
@@ -1225,9 +1241,9 @@ static void test_nested_cgroups(void)
 }
 
 /*
- * Who may make cgroups below its own gives one with bulk the weight 1, and another one that reads
- * now and then the weight 10000. The part of the former is a hundredth of a per cent of its own,
- * and nothing of anybody else's (tg_account.part).
+ * A user makes two cgroups below a cgroup: one of weight 1 with bulk, and one of weight 10000 that
+ * reads now and then. The first has a hundredth of a per cent of the part of the cgroup above, and
+ * takes nothing from any other cgroup (tg_account.part).
  */
 static void test_tiny_child(void)
 {
@@ -1277,9 +1293,10 @@ static void test_reserved_is_no_turn(void)
 }
 
 /*
- * HIGH beyond its share is bulk, within the budget like all bulk. Beside another cgroup's few small
- * requests of bulk, large ones of HIGH have at least HIGH's half. With a budget far below the cost
- * of one of them they have no more, and the small ones wait for gaps of their length.
+ * Beyond its cgroup's share, HIGH is bulk, and goes within the budget like all bulk. Beside another
+ * cgroup's few small requests of bulk, large requests of HIGH have at least the half that is due to
+ * them. With a budget far below the cost of a large request they have no more, and a small request
+ * may wait for the gap after a large one.
  */
 static void test_large_high_is_bulk(void)
 {
@@ -1310,8 +1327,8 @@ static void test_large_high_is_bulk(void)
 
 /*
  * A cgroup of weight 1 reads much with HIGH, in large requests, beside one that reads now and then.
- * It is beyond its share, so the budget limits it: the other one's reads take 56 us alone. If large
- * HIGH counts as an average request of bulk only, they take 464 us.
+ * It is beyond its share, so the budget limits it. Each of the other cgroup's reads takes 56 us
+ * alone. If a large request of HIGH counts like one of bulk of average cost, a read takes 464 us.
  */
 static void test_large_high_is_limited(void)
 {
@@ -1334,17 +1351,17 @@ static void test_large_high_is_limited(void)
 			.cgroup = 2, .priority = HIGH, .bytes = SZ_512K, .depth = 4,
 		});
 		settle_and_measure(4 * SECOND);
-		/* A read costs 6 us, so this is the time from one to the next, without the pause. */
+		/* A read costs 6 us: this is the time from one read to the next, less the pause. */
 		expect_between("a read beside large HIGH beyond its share, in us",
 			       6 / part_of_time(reader) - 100, 50, 120);
 	}
 }
 
 /*
- * A cgroup whose hardware queue the driver has stopped for half a second gets nothing for that
- * time, although its requests waited. If it does (tg_accounts_ask()), it has two thirds of the
- * device for the next 200 ms, and another one nothing. After a longer stop its requests have aged:
- * all go at once, and the cgroup joins again with its next one.
+ * The driver has stopped a cgroup's hardware queue for half a second. The cgroup gets nothing for
+ * that time, although its requests waited. If it does (tg_accounts_ask()), it has two thirds of the
+ * device for the next 200 ms, and another cgroup nothing. The stop is no longer, because the
+ * requests would age, and all would go at once.
  */
 static void test_after_stop(void)
 {
@@ -1361,7 +1378,7 @@ static void test_after_stop(void)
 			.bytes = i ? SZ_64K : SZ_4K, .depth = i ? 16 : 32,
 		});
 	run(SECOND);
-	/* Stop it while it has requests: with the next request, an empty lane joins anyway. */
+	/* Stop the queue while its lane has requests: an empty lane joins with its next request. */
 	while (list_empty(&shards[1].lanes))
 		step();
 	is_stopped[1] = true;
@@ -1376,9 +1393,10 @@ static void test_after_stop(void)
 
 /*
  * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
- * one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its requests. If the backlog
- * gets one request each time, and not one turn, it has 0.7 % with 4 KiB, and 55 % with 1 MiB. It has
- * 55 % also with one such request at a time, if tg_flow_next() forgets a debt while it is empty.
+ * (the other flows) one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its
+ * requests. If the backlog gets one request each time, and not one turn, it has 0.7 % with 4 KiB,
+ * and 55 % with 1 MiB. With one request of 1 MiB at a time it has 55 % too, if tg_flow_next()
+ * forgets the debt while the backlog is empty.
  */
 static void test_backlog_beside_sparse(void)
 {
@@ -1407,8 +1425,9 @@ static void test_backlog_beside_sparse(void)
 }
 
 /*
- * Hinted requests go before HIGH, beyond the limit on sparse flows. They do not keep other sparse
- * flows back later. If their cost adds up without bound, a sparse flow waits for 94 ms then.
+ * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. They do not keep
+ * other sparse flows back later. If the cost of hinted requests adds up without bound, a sparse
+ * flow waits for 94 ms then.
  */
 static void test_sparse_after_hinted(void)
 {

@@ -12,7 +12,7 @@
 #include "triage/order.c"
 #include "triage/flow.c"
 #include "triage/flushes.c"
-/* The block layer's cgroups are not here, so group.c would put each request into the root's. */
+/* Without the block layer's cgroups, group.c would put each request into the root's lane. */
 #define tg_lane_of tg_lane_of_root
 #include "triage/group.c"
 #undef tg_lane_of
@@ -37,19 +37,19 @@
 #define ANSWER_NS 50000
 /* A timer is late by this much. */
 #define TIMER_LATE_NS 50000
-/* No step of time is longer, so that a test that looks after each step misses little. */
+/* The longest step of time. A test looks at the state after each step, so it misses little. */
 #define STEP_MOST_NS 100000
 
 /**
  * struct process - a process that sends requests of one kind
- * @shard: the hardware queue that it sends to
+ * @shard: the hardware queue that it sends to; a shard is triage's part of a hardware queue
  * @cgroup: its cgroup; 0: the root
  * @priority: NORMAL, LOW or HIGH
  * @writes: it writes; otherwise it reads
  * @bytes: the length of a request
  * @depth: the number of its requests, sent or not
  * @think_ns: from the end of a request until it is sent again
- * @hints: its requests' flags say that a process waits for them
+ * @hints: its requests are hinted: their flags say that a process waits for them
  * @asks_little: triage takes it for a process that asks for little, whatever @depth is
  * @stopped: it sends nothing
  */
@@ -66,7 +66,7 @@ struct process {
 	/* The state: */
 	struct tg_submitter submitter;
 	struct request *requests;
-	struct list_head idle;	/* requests that are not sent, the first to be sent first */
+	struct list_head idle;	/* requests that are not sent, in the order of sending */
 	int sent;
 	u64 dispatched_at;
 	/* The results since measure(): */
@@ -75,9 +75,9 @@ struct process {
 
 /**
  * struct cgroup - a cgroup
- * @all: its account
- * @own: the account of its own requests
- * @lanes: one for each shard
+ * @all: account of the cgroup with those below it
+ * @own: account of the cgroup's own requests
+ * @lanes: its queued requests, for each shard
  */
 struct cgroup {
 	struct tg_account all, own;
@@ -98,9 +98,9 @@ static struct blk_mq_hw_ctx hw_queues[MOST_SHARDS];
 static bool must_run[MOST_SHARDS];
 static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing of the hardware queue */
 
-static struct list_head in_device;	/* the first to be done first */
+static struct list_head in_device;	/* requests, in the order in which the device serves them */
 static u64 device_free_at;
-static u32 device_refuses;	/* it sends back this many of ten requests */
+static u32 device_refuses;	/* the driver sends back this many of ten requests */
 static bool device_is_pressed;
 static u64 measured_from;
 
@@ -361,7 +361,7 @@ static struct request *process_next(struct process *p)
 	return p->stopped ? NULL : tg_first(&p->idle);
 }
 
-/* Do what tg_groups_see() does: it needs the block layer's cgroups. */
+/* Stand in for tg_groups_see(), which needs the block layer's cgroups. */
 static void cgroup_comes(struct tg_shard *shard, unsigned int cgroup)
 {
 	if (shard->seen != &cgroups[cgroup] || time_after(jiffies, shard->seen_at))
@@ -416,7 +416,7 @@ static void process_dispatched(struct process *p, struct request *rq)
 	p->dispatched_at = kernel_now;
 }
 
-/* Give a request back, as the block layer does if the driver is busy. */
+/* Give a request back to triage, as the block layer does if the driver is busy. */
 static void device_refuse(struct request *rq)
 {
 	struct list_head list;
@@ -509,7 +509,7 @@ static void queues_run(void)
 	}
 }
 
-/* Return when something happens next. */
+/* Return the time of the next event, at most STEP_MOST_NS from now. */
 static u64 next_event(void)
 {
 	u64 at = kernel_now + STEP_MOST_NS;
@@ -561,7 +561,7 @@ static void measure(u64 ns)
 	run(ns);
 }
 
-/* Return what a process has had since measure(), as a part of the pace. */
+/* Return what a process has written since measure(), as a part of the pace. */
 static double part_of_pace(const struct process *p)
 {
 	return p->kib * 1e9 / (kernel_now - measured_from) / tg.flushes.pace;

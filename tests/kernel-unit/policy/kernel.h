@@ -86,7 +86,7 @@ static inline u64 ktime_get_ns(void)
 	return kernel_now;
 }
 
-/* Timers: the model device calls @function once @expires has passed. */
+/* Timers: timers_fire() in policy/device.h calls @function once @expires has passed. */
 
 #define CLOCK_MONOTONIC 0
 #define HRTIMER_MODE_REL 0
@@ -117,7 +117,7 @@ static inline bool hrtimer_is_queued(const struct hrtimer *timer)
 	return timer->expires;
 }
 
-/* Memory that CPUs share: here there is only one */
+/* Memory that CPUs share: there is only one CPU here */
 
 typedef struct { int value; } atomic_t;
 typedef struct { s64 value; } atomic64_t;
@@ -398,7 +398,7 @@ static inline struct llist_node *llist_reverse_order(struct llist_node *node)
 						 __typeof__(*entry), member), true);	\
 	     entry = following)
 
-/* Only disks have sorted flows, and there are none here. */
+/* Only a disk's flows are sorted, and no disk is modelled here. */
 struct rb_root {
 	void *unused;
 };
@@ -538,9 +538,9 @@ struct request {
 	u64 start_time_ns, io_start_time_ns;
 	struct bio *bio;
 	struct blk_mq_hw_ctx *mq_hctx;
-	/* The model device's: */
+	/* Fields of the model (policy/device.h): */
 	struct process *process;
-	u64 at;	/* when it may be sent again, or when the device answers it, in ns */
+	u64 at;	/* when the process may send it again, or the device answers it, in ns */
 };
 
 #define req_op(rq) ((enum req_op)((rq)->cmd_flags & REQ_OP_MASK))
@@ -551,11 +551,11 @@ struct request {
 
 void blk_mq_run_hw_queue(struct blk_mq_hw_ctx *hctx, bool async);
 
-/* What compat/iosched.h adds */
+/* Substitutes for kernel/compat/iosched.h */
 
 #define iosched_was_prepared(rq) ((void)(rq), true)
 #define iosched_set_prepared(rq) ((void)(rq))
-/* When the flush began that the device has; 0: it has none. */
+/* When the device's flush began, in ns; 0: the device has no flush. */
 static u64 flush_began_at __attribute__((unused));
 #define iosched_flush_began(hctx) ((void)(hctx), flush_began_at)
 

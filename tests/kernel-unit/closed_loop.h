@@ -21,7 +21,10 @@
 #define MOST_REQUESTS 1024
 #define MOST_LATENCIES 2000000
 #define MOST_KEPT 10000
-/* Costs are learnt over windows of this length, and from any window with this many requests. */
+/*
+ * Costs are learnt over windows of this length. In a busy window the drive always has BUSY requests
+ * or more.
+ */
 #define WINDOW_NS (50 * MS)
 #define BUSY 8
 
@@ -49,11 +52,11 @@ struct scene {
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
-	u64 mistaken;		/* latency without bulk in the first @mistakes results, in ns */
+	u64 mistaken;		/* the first @mistakes results without bulk, in ns of latency */
 	u32 mistakes;
-	bool cached;		/* with a confirmed estimate, a trial gets 16 answers at once */
-	u64 odd;		/* latency of a whole probe at half of @from_ms, in ns */
-	u64 stale;		/* the confirmed estimate 500 ms before @from_ms, in ns */
+	bool cached;		/* one trial gets 16 answers at once, from a cache */
+	u64 odd;		/* latency of all requests of a probe at half of @from_ms, in ns */
+	u64 stale;		/* 500 ms before @from_ms the estimate becomes this, in ns */
 };
 
 struct run {
@@ -62,8 +65,8 @@ struct run {
 	double bulk;		/* requests of bulk a second */
 	double budget;		/* the last budget, in us */
 	double alone;		/* latency of a slow request without bulk, from probes, in us */
-	double median;		/* median of the best known budget in the second half, in us by
-				 * the first cost of a request */
+	double median;		/* median of the best known budget in the second half of the run,
+				 * converted to the first cost of a request, in us */
 	double settled;		/* time in s from which that budget stays close to @median */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
@@ -138,7 +141,7 @@ static u64 loop_gate_opens_at(const struct loop *l)
 	return l->asked ? l->granted_at + 4 * l->depth.mean : l->back_at + l->depth.mean / 2;
 }
 
-/* Let triage begin with costs with which a request of bulk costs loop_cost(). */
+/* Scale triage's guess of costs so that a request of bulk costs loop_cost(). */
 static void loop_guess(struct loop *l)
 {
 	const struct tg_cost guess = TG_COST_GUESS_FLASH;
@@ -152,7 +155,10 @@ static void loop_guess(struct loop *l)
 	memcpy(l->sure, l->costs, sizeof(l->sure));
 }
 
-/* Learn costs if a window is over, as tg_costs_learn() does. With a fixed budget learn nothing. */
+/*
+ * Learn costs if a window is over, as tg_costs_learn() does. With a fixed budget, or without one,
+ * learn nothing.
+ */
 static void loop_learn_costs(struct loop *l)
 {
 	const u64 elapsed = l->now - l->window_began;
@@ -491,7 +497,7 @@ static struct run loop_sum(struct loop *l, double seconds)
 	return run;
 }
 
-/* Let the controller learn from @n batches of requests that took @latency ns. */
+/* Let the controller learn from @n batches of requests without bulk, of @latency ns each. */
 static void loop_batches(struct loop *l, u32 n, u64 latency, bool probe)
 {
 	u32 i;

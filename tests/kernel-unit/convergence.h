@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finds a drive's frontier, and the budget at which triage's controller settles on it. The
- * frontier is the throughput of bulk and the reader's latency under each of many fixed budgets.
+ * Finds a drive's frontier, and the budget at which triage's controller settles. The frontier is
+ * the throughput of bulk and the reader's latency under each of many fixed budgets.
  */
 #ifndef CONVERGENCE_H
 #define CONVERGENCE_H
@@ -82,7 +82,10 @@ static struct run run_alike(const struct scene *scene, u32 series)
 	return loop_run(scene);
 }
 
-/* Run the scene under each fixed budget. The least is a tenth of the cost of a bulk request. */
+/*
+ * Run the scene under each fixed budget, without a budget, and without bulk. The least budget is a
+ * tenth of the cost of a bulk request.
+ */
 static void frontier_find(struct frontier *frontier, struct scene scene)
 {
 	const double cost = loop_cost(&scene);
@@ -141,7 +144,7 @@ static double frontier_bulk(const struct frontier *frontier, double p99)
 	return most;
 }
 
-/* Return the worth of a run: ln(bulk served a second) - exchange * delay, as in knee.h. */
+/* Return the worth of a run as knee.h defines it, with bulk in requests a second. */
 static double run_worth(const struct frontier *frontier, const struct run *run, u32 exchange)
 {
 	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;

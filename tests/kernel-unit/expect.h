@@ -59,13 +59,13 @@ static inline u64 any_between(u64 least, u64 most)
 static const char *only;
 static bool any_ran;
 
-/* Begin a program of test functions. Its argument, if it has one, names the only one to run. */
+/* Begin a program of test functions. Its argument, if any, names the only function to run. */
 static inline void begin_tests(int argc, char **argv)
 {
 	only = argc > 1 ? argv[1] : NULL;
 }
 
-/* Return whether a call, such as "test_tails(4)", is of a test function that runs. */
+/* Return whether @call, such as "test_tails(4)", calls a test function that is to run. */
 static inline bool is_wanted(const char *call)
 {
 	const size_t length = strcspn(call, "(");
@@ -74,8 +74,8 @@ static inline bool is_wanted(const char *call)
 }
 
 /*
- * Call a test function if it runs. Its random numbers begin anew, so a function has the same ones
- * alone and after others.
+ * Call a test function if it is wanted. Restart the random numbers, so that a function gets the
+ * same ones alone and after other functions.
  */
 #define RUN(call) do { \
 	if (is_wanted(#call)) { \
@@ -85,7 +85,7 @@ static inline bool is_wanted(const char *call)
 	} \
 } while (0)
 
-/* Print @success if no test failed. Return the program's exit status. */
+/* If no test failed, print @success or the only function's name. Return the exit status. */
 static inline int end_tests(const char *success)
 {
 	if (!any_ran) {

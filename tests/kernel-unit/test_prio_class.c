@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: each I/O priority is in its class, for every pair of bounds, and invalid
- * pairs of bounds are refused. The expected classes are from the definition, level by
- * level, not from the code. Run with: make -C kernel unit
+ * pairs of bounds are refused. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "prio-class.h"
@@ -16,7 +15,7 @@ static unsigned short ioprio(unsigned int class, unsigned int level)
 	return class << CLASS_SHIFT | level;
 }
 
-/* With the default bounds each level is in the class that the definition's table gives. */
+/* With the default bounds each level is in the class that kernel/prio-basic/README.md states. */
 static void test_defaults(void)
 {
 	static const enum prio_class best_effort[LEVELS] = {
@@ -35,7 +34,7 @@ static void test_defaults(void)
 	}
 }
 
-/* Since Linux 6.5 there are hints in the bits above the level. They change no class. */
+/* Since Linux 6.5 the bits above the level hold hints. They change no request's class. */
 static void test_hints(void)
 {
 	const struct prio_bounds bounds = PRIO_BOUNDS_DEFAULT;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: bulk's turn of a disk's arm has the length that the settings ask for. It is short beside
- * HIGH, it does not grow while urgent requests pause, and HIGH ends a turn that began without it.
- * arm.c itself runs here. Run with: make -C kernel unit
+ * HIGH, and does not grow while urgent requests pause. HIGH shortens a turn that began before HIGH
+ * asked. The test compiles arm.c itself. Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/arm.c"
@@ -10,16 +10,16 @@
 #define MS 1000000ull
 #define SECOND (1000 * MS)
 
-/* The disk's way, and the service time of a slow urgent request without bulk; ns */
+/* The time of a seek, and the service time of a slow urgent request without bulk, in ns */
 #define WAY (12 * MS)
 #define ALONE (40 * MS)
 
 static struct tg_data tg;
 static bool probe_holds;
-/* Somebody sets exchange to 0 just after it has been read. */
+/* Once tg_exchange() has read the tunable exchange, the administrator sets it to 0. */
 static bool exchange_ends;
 
-/* The disk has no urgent request. It has a flush from flush_began_at on, if that is set. */
+/* Substitutes: the disk has no urgent request. It has a flush if flush_began_at is not 0. */
 
 bool tg_probe_holds(const struct tg_data *data)
 {
@@ -36,7 +36,7 @@ u64 tg_flush_age(const struct tg_data *data)
 	return flush_began_at ? kernel_now - flush_began_at : 0;
 }
 
-/* As in controller.c */
+/* These do what controller.c does. */
 
 u64 tg_target(const struct tg_data *data)
 {
@@ -55,7 +55,7 @@ unsigned int tg_exchange(const struct tg_data *data)
 	return data->tunables.latency_factor || data->tunables.latency_target_us ? 0 : exchange;
 }
 
-/* Begin with a disk as it is by default, to which urgent requests come that are not of HIGH. */
+/* Begin with a disk with default settings, whose urgent requests are not of HIGH. */
 static void begin_disk(void)
 {
 	kernel_now = 100 * SECOND;
@@ -70,7 +70,7 @@ static void begin_disk(void)
 	tg.budget.high_at = jiffies - 10 * HZ;
 }
 
-/* Begin a turn of bulk. Return when it ends, in times of @unit from now. */
+/* Begin a turn of bulk. Return its length, as a multiple of @unit. */
 static double turn(u64 unit)
 {
 	tg.arm = (struct tg_arm){};
@@ -78,7 +78,7 @@ static double turn(u64 unit)
 	return (double)(tg_arm_changes_at(&tg) - kernel_now) / unit;
 }
 
-/* Return the time from the end of the turn until the next one is due, in times of @unit. */
+/* Return the time from the end of the turn until the next one is due, as a multiple of @unit. */
 static double pause(u64 unit)
 {
 	return (double)(tg_arm_due_at(&tg) - tg_arm_ends_at(&tg)) / unit;
@@ -107,7 +107,7 @@ static void test_high(void)
 	expect_between("turn at a high price", turn(ALONE), .3, .5);
 }
 
-/* A target decides for everybody. */
+/* A target or a fixed budget sets the length of a turn. With neither and no price it is ALONE. */
 static void test_targets(void)
 {
 	begin_disk();
@@ -126,9 +126,9 @@ static void test_targets(void)
 }
 
 /*
- * While nothing is known of urgent requests, one request of bulk goes in a turn. tg_budget_now()
- * grows while urgent requests pause: as the length of a turn it would be two hours after 0.4 s.
- * If the user has set a target, the controller's budget grows too.
+ * While the service time of urgent requests is unknown, a turn has room for one request of bulk,
+ * with a target and without. tg_budget_now() must not be the length of a turn: it doubles every
+ * 16 ms while urgent requests pause.
  */
 static void test_unknown(void)
 {
@@ -147,7 +147,7 @@ static void test_unknown(void)
 	}
 }
 
-/* A turn ends when bulk has sent as much as fits, or can use no more of it. */
+/* A turn ends when bulk has sent as much as fits, or when no bulk can use the rest. */
 static void test_ends(void)
 {
 	begin_disk();
@@ -168,7 +168,7 @@ static void test_ends(void)
 	probe_holds = false;
 }
 
-/* HIGH that asks during a turn waits until its own turn would end, and has its own pause then. */
+/* If HIGH asks during a turn, this turn and its pause are as long as usual beside HIGH. */
 static void test_high_comes(void)
 {
 	begin_disk();
@@ -185,7 +185,7 @@ static void test_high_comes(void)
 	expect("pause after the turn, HIGH being silent", pause(ALONE), 18);
 }
 
-/* HIGH that comes when bulk has sent more than fits into HIGH's turn ends the turn at once. */
+/* If bulk has sent more than fits into a turn beside HIGH, the turn ends as soon as HIGH asks. */
 static void test_high_comes_late(void)
 {
 	begin_disk();
@@ -196,7 +196,7 @@ static void test_high_comes_late(void)
 	expect("bulk's turn once HIGH has come", tg_arm_is_held(&tg), false);
 }
 
-/* A turn that is due waits for a flush, for as long as a slow request takes alone, and no longer. */
+/* A turn that is due waits for a flush, but no longer than a slow urgent request takes alone. */
 static void test_flush(void)
 {
 	begin_disk();
@@ -214,8 +214,8 @@ static void test_flush(void)
 }
 
 /*
- * An administrator may set the tunable exchange to 0 at any moment. If tg_arm_length() read it
- * again after the call of tg_exchange(), it would divide by zero.
+ * An administrator may set the tunable exchange to 0 at any moment. tg_arm_length() must not read
+ * the tunable again after tg_exchange() has: a price of 0 would make it divide by zero.
  */
 static void test_exchange_changes(void)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage charges requests by their cost. It learns a device's costs from windows of
- * time with any mixture of requests, and from any first guess. It keeps the costs in bounds.
+ * time with any mixture of requests, and from any first guess. It raises costs that are far too
+ * low, and keeps all costs in bounds.
  * Run with: make -C kernel unit
  */
 #include "expect.h"
@@ -122,8 +123,8 @@ static void test_absent(void)
 }
 
 /*
- * A queue that urgent requests find raises costs that are far too low, to a quarter of the truth
- * or more, and changes no others.
+ * If urgent requests find a queue in a window, triage raises costs that explain less than a quarter
+ * of it, to half of it at most. It does not change other costs.
  */
 static void test_raise(void)
 {
@@ -156,7 +157,7 @@ static void test_raise(void)
 	}
 }
 
-/* If the mix of requests stays the same, costs that are far too low rise until they are not. */
+/* If the mix of requests stays the same, costs rise until they explain a quarter of the time. */
 static void test_raise_far(void)
 {
 	u32 i, times;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage learns costs from a window in which flash had eight requests or more, and raises
- * costs that are far too low if flash had fewer and urgent requests found a queue there. They go
- * back if that was for a moment. It learns nothing from a device that was idle, or that keeps what
- * it has. costs.c itself runs here.
+ * Guards: triage learns costs from a window in which flash always had eight requests or more. If
+ * flash had fewer, but urgent requests found a queue there, triage raises costs that are far too
+ * low. Raised costs go back once urgent requests find no queue. Triage learns nothing from a device
+ * that was idle, or in which bulk is stuck. The test compiles costs.c itself.
  * Run with: make -C kernel unit
  */
 #include "expect.h"
 #include "triage/costs.c"
 
 #define MS 1000000ull
-#define KIB 128		/* of a request of bulk */
-#define SERVICE (2 * MS)	/* the time for which it keeps the device from others */
+#define KIB 128		/* length of a request of bulk */
+#define SERVICE (2 * MS)	/* the device's time for a request of bulk, in ns */
 
 static struct tg_data tg;
 static struct tg_shard shard;
 static struct tg_shard *all[] = { &shard };
 
-/* As in budget.c */
+/* Substitutes for functions of budget.c, for one shard */
 
 u64 tg_bulk_inside(const struct tg_data *data)
 {
@@ -54,15 +54,16 @@ static void begin(u32 inside)
 	shard.device.fewest = U32_MAX;
 	while (inside--)
 		send();
-	/* The first window begins with the costs. End it, so that the next one is whole. */
+	/* The device was idle when the first window began: end it before the test's windows. */
 	kernel_now += 60 * MS;
 	tg_costs_learn(&tg);
 }
 
 /*
- * Let @nr windows pass in which a serial device always has the same requests, and each urgent request
- * takes @late ns more than twice what it takes alone. If it is @stuck, only urgent requests come
- * back, which cost next to nothing. Return the cost of a request of bulk, in ns.
+ * Let @nr windows pass. The device serves one request at a time, and always has the same number of
+ * them. Each urgent request takes @late ns longer than twice its time without bulk. If bulk is
+ * @stuck, only urgent requests come back, which cost almost nothing. Return the cost of a request
+ * of bulk, in ns.
  */
 static u32 windows(u32 nr, s64 late, bool stuck)
 {

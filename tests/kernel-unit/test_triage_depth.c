@@ -112,9 +112,9 @@ static void test_confirmed(void)
 }
 
 /*
- * Requests beside bulk that are faster than those without it call for a probe: the fourth batch of
- * them in a row, and none before. As many slower ones begin anew. Without an estimate there is
- * nothing to compare with.
+ * Four batches in a row of requests beside bulk, faster than requests without bulk, call for a
+ * probe. A batch that is not faster restarts the count. Without an estimate of the latency without
+ * bulk, nothing calls for a probe.
  */
 static void test_beside(void)
 {
@@ -200,7 +200,10 @@ static void test_contradicted_more_often_than_not(void)
 	expect("an estimate that every second one contradicts", depth.mean, 200000);
 }
 
-/* A few requests that fail at once, or that a cache answers, do not make a device answer at once. */
+/*
+ * If a quarter of a probe's requests end at once, because they fail or come from a cache, this only
+ * raises a doubt. Three such probes show that the device answers at once.
+ */
 static void test_at_once_is_doubted(void)
 {
 	struct tg_depth depth = begun();
@@ -232,7 +235,7 @@ static void test_doubted_with_a_slow_read(void)
 	expect("confirmed after them", depth.confirmed, false);
 }
 
-/* Few requests in each probe, and a few between probes, give results all the same. */
+/* Probes of fewer than 16 requests add up to results, even with other requests between them. */
 static void test_rare_samples(void)
 {
 	const u32 in_probe[] = { 1, 3, 10, 15 };
@@ -251,7 +254,7 @@ static void test_rare_samples(void)
 	}
 }
 
-/* A probe's result has only samples of probes, even if there were 15 others just before. */
+/* A probe's result counts only samples of probes, even if 15 other samples came just before. */
 static void test_own_samples(void)
 {
 	struct tg_depth depth = begun();
@@ -309,8 +312,8 @@ static void test_rest(void)
 }
 
 /*
- * The model: 16 dies, and one bus that all data crosses. Each of them serves one request
- * after the other. A protected job reads from a random die, one request at a time. Bulk
+ * The model: 16 dies, and one bus that all data crosses. Each die, and the bus, serves one
+ * request after the other. A protected job reads from a random die, one request at a time. Bulk
  * sends as many requests as its budget allows.
  */
 #define DIES 16
@@ -321,7 +324,7 @@ static void test_rest(void)
 
 struct request {
 	u64 sent_at;
-	u64 cost;	/* 0: protected */
+	u64 cost;	/* 0: a request of the protected job */
 	u32 kib;
 };
 
@@ -416,7 +419,7 @@ static u64 device_step(struct device *dev)
 }
 
 struct outcome {
-	double late;	/* late requests as a part of all */
+	double late;	/* late requests as a part of all protected requests */
 	double p99;	/* 99th percentile of latency, as a multiple of the target */
 	double budget;	/* mean budget, in ns */
 };
@@ -509,7 +512,7 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* Until the first late request, each one raises the budget by 1/16. So one is soon late. */
+/* Until a request is late, each request raises the budget by 1/16. So one is soon late. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
@@ -563,7 +566,7 @@ static void test_gap(void)
 	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
 }
 
-/* Bulk sent without grants causes a debt of at most one request's cost, however much it is. */
+/* Bulk sent without grants causes a debt of at most one request's cost, however much bulk goes. */
 static void test_debt(void)
 {
 	const u32 cost = 66000;

@@ -100,7 +100,7 @@ static void test_patterns(void)
 		tg_detector_see(&d, any_between(0, FAR), LENGTH);
 	expect("mind, at random", mind(&d), RANDOM);
 
-	/* A flow that goes on at two places in turn is random: a disk seeks for each request. */
+	/* A flow that reads on at two places in turn is random: a disk seeks for each request. */
 	d = at(FAR);
 	for (i = 0; i < 100; i++)
 		tg_detector_see(&d, FAR * (1 + i % 2) + (u64)i / 2 * LENGTH, LENGTH);
@@ -113,7 +113,7 @@ static void test_patterns(void)
 	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
 }
 
-/* TG_DETECTOR_SURE requests of one kind change the verdict, however many others came before. */
+/* TG_DETECTOR_SURE requests of one kind end the other verdict, however long it was right. */
 static void test_change(void)
 {
 	struct tg_detector d = at(FAR);
@@ -159,11 +159,11 @@ static void test_streams(void)
 	tg_detector_pause(&d);
 	expect("streams, after a pause", tg_detector_streams(&d), false);
 
-	/* A flow that jumps after each full run, for example to the next file, is a stream. */
+	/* A flow that jumps only after TG_DETECTOR_STREAM sectors each is a stream. */
 	for (i = 0; i < 10 * many; i++)
 		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
 	expect("streams, with jumps", tg_detector_streams(&d), true);
-	/* Requests that are each at another place make a stream only if each is a full run long. */
+	/* A flow that jumps with each request is a stream only if each is as long as that. */
 	for (i = 0; i < 100; i++)
 		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM / 4);
 	expect("streams, in jumps of a quarter", tg_detector_streams(&d), false);

@@ -21,11 +21,12 @@
  * @takes: KiB/s at which it takes writes while there is room
  * @room: KiB of the buffer
  * @flush_ns: the shortest time of a flush
- * @apart_ns: from the end of a flush to the next
+ * @apart_ns: time from the end of a flush to the next flush; 0: nobody flushes
  * @bulk: KiB/s that bulk would write
- * @passing: KiB/s that bulk writes besides, and that the pace never holds
+ * @passing: KiB/s of other writes, which the pace never holds
  * @blocks: the drive takes no writes during a flush, and nothing is dispatched then
- * @look: ns from one look to the next, if requests are dispatched rarely; 0: LOOK
+ * @look: ns from one call of tg_drain_see() (a look) to the next, if requests are dispatched
+ *	rarely; 0: LOOK
  */
 struct drive {
 	u64 rate, takes, room, flush_ns, apart_ns, bulk, passing;
@@ -99,7 +100,7 @@ static double allowed(struct drive *d)
 	return kib - charged;
 }
 
-/* Let @STEP ns pass. */
+/* Let STEP ns pass. */
 static void step(struct drive *d)
 {
 	const double part = STEP / 1e9;
@@ -240,7 +241,7 @@ static void test_rate_changes(void)
 	expect_between("bulk keeps of the faster drive", kept(&d, d.rate), .92, 1.001);
 }
 
-/* From now on something else makes flushes slow: bulk gets back the throughput that it gave up. */
+/* Something other than bulk begins to make flushes slow: bulk gets back its full throughput. */
 static void test_other_cause(void)
 {
 	struct drive d = usual;
@@ -312,8 +313,8 @@ static void test_probes_beside_rare_flushes(void)
 }
 
 /*
- * In the middle of a trial the device is not pressed for a minute, and bulk fills the buffer. The
- * trial does not count: soon afterwards flushes are short again.
+ * In the middle of a trial no urgent request comes for a minute (tg_pressed()), and bulk fills the
+ * buffer. The trial does not count: soon afterwards flushes are short again.
  */
 static void test_not_pressed(void)
 {
@@ -338,8 +339,8 @@ static void test_not_pressed(void)
 }
 
 /*
- * The drive takes no writes during a flush, so nothing is dispatched and nobody looks, for up to
- * 0.64 s. All the same a pace is found.
+ * The drive takes no writes during a flush. So for up to 0.64 s nothing is dispatched, and nothing
+ * calls tg_drain_see(). All the same, a pace is found.
  */
 static void test_flush_blocks(void)
 {
@@ -416,7 +417,7 @@ static void test_bad_trial_with_pace(void)
 
 /*
  * The drive is three times slower for a while. A process flushes twice a second, so that a period
- * takes a second. Half a minute after the slow time, bulk has 80 % or more of the faster drive.
+ * takes a second. Half a minute after the slow time, bulk has 80 % or more of the faster rate.
  */
 static void test_recovers(void)
 {
@@ -432,7 +433,7 @@ static void test_recovers(void)
 	expect_between("bulk keeps of a drive that was slow", kept(&d, d.rate), .8, 1.01);
 }
 
-/* The disk is removed, and its counts begin anew: nothing is judged by the difference. */
+/* The disk is removed, and its counts begin anew: no period compares new counts with old ones. */
 static void test_counts_begin_anew(void)
 {
 	struct drive d = usual;
@@ -485,7 +486,7 @@ static void test_rare_flushes(void)
 	expect_between("bulk keeps beside rare flushes", kept(&d, d.rate), .96, 1.001);
 }
 
-/* A process flushes every second or two: its flushes are short all the same. */
+/* A process flushes every 0.3 to 1.9 s: its flushes are short all the same. */
 static void test_flush_now_and_then(void)
 {
 	static const u32 apart_ms[] = { 300, 700, 1000, 1900 };
@@ -572,8 +573,8 @@ static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 
 /*
  * Bulk writes little, and something else makes flushes slow now and then. By chance a trial seems
- * to help, and the little that bulk writes becomes the pace. Then much bulk comes: soon it has most
- * of its throughput, whether the other cause goes on or not.
+ * to help, and the little that bulk writes becomes the pace. Then much bulk comes: in the next 20 s
+ * it keeps 60 % or more, whether the other cause goes on or not.
  */
 static void test_trickle(void)
 {
@@ -600,8 +601,8 @@ static void test_trickle(void)
 }
 
 /*
- * A process flushes a few times, and then pauses until the device is no longer pressed. A trial
- * that begins near the last of its flushes cannot end. Such trials stay rare.
+ * A process flushes a few times, and then pauses until bulk has no pace any more (tg_pressed()). A
+ * trial that begins near the last flush cannot end. Such trials stay rare.
  */
 static void test_few_flushes(void)
 {
@@ -626,7 +627,7 @@ static void test_few_flushes(void)
 			run(&d, SECOND);
 			if (d.seen.now >= end)
 				continue;
-			/* Bulk fills the buffer again, without a pace, and nobody looks. */
+			/* Bulk fills the buffer again, without a pace, and without looks. */
 			d.kib += (double)(end - d.seen.now) / SECOND * d.rate;
 			d.seen.now = end;
 			d.buffered = d.room;
@@ -661,7 +662,7 @@ static void test_trials_that_tell_nothing(void)
 	}
 }
 
-/* A pause of an hour ends a second trial after a bad one: the next trial does not wait as long. */
+/* After a bad trial, a pause of an hour ends the second one. The third comes soon all the same. */
 static void test_pause_in_trial(void)
 {
 	struct drive d = usual;
@@ -749,7 +750,8 @@ static void test_passing(void)
 /*
  * The pace never holds some writes. If these are more than the pace allows, they are charged with
  * 16 of 17 parts of the time (TG_DRAIN_PASSING), and bulk has the rest. After a pause they are
- * charged with this part of one TG_DRAIN_PERIOD at most. A CPU that is late charges nothing.
+ * charged with this part of one TG_DRAIN_PERIOD at most. If another CPU has charged a later time,
+ * a CPU charges nothing.
  */
 static void test_all_passes(void)
 {

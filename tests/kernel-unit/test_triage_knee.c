@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage's trials find the budget that is worth most (triage/knee.h), beside reads and
- * writes of any size, on a modelled drive. They do so even if the drive itself is slow at times.
+ * writes of any size, on a modelled drive, even if the drive itself is slow at times.
  * No fixed budget with as short a P99 lets much more bulk through. This file also tests the
  * arithmetic. Run with: make -C kernel unit
  */
@@ -60,7 +60,7 @@ static void test_slow(void)
 	}
 }
 
-/* Return the means of runs with RUNS series of random numbers. */
+/* Return the means of RUNS runs, each with other random numbers. @trials is the sum of all. */
 static struct run mean_run(const struct scene *scene)
 {
 	struct run mean = {};
@@ -112,8 +112,8 @@ static void expect_run(const char *what, const struct scene *scene, double most_
 
 /*
  * A read without bulk takes 69 us, 77 if it meets a slow page. The drive serves 6400 reads, or 7060
- * writes, of 64 KiB a second. A read of 64 KiB keeps the bus for 156 us, and a short read that comes
- * meanwhile waits for it.
+ * writes, of 64 KiB a second. A read of 64 KiB keeps the bus busy for 156 us, and a short read may
+ * have to wait for that.
  */
 #define READS 6400
 #define WRITES 7060
@@ -133,10 +133,10 @@ static void test_drive(void)
 	expect_frontier("beside writes", scene);
 
 	scene = beside(128, 32);
-	/* One read inside and two are worth nearly the same. One keeps 72 % of the throughput. */
+	/* A budget of one read and one of two are worth nearly the same. One keeps 72 % of bulk. */
 	expect_run("beside a backup", &scene, 77 + 2 * 312 + 40, .7 * READS / 2);
 	expect_frontier("beside a backup", scene);
-	/* A trial is 160 reads of up to 4 ms, so runs of 3 s end with one to three reads inside. */
+	/* A trial is 160 reads of up to 4 ms, so runs of 3 s end with room for 1 to 3 reads. */
 	scene = beside(512, 32);
 	expect_run("beside large reads", &scene, 77 + 2 * 1251 + 40, .75 * READS / 8);
 	scene = beside(4, 128);
@@ -175,7 +175,7 @@ static void test_tails(u32 exchange)
 	expect_run("the same beside writes", &scene, 1e9, writes);
 }
 
-/* A search begins at the budget that it was given, also if it was forgotten before. */
+/* A search begins at the budget that is set, even after tg_knee_forget(). */
 static void test_begin(void)
 {
 	struct tg_knee knee = {};
@@ -216,7 +216,7 @@ static struct tg_knee trying(struct tg_knee_sample *sample)
 	return knee;
 }
 
-/* A trial ends if requests come too rarely to measure bulk's throughput between two of them. */
+/* A trial ends if urgent requests come too rarely to measure bulk's throughput between two. */
 static void test_rare(void)
 {
 	struct tg_knee_sample sample;
@@ -231,7 +231,7 @@ static void test_rare(void)
 	expect("place after it", knee.at, TG_KNEE_HERE);
 }
 
-/* However many requests come while the device settles, a trial goes on until it is judged. */
+/* A trial goes on until it is judged, however many requests come before the device settles. */
 static void test_many(void)
 {
 	struct tg_knee_sample sample;
@@ -248,7 +248,7 @@ static void test_many(void)
 		       TG_DEPTH_MAX);
 }
 
-/* A search goes on if @each requests come for each one of bulk. */
+/* A search goes on if @each urgent requests come for each request of bulk. */
 static void test_many_for_each(u32 each)
 {
 	struct tg_knee_sample sample;
@@ -268,7 +268,7 @@ static void test_many_for_each(u32 each)
 		       TG_KNEE_MOST * TG_KNEE_KEPT);
 }
 
-/* A trial ends also if bulk does not move at all. */
+/* A trial ends even if no bulk is served at all. */
 static void test_stands_still(void)
 {
 	struct tg_knee_sample sample;
@@ -285,8 +285,8 @@ static void test_stands_still(void)
 
 /*
  * A trial is not judged before it has counted requests of its own. Here, an earlier trial of the
- * same budget has left counts that say that bulk stands still. If requests that do not count could
- * end a trial, the first of them would end this one.
+ * same budget has left counts by which almost no bulk is served. If a request that does not count
+ * could end a trial, the first one would end this trial.
  */
 static void test_nothing_counted(void)
 {
@@ -329,8 +329,8 @@ static void test_rarely_limited(void)
 
 /*
  * The first results may be of large requests, or of the reads of a boot. The next probe corrects
- * one such result. If a second one has confirmed it, the third probe does. The search begins anew
- * then.
+ * one such result. If a second such result has confirmed the first, three probes are needed. Then
+ * the search begins anew.
  */
 static void test_mistaken(void)
 {
@@ -344,8 +344,9 @@ static void test_mistaken(void)
 }
 
 /*
- * Many requests at once were urgent, and now those of one reader are: the estimate is of the
- * former. Requests beside bulk are faster than that, so a probe comes soon.
+ * The estimate of the latency without bulk is from a time with many urgent requests at once. Now
+ * only one reader is urgent. Its requests beside bulk are faster than the estimate, so a probe
+ * comes soon.
  */
 static void test_stale(void)
 {
@@ -360,8 +361,8 @@ static void test_stale(void)
 
 /*
  * A machine that sleeps between lone requests takes longer for them than for requests beside bulk.
- * These call for a probe again and again, but after some that find nothing, seldom. If each call
- * gets its probe at once, bulk loses a third.
+ * So requests beside bulk call for probes again and again. If such probes find nothing, the next
+ * ones become rare. If each call got its probe at once, bulk would lose a third.
  */
 static void test_nap(void)
 {
@@ -377,7 +378,7 @@ static void test_nap(void)
 		       mean_run(&scene).bulk / awake, .97, 1.3);
 }
 
-/* A probe finds out that a device answers at once no more, even if a trial was going on. */
+/* If a device no longer answers at once, a probe finds that out, even if a trial was going on. */
 static void test_cached(void)
 {
 	struct scene scene = beside(64, 128);
@@ -385,11 +386,14 @@ static void test_cached(void)
 	scene.cached = true;
 	scene.from_ms = 3000;
 	scene.ms = 6000;
-	/* The estimate, halved by the quick answers, grows slowly. Without a probe this takes 20 ms. */
+	/*
+	 * The quick answers have halved the estimate, which grows slowly. Without a probe nothing
+	 * limits bulk, and P99 is 20 ms.
+	 */
 	expect_run("after answers at once", &scene, 700, .92 * READS);
 }
 
-/* A cache that answers a whole probe quickly does not cost bulk more than a tenth. */
+/* If a cache answers a whole probe quickly, bulk loses no more than a tenth. */
 static void test_odd(void)
 {
 	struct scene scene = beside(64, 128);
@@ -400,7 +404,7 @@ static void test_odd(void)
 	expect_run("after an odd probe", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
-/* If bulk beyond a small cost makes all reads slow, the controller keeps bulk below it. */
+/* If more bulk in the drive than a small cost makes all reads slow, bulk stays below this cost. */
 static void test_cliff(void)
 {
 	struct scene scene = beside(64, 128);
@@ -423,7 +427,7 @@ static void test_turns(void)
 	expect_run("the same, cheaper", &scene, 400, .96 * (READS + WRITES) / 2);
 }
 
-/* A reader with a hundred requests a second is protected, and bulk keeps 75 % of its rate. */
+/* A reader with a hundred requests a second is protected, and bulk keeps 75 % of its IOPS. */
 static void test_slow_reader(void)
 {
 	struct scene scene = beside(64, 128);

@@ -16,7 +16,7 @@ static double worth(double turn, double way, double pause, double alone, double 
 	return log((turn - way) / (turn + pause)) - exchange / 100 * (turn + alone) / alone;
 }
 
-/* No other turn is worth more, neither a longer nor a shorter one, nor one of any length. */
+/* No other turn is worth more, whatever its length. */
 static void test_worth_most(void)
 {
 	int i, j;
@@ -39,14 +39,14 @@ static void test_worth_most(void)
 	}
 }
 
-/* A disk whose request takes 40 ms at most, and 12 ms of it for the arm's way, at the default. */
+/* On a disk with slow urgent requests of 40 ms and seeks of 12 ms, at the default exchange rate. */
 static void test_disk(void)
 {
 	expect_between("turn in times of what is taken alone",
 		       tg_turn_worth_most(12 * MS, 120 * MS, 40 * MS, 8) / (40. * MS), 5.2, 5.4);
 }
 
-/* Times beyond all sense neither overflow nor leave bulk without a turn. */
+/* Extreme times do not overflow. With the longest times, bulk still has a turn. */
 static void test_extremes(void)
 {
 	const u64 longest = TG_TURN_LONGEST_US * 1000ull;

@@ -8,17 +8,19 @@ from functools import cached_property
 
 from triagectl.requests import SECTOR, Request
 
-#: A device that has requests and answers none for this time has stalled. A disk with an arm takes
-#: 10 to 20 ms for one request.
+#: A device that has requests and answers none for this time has stalled. No lone request takes so
+#: long: a disk with an arm takes 10 to 20 ms.
 STALL_NS = 50_000_000
-#: Others in the device are a cause only if a request takes this many times as long as a lone one.
+#: Other requests in the device are the cause only if this one takes so many times as long as a
+#: request that is alone in the device.
 _SLOW = 2.0
-#: The estimate of a lone request's time is the median of the lone requests, if there are at least
-#: this many. With fewer it is _FLASH_NS or _ARM_NS.
+#: The time of a request alone in the device is the median of such requests, if at least this many
+#: were recorded. With fewer it is _FLASH_NS, or _ARM_NS for a disk with an arm.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A limit is the cause only if its class sent at most this many times the limit.
+#: A limit of a class (limit_iops_low and the like) is the cause only if the class sent at most this
+#: many times the limit.
 _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
@@ -148,10 +150,10 @@ def _stall(seen: Seen, begin: int, end: int) -> int:
 
 
 def _there(since: int, other: Request, time: int) -> bool:
-    """Return whether `other` had come by `time`, and was not done then.
+    """Return whether `other` had a tag, or was in the device, at a time.
 
-    `since` is the time at which it got a tag, or came to the device; 0 means never. From
-    `other.until` on, nothing is known about `other`: assume that it has left.
+    `since` is when `other` got the tag, or came to the device; 0 means never. After `other.until`
+    nothing is known about `other`: assume that it has left.
     """
     return 0 < since <= time < other.end(_NEVER)
 
@@ -189,9 +191,9 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 
 
 def _alone(request: Request, seen: Seen) -> float:
-    """Estimate the device's time, in ns, for a request like this one with no other beside it.
+    """Estimate how long the device takes, in ns, for a request like this one that is alone in it.
 
-    Requests with others beside them cannot be used: they do not tell whether a device serves many
+    Use no requests that had others beside them: they do not tell whether the device serves many
     requests at once or one after the other.
     """
     times = sorted(
@@ -322,7 +324,10 @@ def _share(of: str, seen: Seen) -> str:
 
 
 def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
-    """Return the name and value of the limit that held a class; empty if none did."""
+    """Return name and value of a limit that may have held a class: the class did not exceed it.
+
+    Return an empty text if there is none.
+    """
     mine = [other for other in ahead if seen.class_of(other) == of]
     for unit, amount in (
         ("iops", float(len(mine))),
@@ -330,7 +335,7 @@ def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # One more request may have gone first, on allowance that was left from earlier.
+        # The class may be over its limit by one (request or KiB), on allowance from earlier.
         if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
             return f"{name} {value}"
     return ""

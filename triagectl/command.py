@@ -237,7 +237,7 @@ def _count(text: str) -> int:
 def main(arguments: Sequence[str] | None = None, system: System | None = None) -> int:
     """Run one command. Return its exit status: 0 done, 1 failed, 2 bad request, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
-        # A name may have characters that are not in the locale's character set.
+        # Names of processes may have characters that the locale's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     for ending in (signal.SIGTERM, signal.SIGHUP):

@@ -14,7 +14,9 @@ class Inside:
     """The state of the scheduler `triage` on a disk.
 
     depth    the numbers in the file `depth`, by name; times in ns
-    reasons  how many requests of each class were dispatched for each reason
+    reasons  by reason, how many requests of each class were dispatched
+
+    The lists have a number for each class, in the order of CLASSES.
     """
 
     depth: dict[str, int]

@@ -185,7 +185,7 @@ def _processes(system: System) -> dict[str, Any]:
     return {"threads": len(tids), "by I/O priority": dict(found.most_common())}
 
 
-#: The files in which a control group has settings for its input and output.
+#: The files with a control group's I/O settings.
 _GROUP_FILES = (
     "io.max",
     "io.latency",

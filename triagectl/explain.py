@@ -46,14 +46,14 @@ class Options:
 
 @dataclass
 class Recording:
-    """All requests that were seen, by disk."""
+    """The requests that were seen, and the times of the event triage_hold, by device number."""
 
     requests: dict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
     held: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Keep a request that is done, or that is no longer followed."""
+        """Keep a request that is done, or that the matcher no longer follows."""
         self.requests[request.dev].append(request)
         self.count += 1
 

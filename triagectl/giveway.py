@@ -56,7 +56,7 @@ def _shortened() -> Callable[[], object]:
     """Ask for a short slice. Return a function that undoes that."""
     numbers = _CALLS.get(os.uname().machine)
     try:
-        import ctypes  # not at the top: it takes 10 ms, which other commands need not spend
+        import ctypes
 
         call = ctypes.CDLL(None, use_errno=True).syscall
     except (ImportError, OSError, AttributeError):

@@ -25,7 +25,7 @@ _FORMS = (
     (r"(/etc/tuned/(?:profiles/)?)[^/\s]+(?=/)", r"\1<profile>"),
     (r"(?i)(serial(?: number)?\s*[:=]?\s*)\S+", r"\1<serial>"),
 )
-#: Files below a disk's folder that identify the disk, or have a name that its owner chose.
+#: Files below a disk's folder that identify the disk, or contain a name that its owner chose.
 _IDENTITIES = (
     "device/serial",
     "device/wwid",
@@ -47,7 +47,7 @@ _USUAL = re.compile(
     r"/(boot(/efi)?|efi|tmp|usr(/local)?|home|root|srv|opt|etc|mnt|media|snap|"
     r"var(/(cache|lib|log(/audit)?|spool|tmp))?)?"
 )
-#: Text that may be an address. An address of version 6 may end with an interface's name.
+#: Text that may be an IP address. An IPv6 address may end with the name of an interface.
 _ADDRESS = re.compile(
     r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F.]*(?:%\w+)?(?!\w)|"
     r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)"
@@ -113,7 +113,7 @@ def _known(system: System) -> Iterator[tuple[str, str]]:
     for line in (system.read("proc/self/mounts") or "").splitlines():
         words = line.split(" ")
         if len(words) > 1 and not _USUAL.fullmatch(words[1]):
-            # The kernel writes a space as \\040.
+            # The kernel writes a space as \040.
             yield re.sub(r"\\([0-7]{3})", lambda of: chr(int(of[1], 8)), words[1]), "<path>"
     for name in names(system.path("home")):
         if len(name) > 2:

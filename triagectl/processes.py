@@ -11,10 +11,10 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, folders, names, number, read
 
-#: The table begins a new interval when it has found this many threads in one. It drops the threads
-#: of earlier intervals when it has more in all, because new threads come all the time.
+#: The most threads of one interval: with more, the table begins a new interval. If it then has more
+#: than this in all, it drops the threads of earlier intervals, so that it does not grow for ever.
 _KNOWN_MOST = 20000
-#: The kinds of systemd's units that have processes.
+#: The types of systemd units that have processes.
 _KINDS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
 
 
@@ -40,8 +40,8 @@ class Table:
         """Begin a new interval. Each thread is looked up again when it sends its next request.
 
         A thread's name and priority may have changed, or its number may be another thread's now.
-        Earlier results are kept, because a thread that has ended cannot be looked up any more, but
-        may still appear in the figures. If there are too many, only the last interval's are kept.
+        Keep earlier results: a thread that has ended cannot be looked up any more, but may still
+        appear in the figures. If there are too many, keep only those of the interval that ends.
         """
         if len(self._earlier) + len(self._known) > _KNOWN_MOST:
             self._earlier = {}

@@ -24,7 +24,7 @@ _CRYPT_KEEPS = (6, 9)
 class _Use:
     """The open files of a process on one device.
 
-    bases   the disks at the bottom of the device
+    bases   the disks on which the device is stacked; the device itself if it is a disk
     stacks  the kinds of the stacked devices above those disks, like dm-crypt
     """
 

@@ -26,15 +26,15 @@ def text(field: bytes) -> bytes:
 class Request:
     """One request, with the times of its events in ns. 0 means that the event was not seen.
 
-    queued     its first bio came to the block layer, at the first attempt
+    queued     its first bio came to the block layer (the first attempt, if io_uring made two)
     got        it got a tag
     inserted   it was given to the scheduler
     issued     the driver got it
     completed  the device finished it
-    until      the matcher stopped following it, because no more events were read
+    until      the matcher stopped following it before it was done
     beside     how many requests the device had when it got this one
-    discard    it frees sectors. If it joins another discard, no event says so: it seems to wait
-    refused    its bio was sent back because there was no tag: the submitter will send it again
+    discard    it frees sectors. If it is merged into another discard, it seems to wait for ever
+    refused    its bio ended because no tag was free: the submitter will submit the bio again
     twice      another request had the same sector at the same time
     """
 
@@ -127,9 +127,10 @@ class Matcher:
                 step(event)
 
     def give_up(self, now: int) -> None:
-        """Call gave_up() with each request neither done nor ambiguous. Do so after the last event.
+        """Report, through gave_up(), each request that is neither done nor ambiguous.
 
-        Events may be a little later than `now`, because turning them off takes time.
+        Call this after the last event. That event may be a little later than `now`, because it
+        takes time to turn the events off.
         """
         if self.gave_up is not None:
             for request in self.unfinished():
@@ -143,14 +144,14 @@ class Matcher:
     def expire(self, before: int) -> None:
         """Forget requests that came before `before` and have not been sent to the device.
 
-        Some of them have no later event, such as a discard that joined another discard.
+        Some of them will have no further event, such as a discard that was merged into another.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:
             del self.pending[key]
 
     def forget(self) -> None:
-        """Forget all requests. The next events will not continue the earlier ones."""
+        """Forget all requests, because events are missing between the last one and the next."""
         self.pending.clear()
         self.inside.clear()
 
@@ -180,7 +181,7 @@ class Matcher:
         self.pending[key] = request
 
     def _ended_without_request(self, event: Event) -> None:
-        """Take note of a bio that failed, or that had no tag. Other bios end with their request."""
+        """Handle a bio that ended without a request: it failed, or no tag was free."""
         _, _, dev, sector, error = event
         key = (self._disk(dev), sector)
         request = self.pending.get(key)
@@ -266,7 +267,7 @@ class Matcher:
             return
         del self.pending[dev, sector]
         if sectors < request.sectors:
-            # Only a part of it is done: the rest goes on from the next sector.
+            # Only a part of the request is done. The rest begins at the next sector.
             request.sector += sectors
             request.sectors -= sectors
             self.pending[dev, request.sector] = request

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from triagectl.requests import Matcher
 from triagectl.tracefs import Instance
 
-#: The share of a core that sampling may use. With the start of Python it must stay below 2 %.
+#: The share of a core that sampling may use. `top` must stay below 2 %, with the start of Python.
 LIMIT = 0.015
 #: The shortest and the longest time, in s, that a window stays open before its events are read.
 _SLICE = 0.002
@@ -28,8 +28,8 @@ _AHEAD = 0.01
 #: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen.
 #: Without this bound, a burst after a quiet hour could take a whole core for nearly a minute.
 _SAVED = 1.0
-#: A bio that was not sent to the device within this time, in ns, never will be. The time is half of
-#: the kernel's timeout for a hung task.
+#: Forget a bio that was not sent to the device within this time, in ns: it never will be. The time
+#: is half of that after which the kernel reports a hung task.
 _EXPIRE_NS = 60 * 10**9
 #: The longest wait for the last requests of a window, in s.
 _TAIL = 1.0
@@ -77,7 +77,7 @@ class Sampler:
     def end(self) -> None:
         """Turn the events off at once, and give up the requests that are not done.
 
-        Without this call the next run() follows them further, even after a change of settings.
+        Without this call the next run() goes on with these requests, even if settings have changed.
         """
         # Note the time first: decoding the last events takes time, in which nothing is recorded.
         end = self._now_ns()

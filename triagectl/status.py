@@ -94,7 +94,7 @@ def about(system: System, disk: Disk) -> dict[str, Any]:
 
 def _triage(system: System, disk: Disk) -> dict[str, Any]:
     tunables = disk.tunables
-    # The quantum tells whether triage treats the disk as flash or as rotational.
+    # The default quantum depends on whether triage treats the disk as flash or as rotational.
     mode = "disk" if int(tunables.get("quantum", "0")) >= 10000 else "flash"
     limits = {
         name: int(value)

@@ -189,7 +189,10 @@ def find_scheduled(system: System, name: str) -> Disk:
 
 
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
-    """Yield the disks below a stacked device, or the device itself if it has a scheduler."""
+    """Yield the disks at the bottom of a stacked device.
+
+    Yield the device itself if it takes schedulers, or has none below.
+    """
     below = [] if disk.takes_schedulers else disk.below
     if not below:
         yield disk

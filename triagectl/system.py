@@ -8,7 +8,7 @@ from pathlib import Path
 
 from triagectl.errors import RequestError
 
-#: The kernel's first namespace of process numbers has this inode on every machine.
+#: The kernel's initial PID namespace has this inode number on every machine.
 _FIRST_PIDS = "pid:[4026531836]"
 
 
@@ -40,7 +40,7 @@ class System:
         return None
 
     def contained(self) -> bool:
-        """Return whether this is a container: its process numbers are not those of trace events."""
+        """Return whether this process is in a container, where trace events show other PIDs."""
         try:
             return str(self.path("proc/self/ns/pid").readlink()) != _FIRST_PIDS
         except OSError:

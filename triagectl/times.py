@@ -11,7 +11,7 @@ _KEPT = 10_000
 
 
 class Times:
-    """Times in ns. All times are kept: samples are few, and sorting them is fast."""
+    """Times in ns, all of which are kept: sampled requests are few, and sorting is fast."""
 
     def __init__(self) -> None:
         self._values: list[int] = []
@@ -61,7 +61,7 @@ class Sample(Times):
 
 
 def merged(every: Iterable[Times]) -> Times:
-    """Return one Times with the times of all."""
+    """Return a new Times with all times of the given ones."""
     found = Times()
     for one in every:
         found.merge(one)

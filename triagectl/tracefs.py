@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Record trace events in a separate tracefs instance, so that other tracing is not disturbed.
 
-A child process waits until triagectl ends, even if it is killed, and then removes the instance.
+When triagectl ends, a child process removes the instance, even if triagectl was killed.
 """
 
 import bisect
@@ -97,10 +97,10 @@ class Instance:
     def read(self) -> list[Event]:
         """Return the events from the start of the last call to the start of this one.
 
-        CPUs are read one after the other, so this call misses some later events of the CPUs that
-        it reads first. It leaves all later events for the next call. If a CPU's buffer was full,
-        the kernel dropped events. Then leave out the events of all CPUs up to the end of this gap,
-        and count the call in `lost`.
+        CPUs are read one after the other. So of the events after the start of this call, only some
+        are found: keep them for the next call. If a CPU's buffer was full, the kernel dropped
+        events. Then leave out the events of all CPUs up to the end of this gap, and count the call
+        in `lost`.
         """
         found = self._left
         intact = 0

@@ -30,13 +30,13 @@ _PAIRS, _PAIRS_MOST = 12, 20
 #: A trial is long if each block of the 20 pairs, with the wait before it, has at least this time,
 #: in s.
 _LONG_S = 10.0
-#: The shortest block, in s: a shorter one would have no P99.
+#: The shortest block, in s: a shorter one would seldom have enough requests for a P99.
 _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
-#: The keeper takes a trial for hung only if its blocks are late by more than this time each, in s.
-#: A block may be late because the sampler waits for the last requests of its window. The time of a
-#: change of settings is extra.
+#: The keeper (wayback.py) takes a trial for hung only if its blocks are late by more than this time
+#: each, in s. A block may be late because the sampler waits for the last requests of its window.
+#: The time that a change of settings takes is not counted.
 _LATE_S = 3.0
 
 #: Report the requests that are in no P99 from this share on: they may include the slowest 1 %.
@@ -60,7 +60,7 @@ class Options:
 
 @dataclass
 class Block:
-    """The figures of some seconds."""
+    """The figures of one block of time, by name."""
 
     figures: dict[str, float] = field(default_factory=dict)
 
@@ -74,9 +74,9 @@ class _Latencies:
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Count a request. If it was not done at the end of the block, count its age then."""
+        """Add a request's time. If it was not done at the end of the block, add its age then."""
         if request.discard:
-            # The kernel counts discards apart too. One that joined another has no event of its end.
+            # The kernel does not count discards as writes. A merged one has no event of its end.
             return
         self.count += 1
         took = max(0, (request.completed or request.until) - request.queued)
@@ -191,7 +191,7 @@ class Arms:
         wayback.confirm(self._system, self._disk)
 
     def changed(self) -> bool:
-        """Return whether the disk has another scheduler than the one that was chosen for it."""
+        """Return whether the disk has another scheduler than the one that this trial chose."""
         return self._disk.scheduler != self._scheduler[self._tries]
 
 
@@ -204,7 +204,7 @@ def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) ->
         arms.choose(tries)
         time.sleep(_SETTLE_S)
         block = meter.block()
-        # If the trial was ended, the scheduler may have changed too: check for the end first.
+        # The end of a trial, as by `--undo`, may change the scheduler too: check for it first.
         arms.confirm()
         if arms.changed():
             break

@@ -50,7 +50,7 @@ def _tuned(system: System, disk: Disk) -> Iterator[Line]:
 def _read_profile(
     system: System, disk: Disk, name: str, found: dict[str, Line], seen: set[str]
 ) -> None:
-    """Read a profile's included profiles, then the profile: the last value of a name holds."""
+    """Read the profiles that a profile includes, then the profile itself, which overrides them."""
     if name in seen:
         return
     seen.add(name)
@@ -108,7 +108,7 @@ def _attribute(disk: Disk) -> str:
 
 
 def _conf(system: System, folder: str) -> list[str]:
-    """Return the names of a folder's files that the programs read, not those of backups."""
+    """Return the names of a folder's files that tmpfiles.d and sysfs.d use: only `.conf` counts."""
     return [name for name in names(system.path(folder)) if name.endswith(".conf")]
 
 

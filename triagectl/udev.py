@@ -180,7 +180,7 @@ def _properties(system: System, disk: Disk) -> dict[str, str]:
 
 
 def _parents(system: System, disk: Disk) -> list[Path]:
-    """Return the folders of the disk and of the devices above it."""
+    """Return the sysfs folders of the disk and of its parent devices."""
     top = system.path("sys/devices").resolve()
     folder = disk.folder.resolve()
     return [path for path in (folder, *folder.parents) if path.is_relative_to(top) and path != top]

@@ -218,11 +218,15 @@ _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
-    The lock has a file of its own, because the state file comes and goes. Other users may not open
-    the lock's file: they could hold the lock for good. A process that Ctrl-Z stops would hold it
-    too, and so would one that a signal ends just before it closes the file: to put the settings
-    back, it would wait for itself. So these signals work only after the block. But they can end the
-    wait for the lock. During the wait, continue a trial's stopped process.
+    The lock has a file of its own, because the state file comes and goes. Only root may open that
+    file: any other user could hold the lock for good.
+
+    Signals that stop or end the process are delivered after the block. A process that Ctrl-Z stops
+    would keep the lock. A handler that raises just before os.close() would leave the file open: to
+    put the settings back, the process would then wait for its own lock.
+
+    While this process waits for the lock, ending signals are let through, and a trial's process
+    that was stopped while it held the lock is continued.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
     with _blocked(_STOPPING | _ENDING):
@@ -272,7 +276,7 @@ def _state(system: System, disk: Disk, tried: str, seconds: float) -> dict[str, 
 
 
 def _clock(seconds: float) -> str:
-    """Return the time of day, as text, after these seconds."""
+    """Return the time of day, as text, that comes in `seconds` from now."""
     return time.strftime("%H:%M:%S", time.localtime(time.time() + seconds))
 
 
@@ -323,7 +327,7 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
 
 def confirm(system: System, disk: Disk) -> None:
     """Raise CtlError if this process's trial has ended meanwhile."""
-    # With the lock, no `--undo` is half done.
+    # An `--undo` holds the lock while it restores the disk: none is half done here.
     with _locked(system, disk):
         _own(system, disk)
 
@@ -361,7 +365,8 @@ def settle(system: System, disk: Disk, pid: int | None = None) -> list[str]:
         if state is None or pid not in (None, state["pid"]):
             return []
         wrong = _undone(system, disk, state)
-        # Even after failures: a second attempt would fail too, and the file would block trials.
+        # Remove the state even after failures: a second attempt would fail too, and the file would
+        # keep the next trial from starting.
         state_file(system, disk.name).unlink()
         ready_file(system, disk.name).unlink(missing_ok=True)
         return wrong

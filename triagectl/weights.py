@@ -17,7 +17,7 @@ _FILES = ("io.triage.weight", "io.bfq.weight", "blkio.bfq.weight_device")
 
 
 def of(system: System, disk: Disk) -> dict[str, str]:
-    """Return the weight in each control group's file that has a line for this disk, by path."""
+    """Return the weights that control groups have on this disk, by the path of the file."""
     found = {}
     for top in _tops(system):
         for folder in folders(top):

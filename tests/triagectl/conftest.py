@@ -17,7 +17,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def vanishing(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of folders that vanish just before a program looks into them."""
+    """Make each folder of this name vanish just before a program lists it; return the name."""
     scandir = os.scandir
 
     def scan(path: Any = ".") -> Any:

@@ -34,7 +34,7 @@ FIGURES = {
 #: An effect is the factor by which the tried settings change some figures.
 NONE: Mapping[str, float] = {}
 HALVED = {"read P99": 0.5, "read mean": 0.8}
-#: The value of each figure at rest: far from 0, as rates below 1 a second are not compared.
+#: The value of each figure at rest: far from 0, because compare.py counts rates below 1 as 1.
 _TYPICAL = 1e6
 VERDICTS = ("helped", "harmed", "mixed")
 #: The time between two values of an activity, in s.
@@ -55,7 +55,7 @@ def _trend(chance: random.Random, steps: int) -> list[float]:
 
 
 def _walk(chance: random.Random, steps: int) -> list[float]:
-    """Return a random walk. Its standard deviation at the end is log 2, however long it is."""
+    """Return a random walk. Its standard deviation at the end is log 2 for any number of steps."""
     of_a_step = math.log(2) / math.sqrt(steps)
     return list(accumulate(chance.gauss(0, of_a_step) for _ in range(steps)))
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run `triagectl try` on a disk again and again; kill it, its keeper or `--undo` at each step.
+"""Run `triagectl try` again and again on a disk, and kill it, its keeper or `--undo` at each step.
 
     python -m tests.triagectl.killing DISK FOLDER CASE
 
 The keeper is the process that restores the disk if the try dies. A step is an action that other
 processes can see: to open one of triagectl's or the disk's files for writing; to make, link, rename
-or remove one; to take a lock, start the keeper, measure or end. A process dies just before the step
-that is given for it. Each run prints a line of JSON.
+or remove such a file; to take a lock, start the keeper, measure or end. A process dies just before
+the step that is given for it. Each run prints a line of JSON.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_AGAIN_S = 0.002
 _EVENTS = ("open", "os.mkdir", "os.link", "os.remove", "os.rename")
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: The name of a case -> the scheduler to try, and the settings.
+#: The name of a case -> the scheduler (None: keep the present one) and the settings to try.
 CASES: dict[str, tuple[str | None, dict[str, str]]] = {
     "scheduler": ("none", {"nr_requests": "77"}),
     "tunables": (None, {"fifo_batch": "99", "nr_requests": "77"}),
@@ -153,9 +153,9 @@ class Trials:
     ) -> dict[str, Any]:
         """Run a try; print and return a record of the processes that died and the disk's state.
 
-        If the try leaves a state file, run a second try if the disk is as before, else `--undo`; if
-        `--undo` is killed, run it again. Kill the try, its keeper and `--undo` before the steps
-        given for them; None: do not kill the process.
+        Kill the try, its keeper and `--undo` before the steps given for them; None: do not kill
+        the process. If the try leaves a state file and the disk is as before, run a second try. If
+        the disk is changed, run `--undo`, and once more if it was killed.
         """
         self.keeper_dies = keeper_dies
         status, keeper_died = self._give(self.options, dies)

@@ -15,7 +15,7 @@ from triagectl.ringbuffer import Event
 from triagectl.sampling import Sampler
 from triagectl.tracefs import Instance
 
-#: The measured CPU time of an event, in s.
+#: The CPU time that the sampler takes for an event, in s, as measured.
 EVENT_S = 3e-6
 QUICK_S = 0.001
 
@@ -88,7 +88,7 @@ def meter(
 def test_a_block_does_not_count_requests_of_the_wait_before_it(
     iops: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change empties the device and the caches, so requests are slow for some time after it."""
+    """A change of settings empties the device and the caches, so requests are slow after it."""
     disk = Disk(iops, lambda _, at: 0.4 if at % 10 < 2.5 else QUICK_S)
     blocks = meter(disk, 7.0, machine, monkeypatch)
     for number in range(4):
@@ -100,7 +100,7 @@ def test_a_block_does_not_count_requests_of_the_wait_before_it(
 def test_settings_that_hold_requests_until_they_change_are_worse(
     iops: int, held_s: float, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tried settings hold every tenth request, and the old ones answer them at the change."""
+    """The tried settings hold every tenth request, `held_s` at most, until the old ones return."""
     seconds = 120.0
     order = trial.drawn(trial.pairs_in(seconds), random.Random(1))
     length = trial.block_length(seconds)

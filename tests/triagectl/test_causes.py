@@ -88,7 +88,7 @@ def test_requests_that_are_followed_for_a_while_keep_their_tags_until_then() -> 
 
 
 def test_depth_where_nothing_was_ever_alone() -> None:
-    """If no request was alone in the device, the victim is compared with a usual disk's time."""
+    """If no request was alone in the device, a usual time is assumed: longer on a rotating disk."""
     inside = [request(OTHER, 1, 1, 2, 8 + n / 10) for n in range(32)]
     victim = request(VICTIM, 5, 5, 5, 12)
     for one in [victim, *inside]:
@@ -106,7 +106,7 @@ def test_a_tag() -> None:
 
 
 def test_a_tag_between_two_owners() -> None:
-    """In the middle of the victim's wait, a tenth of the tags have been given back."""
+    """In the middle of the victim's wait, an eighth of the tags have no owner."""
     owners = [request(OTHER, 0, 1, 2, 19.9) for _ in range(64)]
     nexts = [request(OTHER, 5, 20 + (n < 8), 22, 40) for n in range(64)]
     found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*owners, *nexts, *alone()])
@@ -133,7 +133,7 @@ def test_a_limit() -> None:
 
 @pytest.mark.parametrize("part", ["device", "queue", "tag"])
 def test_a_stalled_device(part: str) -> None:
-    """If the device stalls from 100 to 400 ms, the stall is the cause in each part of the time."""
+    """A stall from 100 to 400 ms is the cause, wherever the victim waits meanwhile."""
     stuck = [request(OTHER, 99, 99, 99.5, 400 + n / 10) for n in range(10)]
     times = {
         "device": (100, 100, 100, 400),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test durations: all options for a time take the same ones, and give an example in an error."""
+"""Test durations: all options for a time take the same units, and errors have an example."""
 
 import argparse
 

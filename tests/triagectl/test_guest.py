@@ -19,7 +19,7 @@ from triagelab.run import machines
 from tests.triagectl import carried
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
-#: Under these in_guest.py also measures by samples, as `top` does for its users.
+#: Under these schedulers, in_guest.py also runs `top` within its CPU limit, as for users.
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
@@ -79,16 +79,16 @@ def log(guest: Path, scheduler: str, job: str) -> list[tuple[int, int]]:
 
 
 def within(entries: list[tuple[int, int]], when: Any) -> list[int]:
-    """Return the latencies of requests that completed while `top` ran, in ns."""
+    """Return the latencies of requests that completed while `top` recorded, in ns."""
     began, recorded = when["began"] * 1000, when["windows"][-1][-1] / MS
     return [ns for at, ns in entries if began <= at < recorded]
 
 
 def timed(entries: list[tuple[int, int]], when: Any) -> tuple[list[int], list[int]]:
-    """Return the latencies of requests that `top` timed, and of those that it may have timed.
+    """Return the latencies of requests that `top` timed for sure, and of those it may have timed.
 
-    `top` times the requests that begin in its windows, and that complete before it ends. fio's log
-    has whole ms, so at the edge of a window it does not tell which requests these are.
+    `top` times the requests that begin in its windows and complete before it ends. fio's log has
+    whole ms, so it does not tell whether a request at the edge of a window is one of them.
     """
     last = when["windows"][-1][-1]
     sure, unsure = [], []
@@ -134,8 +134,8 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
 def bounds(sure: list[int], unsure: list[int], percent: int) -> tuple[int, int]:
     """Return the least and the largest latency that `top` may have as a percentile.
 
-    They are of the requests that are `sure` and any of the `unsure` ones, one rank below and above;
-    the least is without the time HANDLED_NS.
+    Try the `sure` requests with each number of the fastest and of the slowest `unsure` ones. Allow
+    one rank below and above, and for the least latency HANDLED_NS less.
     """
     unsure = sorted(unsure)
     ranks = []
@@ -167,11 +167,12 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", SAMPLED)
 def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """Within its CPU limit `top` times less than half of the requests. Its figures are fio's.
+    """Within its CPU limit `top` times less than half of the requests, but has fio's figures.
 
-    They are those of the requests that it timed. Its P50 is also that of all requests, and its P99
-    is near. A sample has whole windows of time, so how near depends on chance: where the slowest
-    20 of 3740 requests came in 15 ms, one of its 7 windows had them all.
+    Its figures are those that fio's log has for the requests that `top` timed. The P50 is also that
+    of all requests, and the P99 is near theirs. How near depends on chance, because a sample has
+    whole windows of time: once the slowest 20 of 3740 requests came within 15 ms, and one of the 7
+    windows had them all.
     """
     name = f"{scheduler}-sampled"
     when = read(guest / f"when-{name}")

@@ -128,14 +128,14 @@ def test_what_is_ambiguous_is_not_unfinished() -> None:
 
 
 def test_a_bio_that_is_asked_for_again_after_it_had_no_tag_is_one_request() -> None:
-    """io_uring asks first without waiting for a tag. A worker thread, which waits, asks again."""
+    """io_uring first submits without waiting for a tag. Then a worker thread submits, and waits."""
     log = Log()
     log.feed(bio("bio_queue", 1, 0, dev=PART), ended(2, 0, dev=PART))
     log.feed(bio("bio_queue", 30, 0, dev=PART, tid=8), ended(31, 0, dev=PART))
     log.feed(bio("bio_queue", 50, 0, dev=PART, tid=8), rq("issue", 60, 0), done(70, 0))
     assert [(one.queued, one.issued, one.tid) for one in log.done] == [(1, 60, 7)]
     assert log.matcher.ambiguous == 0
-    # The second attempt has its tag, so the next bio at that sector is another request.
+    # The second attempt got a tag, so the next bio at that sector is another request.
     log.feed(bio("bio_queue", 80, 0), ended(81, 0), bio("bio_queue", 82, 0), rq("issue", 83, 0))
     log.feed(bio("bio_queue", 84, 0), done(90, 0))
     assert log.matcher.ambiguous == 2

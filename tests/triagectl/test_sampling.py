@@ -60,7 +60,7 @@ class Disk:
         found += [(at, "block_rq_complete", 0, 1, sector, 8) for at, sector in done]
         self.used += EVENT_S * len(found)
         if self.lose_once and any(sector % 80 == 0 for _, sector in done):
-            # One of the lost events is the end of a slow request whose begin was read before.
+            # One of the lost events is the end of a slow request whose start was read before.
             self.lose_once = False
             self.lost += 1
             return []
@@ -184,7 +184,7 @@ def test_slow_requests_are_seen_as_often_as_they_come() -> None:
 
 
 def test_with_context_what_comes_behind_a_window_is_seen_too() -> None:
-    """With context, the sampler records until the last request of the window is done."""
+    """With context, new requests are followed until the window's last request is done."""
     slow = 30_000_000
     counts = []
     for context in (False, True):

@@ -230,7 +230,7 @@ def test_no_disk_at_all(tmp_path: Path) -> None:
 
 @pytest.fixture
 def multipath(machine: Machine) -> Machine:
-    """Return a machine with NVMe multipath, and with dm-multipath that is based on requests."""
+    """Return a machine with NVMe multipath and with request-based dm-multipath."""
     for name in ("nvme1c0n2", "nvme1c3n2", "nvme1c0n1"):
         disk = machine.disk(name, "[none] mq-deadline bfq")
         machine.file(f"sys/block/{name}/hidden", "1")

@@ -105,7 +105,7 @@ def test_prometheus(machine: Machine, tmp_path: Path) -> None:
 def test_prometheus_follows_no_link_that_another_user_made(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """The folder may be another user's, who knows the number of root's process."""
+    """The folder may belong to another user, who can guess the PID of root's process."""
     (tmp_path / "folder").mkdir()
     victim = tmp_path / "victim"
     victim.write_text("mine")

@@ -111,7 +111,7 @@ def test_no_load_is_not_judged(disk: Disk, capsys: pytest.CaptureFixture[str]) -
 def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
     last: int, disk: Disk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without its state file nothing would put the disk back. A part of a block is not judged."""
+    """Nothing would undo a change without the state file. The unfinished block is not judged."""
     disk.at_block[last] = lambda: wayback.settle(disk.machine.system, disk.disk)
     with pytest.raises(CtlError, match="was ended by `--undo`"):
         disk.run()

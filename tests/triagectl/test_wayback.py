@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test that a try restores the disk's settings, on files, and on a loop device if it is killed."""
+"""Test that a try restores the disk's settings, also if it is killed.
+
+Most tests use a disk made of files. Those that need the kernel use a loop device.
+"""
 
 import contextlib
 import fcntl
@@ -36,7 +39,7 @@ def chosen(machine: Machine, scheduler: str) -> None:
 
 
 class EndedError(Exception):
-    """What a signal's handler raises here."""
+    """Raised by the handler of SIGTERM in these tests."""
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def ended_by_sigterm() -> Iterator[None]:
 def test_a_signal_just_before_the_lock_is_given_back_does_not_keep_it(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it did, the try would wait for its own lock, to put the settings back, for ever."""
+    """A try that still had the lock would wait for itself when it puts the settings back."""
     disk = machine.disk(fifo_batch=16)
     close, closed = os.close, []
 
@@ -269,7 +272,7 @@ def test_killed_at_any_moment_everything_is_as_before(who: str, loop: Disk) -> N
 
 @pytest.mark.parametrize("case", ["scheduler", "tunables"])
 def test_killed_at_each_step_everything_is_as_before(case: str, loop: Disk, tmp_path: Path) -> None:
-    """The disk is restored if the try, its keeper, both or `--undo` too die; see killing.py."""
+    """The disk is restored if the try, its keeper, both, or `--undo` is killed: see killing.py."""
     # Settings that the kernel would not choose by itself.
     wayback.choose(loop, "mq-deadline")
     wayback.write(loop.folder / "queue/iosched/fifo_batch", "7")
@@ -311,7 +314,7 @@ def keepers(disk: str) -> list[str]:
 
 
 def test_a_keeper_puts_back_when_the_time_is_over(loop: Disk) -> None:
-    """If the process that tries hangs, its keeper restores the disk when the time is over."""
+    """If the try hangs, its keeper restores the disk when the time is over."""
     system = System()
     other = "mq-deadline" if loop.scheduler != "mq-deadline" else "none"
     before = wayback.current(loop)
@@ -398,7 +401,7 @@ def test_settings_are_read_when_no_other_trial_can_begin_or_end(
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Yield a control group in which bfq, on this machine, has a weight for each disk."""
+    """Yield a new control group of this machine with a file for bfq's weights of each disk."""
     for top in (System().mounted("cgroup2"), System().mounted("cgroup", "blkio")):
         if top is None:
             continue
@@ -589,7 +592,7 @@ def test_the_time_when_a_trial_ends_moves_with_a_slow_change(
 
 
 def test_no_other_user_can_hold_the_lock(machine: Machine, no_keeper: None) -> None:
-    """A user who can open the file could lock it for good: then no disk would be put back."""
+    """A user who can open the lock's file could hold the lock: the disk would not be put back."""
     opened = []
     locked = fcntl.flock
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test that a try restores the control groups' weights on the disk, as the kernel loses them."""
+"""Test that a try restores the control groups' weights on the disk, which the kernel drops."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from triagectl.errors import CtlError
 from triagectl.sysfs import Disk
 
 BFQ = "mq-deadline kyber [bfq] none"
-#: Weights of a group below another, of the other disk 8:16, and of version 1.
+#: Weights for the disk 8:0 and another one, 8:16; in nested groups, and in groups of version 1.
 FILES = {
     "sys/fs/cgroup/a.slice/io.bfq.weight": "default 100\n8:0 300\n8:16 400\n",
     "sys/fs/cgroup/a.slice/db.service/io.bfq.weight": "default 50\n8:0 7\n",
@@ -85,7 +85,7 @@ def test_a_weight_that_cannot_be_restored_is_told(machine: Machine, disk: Disk) 
 
 
 def test_a_weight_of_tried_tunables_is_the_users(machine: Machine, disk: Disk) -> None:
-    """If the scheduler stays, no weight is lost, so one that a user removed is not put back."""
+    """If the scheduler stays, no weight is lost, so a weight that a user removed stays removed."""
     path = machine.root / "sys/fs/cgroup/a.slice/io.bfq.weight"
     with wayback.kept(machine.system, disk, "bfq", 60):
         path.write_text("default 100\n")

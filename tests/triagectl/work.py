@@ -27,7 +27,7 @@ from triagectl.usage import Usage
 
 FORMATS = Path(__file__).parent / "data/formats.txt"
 DEV = 8 << 20
-#: Requests in the disk at a time, and threads that submit them.
+#: The number of requests in the disk at a time, and of threads that submit them.
 DEPTH, THREADS = 8, 4
 _TIMES = 20
 

@@ -36,9 +36,9 @@ TIMES = ("10s", "30s", "2m", "10m", "1h")
 #: $prefix    that option with its `=`, or nothing
 #: $previous  the option, or else the word before
 #: $quote     the quote that is open, or nothing
-#: $kept      the start of the word, which stays. readline replaces only the rest, $2, because it
-#:            takes characters such as @ and = for the end of a word
-#: COMP_WORDS is not used for that: bash breaks the line at these characters too.
+#: $kept      the start of the word that readline keeps. readline replaces only the rest, $2: to it
+#:            a character such as @ or = ends a word
+#: COMP_WORDS does not tell the word: bash also breaks the line at these characters.
 TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 	local word= prefix= previous= quote= kept= at char next start=$((${#line} - ${#2}))
 	for ((at = 0; at <= ${#line}; at++)); do
@@ -62,9 +62,9 @@ TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 		word=${word#"$prefix"} previous=${prefix%=}
 	fi"""
 
-#: The shell function that completes $word with lines of its input. `compgen -W` is not used: it
-#: expands its words once more, so that `a\x2db.slice` became `ax2db.slice`. A completed word is
-#: quoted as the line needs it. With `files`, readline quotes it, and goes on into folders.
+#: The shell function that completes $word with lines of its input. `compgen -W` would expand its
+#: words once more, and make `ax2db.slice` of `a\x2db.slice`. The function quotes a completed word
+#: as the command line needs it. With `files`, readline quotes the word, and goes on into folders.
 WORDS = r"""	_triagectl_words() {
 		COMPREPLY=()
 		[[ ${1-} == files ]] && compopt -o filenames
@@ -185,12 +185,12 @@ def manual(parser: argparse.ArgumentParser, version: str, seconds: int) -> str:
 
 
 def offer(command: str, *kind: str) -> str:
-    """Return the shell command that completes with the lines which another one prints."""
+    """Return the shell command that completes with the lines that another command prints."""
     return " ".join(["_triagectl_words", *kind, f"< <({command})"])
 
 
 def offer_value(value: str) -> str:
-    """Return the shell command that completes a value with this name in the help."""
+    """Return the shell command that completes a value, by the value's name in the help."""
     return offer(VALUES[value], *(["files"] if value == "FILE" else []))
 
 

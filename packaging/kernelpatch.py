@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = Path(__file__).resolve().parent / "kernel"
 KERNEL = ROOT / "kernel"
 
-#: Macros that the module's source tests with #if. For each, the file of the tree that shows whether
-#: the kernel has it, and the pattern to look for there.
+#: Macros that the module's source tests with #if. Each is defined if a pattern is found in a file
+#: of the kernel's tree: the name of that file, and the pattern.
 FEATURES = {
     "IOSCHED_MUST_ALLOC": (
         "block/elevator.h",
@@ -113,7 +113,7 @@ def replaced(pattern: str, by: str, text: str) -> str:
 
 
 def in_tree_header(text: str, options: list[str]) -> str:
-    """Return iosched.h for the tree: it includes the tree's own headers, not those from BTF."""
+    """Return iosched.h for the tree, with the tree's headers in place of those made from BTF."""
     if "-DIOSCHED_INSERT_TAKES_FLAGS" in options:  # then block/blk-mq.h has the type
         text = replaced(r"^/\*\n \* insert_requests\(\).*?^#endif\n\n", "", text)
     text = resolved(text, options)

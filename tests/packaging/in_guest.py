@@ -11,7 +11,7 @@ a network:
    which DKMS builds the module by itself.
 2. The second kernel has triage. `triagectl status` is asked about each prepared case. The package
    is upgraded.
-3. The newer version is there, and tuned gives it to every disk. The package is removed.
+3. The newer version is loaded, and tuned gives triage to every disk. The package is removed.
 4. Everything is as before the installation.
 
 Only root can run this program. If a boot reports anything else, the program prints the difference
@@ -86,7 +86,7 @@ state() {
 	done
 	echo "$line module=$(cat /sys/module/triage_iosched/version 2> /dev/null || echo none)"
 }
-# The kernel says that the module is not its own; of anything else nothing should be said.
+# The kernel reports that the module taints it. Nothing else should be reported.
 log() {
 	journalctl -b -p warning --no-pager |
 		grep -i 'triage\|BUG:\|WARNING:\|apparmor="DENIED"' | grep -v taint | sed "s/^/$1: log: /"
@@ -125,7 +125,7 @@ state kernel
 log installed
 """
 
-#: In each case the program in question, for example tuned, itself runs and writes its files.
+#: In each case the program that sets the scheduler, for example tuned, really runs.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /run/status
@@ -164,7 +164,7 @@ rmmod triage-iosched
 trigger
 by gone sda
 built install triage/$VERSION -k "$(uname -r)"
-# The choice by hand above lasts over a change.
+# After a `change` event the disks still have the `none` that was chosen by hand above.
 trigger
 state kept
 udevadm trigger --settle --subsystem-match=block --action=add
@@ -184,8 +184,8 @@ state upgraded
 echo "upgraded: $(modinfo -F version triage-iosched) $(triagectl --version)"
 """
 
-#: tuned starts at this boot with the package's profile, and sets every disk. So this boot does not
-#: show what udev's rule chooses. The boot before it does.
+#: tuned starts at this boot with the package's profile, and gives every disk triage. So the report
+#: of this boot does not show what udev's rule chooses. That of the boot before does.
 REMOVE = r"""
 tries=0
 until [ "$(cat /sys/block/[svn]*/queue/scheduler | grep -c '\[triage\]')" = 4 ] ||

@@ -25,7 +25,7 @@ cd "$1/mount"
 mkdir upper work root
 mount -t overlay none -o lowerdir=/,upperdir=upper,workdir=work root
 mkdir -p root/out root/proc root/sys root/run
-# put-back takes a system with this file for a container. Where tests run, there may be one.
+# This file would make put-back take the copy for a container. The tests may run in a container.
 rm -f root/.dockerenv
 mount -t proc none root/proc
 mount --rbind /dev root/dev

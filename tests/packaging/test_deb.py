@@ -130,7 +130,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
         openssl req -new -x509 -nodes -subj '/CN={SIGNER}' -newkey rsa:2048 \
             -keyout /key.priv -outform DER -out /key.der
         printf 'mok_signing_key=/key.priv\nmok_certificate=/key.der\n' >> /etc/dkms/framework.conf
-        # Else DKMS would build only for the running kernel, if /lib/modules has a folder of it.
+        # Without this DKMS would build only for the running kernel, if /lib/modules has its folder.
         echo autoinstall_all_kernels=1 >> /etc/dkms/framework.conf
         printf 'E:TRIAGE_BEFORE=kyber\\n' > /run/udev/data/b8:16
         find /boot /etc /usr /var {modules} | sort > /out/before

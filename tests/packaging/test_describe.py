@@ -99,7 +99,7 @@ def unquoted(word: str) -> str:
 
 
 def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
-    """A unit's name keeps its backslash and is not run, though compgen -W expands its words."""
+    """A unit's name keeps its backslash, and bash runs no command in it, as compgen -W would."""
     (folder / "bin").mkdir()
     systemctl = folder / "bin/systemctl"
     systemctl.write_text(

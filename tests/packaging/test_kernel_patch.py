@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test the patch for a kernel's tree: it passes checkpatch, applies, and has every object.
 
-It has nothing of kernel/compat, which hides kernels' differences. `make release` builds with it.
+It has no code of kernel/compat, which hides differences between kernels. `make release` builds a
+kernel with the patch.
 """
 
 import re

@@ -47,7 +47,7 @@ def test_disks_get_what_udev_remembers_else_the_kernels_choice(tmp_path: Path) -
 
 @root
 def test_the_drivers_flags_decide_what_the_kernel_would_choose(tmp_path: Path) -> None:
-    """A RAID controller's hardware queues share their tags. Some drivers want no scheduler."""
+    """Hardware queues of a RAID controller share their tags. Some drivers want no scheduler."""
     system = System.make(tmp_path)
     system.add_disk("sda", "none mq-deadline [triage]", queues=4)
     system.add_disk("sdb", "none mq-deadline [triage]")

@@ -132,8 +132,8 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         dkms status triage > /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
-        # DKMS may leave its file. That of akmods belongs to another package, and one elsewhere to
-        # a user.
+        # DKMS may leave its file in extra. The file of akmods, in extra/triage, belongs to another
+        # package, and the one in updates/dkms to a user.
         mkdir -p /lib/modules/1.0/extra/triage /lib/modules/1.0/updates/dkms
         touch /lib/modules/1.0/updates/dkms/triage-iosched.ko
         touch /lib/modules/1.0/extra/triage-iosched.ko.xz

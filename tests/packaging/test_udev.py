@@ -37,7 +37,7 @@ def event(
 
 
 def chosen(system: System, disk: str) -> bool:
-    """Return whether udev chose triage. The end of the file's longer old text may follow."""
+    """Return whether udev chose triage. udev does not truncate the file, so old text may follow."""
     return system.scheduler(disk).startswith("triage")
 
 
@@ -100,7 +100,7 @@ def test_a_disk_that_refused_triage_is_asked_again(tmp_path: Path) -> None:
 def test_a_choice_by_hand_lasts_over_changes(
     tmp_path: Path, action: str, choice: str, expected: str
 ) -> None:
-    """With `add` the disk counts as new. TRIAGE_GIVEN goes when no rule chooses the disk."""
+    """On `add` the disk counts as new. TRIAGE_GIVEN is dropped if no rule chooses the disk."""
     system = System.make(tmp_path)
     system.add_disk("sda", ALL)
     noted = "mkdir -p /run/udev/data; echo E:TRIAGE_GIVEN=1 > /run/udev/data/b8:0"

@@ -9,9 +9,9 @@ policy, and labels each file. QEMU boots it twice, beside the disks of in_guest.
 1. The package is installed, and udev's rule chooses triage.
 2. udev chooses triage at the boot, and the boot's schedulers are recorded. The package is removed.
 
-Each report has the domains of init and udev, and what SELinux denied to the programs that TOOLS
+Each report has the domains of init and udev, and the denials by SELinux for the programs that TOOLS
 names. The first report also has the labels of three of the package's files. All denials are on the
-boot's console. The policy also denies something to other programs of a stock Debian. So a boot
+boot's console. Even in a stock Debian the policy denies something to other programs. So a boot
 without any denial is an error: the denials were not recorded.
 """
 
@@ -89,8 +89,8 @@ denied removed
 
 def label(stage: Path) -> None:
     """Turn SELinux on in the system, and label its files."""
-    # The stage's files are hard links to those of the cached system. To write to this file would
-    # change both systems, so replace it. The labels are on both systems, which does no harm.
+    # The files are hard links to those of the cached system. So replace this file: a write to it
+    # would change the cached system too. The labels go to both systems, which does no harm.
     (stage / "etc/selinux/config").unlink()
     (stage / "etc/selinux/config").write_text(CONFIG)
     # setfiles reaches each file through /proc.

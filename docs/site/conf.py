@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The site of the documents, for Sphinx: `make docs` builds it in build/site.
 
-The repository's root is the source folder, so that a link between two documents is the same
-there, on the repository's own pages, and here.
+The repository's root is the source folder. So links between documents work the same in the
+repository, on its own web pages and on this site.
 """
 
 project = "Triage"
@@ -19,13 +19,13 @@ include_patterns = [
     "packaging/*.md",
     "tests/**/*.md",
 ]
-# Trees of kernels lie in these, with thousands of documents.
+# These folders may contain source trees of kernels, with thousands of documents.
 exclude_patterns = ["build", "results"]
 
 # Give headings of all levels the anchors that GitHub gives them.
 myst_heading_anchors = 6
 
-# A block without a language is a command or its output, not Python.
+# A block without a language has commands or their output. Sphinx would take it for Python.
 highlight_language = "text"
 
 html_theme = "furo"

@@ -11,8 +11,8 @@ from triagectl.requests import SECTOR, Request
 #: A device that has requests and answers none for this time has stalled. No lone request takes so
 #: long: a disk with an arm takes 10 to 20 ms.
 STALL_NS = 50_000_000
-#: Other requests in the device are the cause only if this one takes so many times as long as a
-#: request that is alone in the device.
+#: Other requests in the device are the cause only if the slow one takes at least this many times as
+#: long as a request alone there.
 _SLOW = 2.0
 #: The time of a request alone in the device is the median of such requests, if at least this many
 #: were recorded. With fewer it is _FLASH_NS, or _ARM_NS for a disk with an arm.

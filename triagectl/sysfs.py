@@ -89,9 +89,9 @@ class Disk:
 
     @property
     def above(self) -> list[str]:
-        """Return the devices on this one that have a scheduler, such as dm-multipath's.
+        """Return the devices stacked on this one that have a scheduler, such as dm-multipath.
 
-        They give this disk requests that bypass the disk's own scheduler.
+        Their requests bypass this disk's own scheduler.
         """
         return [
             name

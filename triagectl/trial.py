@@ -67,7 +67,7 @@ class Block:
 
 @dataclass
 class _Latencies:
-    """Times of the requests of one block. They are forgotten once its percentiles are known."""
+    """Times of one block's requests, dropped once the block's percentiles are known."""
 
     read: Sample = field(default_factory=Sample)
     write: Sample = field(default_factory=Sample)

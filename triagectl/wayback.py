@@ -225,8 +225,8 @@ def _locked(system: System, disk: Disk) -> Iterator[None]:
     would keep the lock. A handler that raises just before os.close() would leave the file open: to
     put the settings back, the process would then wait for its own lock.
 
-    While this process waits for the lock, ending signals are let through, and a trial's process
-    that was stopped while it held the lock is continued.
+    While this process waits for the lock, it lets ending signals through, and continues a trial's
+    process that is stopped, because that process may hold the lock.
     """
     path = system.path(_FOLDER) / f"{disk.name}.lock"
     with _blocked(_STOPPING | _ENDING):
@@ -392,7 +392,7 @@ def _undone(system: System, disk: Disk, state: dict[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
-    """Block signals during the block. They are delivered after it."""
+    """Block signals while the `with` block runs. The kernel delivers them after it."""
     # pthread_sigmask() runs the handlers of signals that came before, and these may raise. So the
     # old mask must be known before the call that changes it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, set())
@@ -405,7 +405,7 @@ def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unblocked(signals: set[signal.Signals]) -> Iterator[None]:
-    """Let blocked signals through during the block."""
+    """Let blocked signals through while the `with` block runs."""
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         yield

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test the patch for a kernel's tree: it passes checkpatch, applies, and has every object.
 
-It has no code of kernel/compat, which hides differences between kernels. `make release` builds a
+The patch has no code of kernel/compat, which hides differences between kernels. `make release` builds a
 kernel with the patch.
 """
 

@@ -134,7 +134,7 @@ def test_a_fast_disk_gives_up_what_waits_for_longer_than_a_window(
 
 
 def add_discards(disk: Disk, merged: bool) -> None:
-    """Add a discard each 50 ms. It takes 40 ms, or joins another one, which no event reports."""
+    """Add a discard each 50 ms. It takes 40 ms, or, if `merged`, no event reports its end."""
     read = disk.read
     ends: list[Event] = []
     count = 0

@@ -170,9 +170,8 @@ def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
     """Within its CPU limit `top` times less than half of the requests, but has fio's figures.
 
     They are the figures that fio's log gives for the timed requests. The P50 is also that of all
-    requests, and the P99 is near theirs. How near depends on chance, because a sample has
-    whole windows of time: once the slowest 20 of 3740 requests came within 15 ms, and one of the 7
-    windows had them all.
+    requests, and the P99 is near theirs. How near depends on chance, because a sample has whole
+    windows of time: once the slowest 20 of 3740 requests came within 15 ms, in one of 7 windows.
     """
     name = f"{scheduler}-sampled"
     when = read(guest / f"when-{name}")

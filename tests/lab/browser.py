@@ -88,7 +88,7 @@ def look(pages: Mapping[str, tuple[str, int]], folder: Path) -> Seen:
 
 
 def assert_readable(seen: Mapping[str, Any]) -> None:
-    """Assert that a page had no errors, fetched nothing, fits its width and drew every chart."""
+    """Assert that a page has no errors, fetched nothing, fits its frame, and drew each chart."""
     assert seen["wrong"] == []
     assert seen["fetched"] == []
     assert seen["overflow"] <= 0

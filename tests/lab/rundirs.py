@@ -41,7 +41,7 @@ class Bench:
 
     loads: dict[str, dict[str, Load]]
     device: str = "null"
-    at: Callable[[Record, str, str, Load], Load] = unchanged  # returns a load at a point
+    at: Callable[[Record, str, str, Load], Load] = unchanged  # the load at a point
     alone: Load | None = None
     repeats: int = 5
     seconds: float = 3.0
@@ -57,7 +57,7 @@ class Bench:
 
 
 STUDY = Bench(
-    # Made-up figures, in the proportions of a device that is shared unfairly.
+    # Made-up figures, with ratios that are typical of a device that is shared unfairly.
     loads={
         "none": {"database_sim": Load(300, 3000), "backup_sim": Load(9500, 3300, bs=131072)},
         "mq-deadline": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of a cluster: the lab sends its files to each worker, and names what differs on a worker.
+"""Tests of a cluster: the lab sends its files to each worker, and names differing libraries.
 
 test_study_runs.py runs whole studies on a cluster.
 """
@@ -18,7 +18,7 @@ from triagelab.run import cluster
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that joins late gets both shipments. At the end no plugin that holds one is left."""
+    """A worker that joins late gets the files of both runs. In the end no Dask plugin has them."""
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of tests/due.py, which selects a quarter of the tests of which there are many."""
+"""Tests of tests/due.py, which selects a quarter of each kind of test that has many cases."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ def commit(root: Path, name: str, text: str) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a repository of two commits that stands for ours, with TESTS=due."""
+    """Yield a repository of two commits in place of the project's own; set TESTS=due."""
     root = tmp_path / "root"
     (root / "drives").mkdir(parents=True)
     git(root, "init")
@@ -95,7 +95,7 @@ def test_where_commits_cannot_be_counted_each_source_counts(
 
 
 def test_a_case_whose_own_file_changes_is_selected(root: Path) -> None:
-    """The last commit changed b; a is as it was until the work tree changes it, and c is new."""
+    """The last commit changed b. Then the work tree changes a, and adds the new file of j."""
 
     def always() -> list[str]:
         forget()

@@ -432,7 +432,7 @@ def test_a_run_that_is_ended(
     before = tune(disk)
     command = words(disk, tmp_path, reads(200), "--schedulers")
     command.append(other_than(disk, "mq-deadline"))
-    # The tests' parent may ignore some signals; give them their default action, as on a terminal.
+    # Pytest may run with signals ignored; give them their default action, as on a terminal.
     with subprocess.Popen(
         ["env", "--default-signal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT / "lab")},
@@ -448,7 +448,7 @@ def test_a_run_that_is_ended(
         until(lambda: not programs_on(disk))
         assert state(disk) != before
         (record,) = records.glob("*.json")
-        # The next run restores the disk, even if it has another cache folder, and even if refused.
+        # The next run restores the disk, even with another cache folder and a refused request.
         monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "another"))
         next_run = triage([*command[:-1], "nome"])
         assert f"a run has left {disk.path} changed; it is put back" in next_run.stderr
@@ -486,7 +486,7 @@ def test_who_interrupts_again_waits_for_the_disk_to_be_put_back(
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    # The tests' parent may ignore SIGINT; let it raise KeyboardInterrupt, as on a terminal.
+    # Pytest may run with SIGINT ignored; let it raise KeyboardInterrupt, as on a terminal.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), host.held(disk, may_write=False):
@@ -532,7 +532,7 @@ def test_no_terminal_ends_what_unloads_a_module(
 def test_what_could_not_be_put_back_is_tried_again(
     disk: disks.Disk, module: Path, tmp_path: Path, records: Path
 ) -> None:
-    """Every later run tries to restore the disk, and never records its state as the user's."""
+    """Later runs try to restore the disk, and never take its changed state for the user's."""
     (tmp_path / "busy").touch()
     left = f"the module {module.name} stays loaded: it is in use"
     with pytest.raises(LabError, match=left), host.held(disk, may_write=False) as held:

@@ -170,7 +170,7 @@ def test_each_word_of_the_command_and_what_qemu_is_told_after_it_is_in_every_nam
 def test_the_command_in_the_name_is_the_one_that_is_run(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands are equal, but the name has hashes in place of files, and RUN for the folder."""
+    """In place of paths, the name has hashes of the files, and RUN for the run's folder."""
     started: list[list[str]] = []
 
     async def run(command: list[str], *_: object) -> tuple[None, str]:

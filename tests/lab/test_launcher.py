@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A file in place of cli.py. It gets SIGINT in main(), and with `early` also while it is imported.
+#: The code in place of cli.py. It sends itself SIGINT in main(), and with `early` on import too.
 CLI = """\
 import os, signal, sys
 if "early" in sys.argv:

@@ -15,7 +15,7 @@ from triagelab.run import machines
 
 
 class Boots:
-    """A stand-in for a machine's boot: each call raises the next of `ends`, or succeeds if None."""
+    """A stand-in for a machine's boot. Each call raises the next of `ends`; None means success."""
 
     def __init__(self, *ends: GuestError | None) -> None:
         self.ends = list(ends)
@@ -133,7 +133,7 @@ def test_a_verdict_that_could_not_be_written_is_sought_again(
 def test_vm_boots_once_where_that_is_asked_for_and_there_is_no_kvm(
     base: guest.Base, kvm: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On `vm`, runs start from one boot's saved state if that is asked for and KVM is not used."""
+    """With `boots_once`, runs on `vm` without KVM all start from the saved state of one boot."""
     befall(Boots(None if kvm else BootError("dead")), monkeypatch)
     monkeypatch.setattr(guest, "base", lambda _: base)
     machine = machines.make("vm", base.kernel, 2, boots_once=asked)

@@ -36,7 +36,7 @@ def test_an_interrupted_matrix_has_the_kernels_that_were_done(
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Replace kernels.find() by one without a network; return the list of kernels that it found.
+    """Replace kernels.find() with a function that fetches nothing; return the kernels it found.
 
     It finds every kernel except 6.21, which Debian lacks, and `runing`, a misspelt name.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the lab's C programs: each is compiled once.
 
-A cache folder with a space or a colon in its path is refused. If LD_PRELOAD named a library in
-this folder, the loader would ignore the library, and only warn.
+A cache folder with a space or a colon in its path is refused: LD_PRELOAD is split at both.
+The loader would not find a library in such a folder, and would only warn.
 """
 
 from pathlib import Path

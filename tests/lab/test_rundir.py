@@ -45,7 +45,7 @@ def somebody_else() -> Iterator[None]:
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
     """Any user can lock another user's file, even where the kernel refuses O_CREAT on it.
 
-    If fs.protected_regular is 1 or 2, the kernel refuses O_CREAT in a folder like /tmp.
+    It does so in sticky folders like /tmp, if fs.protected_regular is 1 or 2.
     """
     lock = folder / "lock"
     with somebody_else(), files.exclusive(lock, "taken"):

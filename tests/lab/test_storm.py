@@ -76,7 +76,7 @@ CONSOLE = (
 
 
 class Machine:
-    """A machine without a guest: its run leaves the given files, or raises the given error."""
+    """A machine without a guest: its run leaves `files`, then raises `error` if there is one."""
 
     def __init__(self, files: dict[str, str], status: int = 0, error: Exception | None = None):
         self.files, self.status, self.error = files, status, error

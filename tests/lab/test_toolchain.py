@@ -32,7 +32,7 @@ def test_a_program_is_run_by_the_loader_beside_it(tmp_path: Path) -> None:
     program = moved / "release/usr/bin/program"
     said = subprocess.run([program, "--version"], capture_output=True, text=True)
     assert said.stdout.startswith("GNU Make"), said.stderr
-    # The program must see its own path: gcc finds its other programs by it.
+    # The program must see its own path, because gcc finds its other programs relative to that path.
     makefile = tmp_path / "Makefile"
     makefile.write_text("all:\n\t@echo $(MAKE)\n")
     assert tools.call([str(program), "--no-print-directory", "-f", str(makefile)]).strip() == str(

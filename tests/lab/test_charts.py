@@ -42,7 +42,7 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
-    """The title has a ratio of means. A dot is a mean of ratios, one per repeat, and may differ."""
+    """The title gives the ratio of the means. A dot shows the mean of the repeats' ratios."""
     places = [
         dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
         for place in charts.places(study.view, study.values)
@@ -81,7 +81,7 @@ def test_the_means_of_few_repeats_title_the_chart(tmp_path: Path) -> None:
 def test_a_background_that_starves_without_a_scheduler_has_a_title(
     tmp_path: Path, repeats: int
 ) -> None:
-    """Nothing is a share of nothing, so only none has a place in the chart."""
+    """A share of zero throughput is undefined, so only the scheduler `none` has a place."""
     stuck = STUDY.loads["none"] | {"backup_sim": rundirs.Load(0, 100)}
     bench = dataclasses.replace(STUDY, loads=STUDY.loads | {"none": stuck}, repeats=repeats)
     found = case(tmp_path, bench)

@@ -94,7 +94,7 @@ def test_what_failed_leaves_its_cell_empty(tmp_path: Path) -> None:
 
 
 def test_without_the_job_alone_there_is_no_map(tmp_path: Path) -> None:
-    """A level would be a time, and the map shows ratios."""
+    """The map shows ratios to the latency of the job alone, so it needs that latency."""
     out = rundirs.make(tmp_path / "part", BENCH)
     assert drivemap.made(measured.read(out).views) is not None
     alone = list((out / "runs").glob("none-alone*"))

@@ -141,7 +141,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """bfq starves the job in 2 repeats. In the others its P99 is lowest, but no verdict says so."""
+    """bfq starves the job in 2 repeats: its lower P99 in the others must not make it a protector."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))
@@ -176,7 +176,7 @@ def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None
 
 
 def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
-    """The headline has the share that the background keeps, and the repeats in which it starved."""
+    """The headline has the background's share, and the number of repeats in which it starved."""
     loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
     bench = dataclasses.replace(
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
@@ -198,9 +198,9 @@ def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
 
 
 def test_a_percentile_of_too_few_requests_is_called_the_maximum(tmp_path: Path) -> None:
-    """If one scheduler has too few requests for P99, all are compared by the maximum."""
+    """mq-deadline's 90 requests are too few for P99, so all schedulers are compared by maximum."""
     loads = {name: STUDY.loads[name] for name in ("none", "mq-deadline", "bfq")}
-    few = view(tmp_path, dataclasses.replace(STUDY, loads=loads, seconds=0.5))  # 90 requests
+    few = view(tmp_path, dataclasses.replace(STUDY, loads=loads, seconds=0.5))
     assert few.tail("database_sim") == "max_us"
     assert few.tail("backup_sim") == "p99_us"
     assert few.row("mq-deadline", "database_sim", "p99_us") is None
@@ -211,7 +211,7 @@ def test_a_percentile_of_too_few_requests_is_called_the_maximum(tmp_path: Path) 
 
 @pytest.mark.parametrize("repeats", [1, 2, 4])
 def test_few_repeats_choose_by_their_means_and_say_so(tmp_path: Path, repeats: int) -> None:
-    """bfq has the lowest latency, and leaves a sixth of the backup; prio-basic leaves more."""
+    """bfq has the lowest latency, but prio-basic leaves the backup more of its throughput."""
     found = view(tmp_path, dataclasses.replace(STUDY, repeats=repeats))
     answer = findings.answer(found)
     assert answer.headline.startswith("Too few repeats to tell; by the means: choose prio-basic: ")
@@ -222,7 +222,7 @@ def test_few_repeats_choose_by_their_means_and_say_so(tmp_path: Path, repeats: i
 
 @pytest.mark.parametrize("starving", ["bfq", "none"])
 def test_the_means_choose_nobody_who_starves_the_job(tmp_path: Path, starving: str) -> None:
-    """Without repeats the job has no latency at all under a scheduler that starves it."""
+    """With one repeat, the job has no mean latency under a scheduler that starves it."""
     stuck = STUDY.loads[starving] | {"database_sim": Load(0, 100)}
     bench = dataclasses.replace(STUDY, loads=STUDY.loads | {starving: stuck}, repeats=1)
     found = choices.choose([view(tmp_path, bench)])
@@ -239,7 +239,10 @@ def test_a_run_that_failed_takes_no_verdict_from_the_others(tmp_path: Path) -> N
 
 
 def test_a_failed_run_is_judged_by_no_verdict_that_the_baseline_starved(tmp_path: Path) -> None:
-    """Beside a baseline that starves the job, each verdict is that it does."""
+    """If `none` starves the job, each verdict beside `none` says only that.
+
+    Such a verdict must not count as a judgement of kyber, which lacks a repeat.
+    """
     starved, failed = (("none", 2),), (("kyber", 0),)
     found = choices.choose([view(tmp_path, dataclasses.replace(STUDY, starved=starved))])
     assert found and not found.by_means and "kyber" in found.worth
@@ -251,7 +254,7 @@ def test_a_failed_run_is_judged_by_no_verdict_that_the_baseline_starved(tmp_path
 
 
 def test_repeats_that_do_not_pair_are_too_few(tmp_path: Path) -> None:
-    """Each scheduler has five repeats of six, and any two have four of them in common."""
+    """Two schedulers have five repeats of six each, but only four repeats in common."""
     loads = {name: STUDY.loads[name] for name in ("none", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads, repeats=6, failed=(("none", 0), ("bfq", 1)))
     answer = findings.answer(view(tmp_path, bench))
@@ -277,7 +280,7 @@ def test_over_points_one_scheduler_is_not_compared(tmp_path: Path) -> None:
 
 
 def test_without_a_choice_the_best_is_one_that_every_point_has(tmp_path: Path) -> None:
-    """bfq is quick where it was measured. Nothing is known of it at the hard point."""
+    """bfq is quick where it was measured, but it was not measured at the hardest point."""
     views = several(tmp_path, loads={name: STUDY.loads[name] for name in ("none", "bfq")})
     views[2].schedulers.remove("bfq")
     del views[2].repeats_of["bfq"]
@@ -292,7 +295,7 @@ def test_without_the_baselines_repeats_the_means_decide(tmp_path: Path) -> None:
 
 
 def test_repeats_without_a_pair_are_compared_by_their_means(tmp_path: Path) -> None:
-    """No repeat is of both bfq and none. bfq keeps a sixth, so it is not the first choice."""
+    """bfq and none share no repeat. bfq leaves the backup only a sixth, so it is not chosen."""
     failed = (("bfq", 2), ("bfq", 3), ("none", 0), ("none", 1))
     bench = dataclasses.replace(STUDY, repeats=4, failed=failed)
     answer = findings.answer(view(tmp_path, bench))
@@ -394,7 +397,7 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert f"under bfq backup_sim keeps at least {digits(100 * least)} % of its" in headline
     assert [detail.split(":")[0] for detail in answer.details] == ["bfq", "none", "mq-deadline"]
     assert "at t_apps = 16" in answer.details[1]
-    assert "keeps" not in answer.details[1]  # the baseline is the reference
+    assert "keeps" not in answer.details[1]  # the share kept is relative to none
 
 
 def test_over_points_too_few_repeats_choose_by_their_means(tmp_path: Path) -> None:
@@ -595,7 +598,7 @@ def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
 
 
 def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
-    """bfq completes the fewest requests here, so it needs the most instructions per request."""
+    """CPU time is equal here, and bfq completes the fewest requests: its count is highest."""
     told = judged(tmp_path, "instructions_per_io")
     headline = plain(told.headline)
     assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
@@ -608,7 +611,7 @@ def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> No
 
 
 def greedy(**mbps: float) -> dict[str, dict[str, Load]]:
-    """Return the load of one job under each scheduler, with this bandwidth in MiB/s."""
+    """Return the loads of a single job. `mbps`: scheduler -> bandwidth in MiB/s."""
     return {name: {"job": Load(rate * 8, 100, bs=131072)} for name, rate in mbps.items()}
 
 
@@ -653,7 +656,7 @@ def test_a_scheduler_with_more_throughput_is_the_one_to_choose(tmp_path: Path) -
     assert kyber.endswith("; not worth choosing beside bfq.")
 
 
-#: Loads of an urgent job that fills the device, and of a job in a lower priority class.
+#: Loads of an urgent job that asks for the whole device, and of a job in a lower priority class.
 STARVING = {
     "none": {"urgent": Load(3000, 900), "low": Load(3000, 900)},
     "mq-deadline": {"urgent": Load(6000, 400), "low": Load(10, 90000)},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of published findings: verdicts follow a rule, and our findings name real things."""
+"""Tests of published findings: verdicts follow a rule, and our findings fit the study."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the comparison with these ratios, one per repeat, from a report with no other."""
+    """Return the comparison of these ratios, one for each repeat, as the only one of its report."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])

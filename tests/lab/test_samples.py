@@ -220,7 +220,7 @@ def test_what_is_judged_of_all_jobs_is_made_of_each(out: Path) -> None:
 
 
 def test_a_level_is_worth_its_weight(out: Path) -> None:
-    """Level 6 has half the weight of level 4, the default: half as many bytes are a fair share."""
+    """Priority level 6 has half the weight of level 4, the default: half as many bytes are fair."""
 
     def half(fio: dict[str, Any]) -> None:
         for job, options in zip(fio["jobs"], ({"prio": "0x6"}, {}), strict=True):
@@ -542,7 +542,7 @@ def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out
 
 
 def test_threads_of_one_job_are_late_together(out: Path) -> None:
-    """Of a job's eight requests, the two of one thread are late: its late share is a quarter."""
+    """Of a job's eight requests, the two of one thread are late, so a quarter of the job."""
 
     def two(fio: dict[str, Any]) -> None:
         for job, bins in zip(fio["jobs"], ({"1000": 6}, {"9000": 2}), strict=True):
@@ -618,7 +618,7 @@ def test_a_process_that_started_and_completed_nothing_has_starved(out: Path) -> 
 
 
 def test_a_level_for_all_jobs_holds_for_those_without_their_own(out: Path) -> None:
-    """Level 6 has weight 2, and level 0 has weight 8: these bytes are fair shares."""
+    """Priority level 6 has weight 2, and level 0 has weight 8: these bytes are fair shares."""
 
     def share(fio: dict[str, Any]) -> None:
         fio["global options"] = {"prio": "6"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that an answer names the schedulers which share bandwidth between two jobs as wanted."""
+"""Tests that an answer names the schedulers that give one of two jobs its due bandwidth."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ def answer(
 ) -> Answer | None:
     """Return the answer for the job heavy, which is due twice light's bandwidth.
 
-    A bandwidth is a multiple of 1000 requests a second.
+    A bandwidth is given as a multiple of 1000 requests a second.
     at     scheduler -> heavy's bandwidth, by point
     light  scheduler -> light's bandwidth; 1 if not given
     """

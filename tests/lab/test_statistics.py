@@ -365,7 +365,7 @@ def test_differences_that_are_the_same_in_each_repeat_are_counted_like_coins() -
 
 
 def test_what_values_cannot_tell_is_not_claimed() -> None:
-    """A difference below the resolution gives no verdict, however alike the repeats are."""
+    """A difference below the resolution is not claimed, however alike the repeats are."""
     close, far, base = repeats(*[128] * 5), repeats(*[160] * 5), repeats(*[127] * 5)
     for a, b in ((close, base), (base, close)):
         assert alone(compare(a, b, 1 / 64)).verdict == NO_DIFFERENCE

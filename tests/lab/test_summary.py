@@ -165,7 +165,7 @@ def test_a_row_says_how_many_requests_it_rests_on(found: dict[str, Any]) -> None
 
 
 def test_a_percentile_that_one_repeat_has_too_few_requests_for_is_left_out(tmp_path: Path) -> None:
-    """P99 then has no row: its mean would leave out the repeats with fewer than 100 requests."""
+    """If a repeat has fewer than 100 requests, P99 has no row: the others' mean would mislead."""
 
     def few(point: dict[str, Any], scheduler: str, job: str, load: Load) -> Load:
         return dataclasses.replace(load, iops=99.0) if job == "database_sim" else load

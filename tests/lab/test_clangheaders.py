@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of kernel headers for clang: only the two files of the configuration change."""
+"""Tests of kernel headers for clang: two configuration files differ, the rest is linked."""
 
 from pathlib import Path
 

@@ -262,7 +262,7 @@ def test_the_machine_of_the_example_is_made(monkeypatch: pytest.MonkeyPatch) -> 
 
 #: Placeholders in the documents' commands, which a reader replaces.
 PLACEHOLDERS = {"NAME", "MY.fio", "none,prio-basic,mine"}
-#: The drive that a reader makes by ./triage fit.
+#: The name in the documents for a drive that their reader makes with ./triage fit.
 OWN_DRIVE = "mine"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that schedulers differ in charts without colour, and that labels do not overlap."""
+"""Tests that charts distinguish schedulers without colour, and that labels do not overlap."""
 
 import itertools
 

@@ -287,7 +287,7 @@ def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
 def test_a_job_that_would_forget_its_pauses_is_refused(
     tmp_path: Path, options: str, works: bool
 ) -> None:
-    """fio before 3.35 forgets pauses after a ramp: https://github.com/axboe/fio/pull/1549."""
+    """fio before 3.35 ignores thinktime after ramp_time: https://github.com/axboe/fio/pull/1549."""
     text = f"[global]\n{options}\n[a]\nrw=read\n"
     if works:
         read(tmp_path, text)

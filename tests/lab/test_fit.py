@@ -150,7 +150,7 @@ def test_reads_and_writes_may_have_sizes_of_their_own(
 
 
 def test_a_job_that_waited_for_others_ran_alone(tmp_path: Path) -> None:
-    """Most job files have `stonewall` without a value. fio's result lacks it; groupid shows it."""
+    """fio's result omits a `stonewall` without value; only the groupid shows that a job waited."""
     result(tmp_path, "it", job(), job(group=1), job(busy(8), iodepth="8", group=2))
     found = fioresults.read(tmp_path)
     assert [(each.load["depth"], each.load["jobs"]) for each in found.points] == [(4, 1), (8, 1)]
@@ -158,7 +158,7 @@ def test_a_job_that_waited_for_others_ran_alone(tmp_path: Path) -> None:
 
 
 def test_processes_of_a_job_that_waited_ran_together(tmp_path: Path) -> None:
-    """Each process has the job's options, but only the first of them waited for the job before."""
+    """Each process has the option `stonewall`, but only the first waited for the previous job."""
     late = job(numjobs="2", stonewall="1", group=1)
     result(tmp_path, "it", job(numjobs="2"), job(numjobs="2"), late, late)
     (found,) = fioresults.read(tmp_path).points
@@ -182,7 +182,7 @@ def test_an_engine_without_a_page_cache_needs_no_direct(tmp_path: Path) -> None:
     [
         {"random_distribution": "random", "rate": "0", "iodepth_batch": "1"},
         {"direct": ABSENT, "buffered": "0"},
-        {"fsync": "10000", "sync": "1"},  # only for writes
+        {"fsync": "10000", "sync": "1"},  # these affect only writes
     ],
 )
 def test_an_option_that_changes_nothing_is_no_reason(
@@ -256,7 +256,7 @@ def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
         ([job(READ | {"lat_ns": {"mean": 0}})], "mean_us is 0"),
         ([job({"iops": 4000.0})], "mean_us is 0"),
         ([job(READ | {"clat_ns": {"mean": 1, "percentile": {"99.000000": 0}}})], "p99_us is 0"),
-        # Their options do not show that these did something else; Little's law does.
+        # By Little's law, these jobs had more or fewer requests at once than they ask for.
         ([job(busy(1), iodepth="32")], "were 1 requests at once, .* ask for 32$"),
         ([job(numjobs="4")], "were 4 requests at once, .* ask for 16$"),
         ([job(busy(20), numjobs="3")], "were 20 requests at once, .* ask for 12$"),
@@ -415,8 +415,8 @@ def test_a_modelled_drive_is_found_again(
 ) -> None:
     """The fit predicts the held points, and finds the parameters in `found_again`.
 
-    The test asks for no others. For flash, reads show only the sum of cmd_ns and read_ns, and not
-    how fast the bus is if the dies are slower.
+    The test checks no others: for flash, reads show only the sum of cmd_ns and read_ns, and nothing
+    of a bus that is faster than the dies.
     """
     simulate = Simulator.build(tmp_path, sanitize=False)
     profile = "hdd" if "rpm" in parameters else "flash"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that the report is complete, self-contained and drawn, and its table fits a terminal."""
+"""Tests of the report: it is complete, loads no other file, and its table fits a terminal."""
 
 import dataclasses
 import html
@@ -260,7 +260,7 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
 def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
     text = terminal(made["no baseline"])
     assert "/ none" not in text
-    assert "no difference seen" not in text  # the legend of verdicts has this
+    assert "no difference seen" not in text  # the legend explains verdicts with these words
 
 
 def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_path: Path) -> None:

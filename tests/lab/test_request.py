@@ -63,7 +63,7 @@ def prepared(
 
 
 def test_values_that_no_number_of_64_bits_can_be_stay_texts() -> None:
-    """A number with more digits than 2**64 stays a text; Python could not convert one of 5000."""
+    """A number with more digits than 2**64 stays a text: Python refuses to convert 5000 digits."""
     assert request.values_to_vary([f"bs=4k,0,7,{'9' * 5000}"]) == {"bs": ("4k", 0, 7, "9" * 5000)}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests that no module of the lab imports from a later folder, and that no imports form a circle.
 
-The table in docs/lab.md has the folders in their order. Two more tests check the imports in strings
-of code, and that no module compares a value with a machine's name.
+The table in docs/lab.md has the folders in their order. Other tests check the imports of code in
+strings, and look for comparisons with a machine's name.
 """
 
 import ast
@@ -98,7 +98,7 @@ def has(module: str, name: str) -> bool:
 
 
 def top_level(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module's own statements define or use."""
+    """Yield the names that the top-level statements of a module define or use."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that finished runs survive any stop of a study, and a resumed study has the same rows.
+"""Tests that stopping a study loses no finished run, and resuming it gives the same rows.
 
 A program replaces QEMU, because these tests are not about guests.
 """
@@ -229,7 +229,7 @@ def test_quick_measures_its_part(tmp_path: Path) -> None:
 
 
 def measurements(out: Path) -> set[int]:
-    """Return an inode number of each finished run. A run that is measured again gets another."""
+    """Return an inode number for each finished run; a new measurement has a new number."""
     return {(path / "out/exit-status").stat().st_ino for path in finished(out)}
 
 
@@ -262,7 +262,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """The whole study renames the run of the protected job alone; the test above relies on it."""
+    """The whole study renames the run of the job alone; the test of taking over relies on this."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)

@@ -184,7 +184,7 @@ def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
 
 
 def test_a_sequential_stream_past_the_end_stays_sequential(tmp_path: Path) -> None:
-    """The recorded device is longer, and the stream's lengths change."""
+    """The stream runs past the end of the modelled device, and its requests differ in length."""
     size = 32768 << 20
     lengths = [4096, 65536, 512, 131072, 8192]
     offsets = [size - 4096 - 1024 + sum(lengths[:place]) for place in range(5)]

@@ -141,7 +141,7 @@ def test_starved_job_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_who_starves_the_job_in_some_repeats_does_not_protect_it(tmp_path: Path) -> None:
-    """bfq starves the job in 2 repeats: its lower P99 in the others must not make it a protector."""
+    """bfq starves the job in 2 repeats. A lower P99 in the others does not count for bfq."""
     loads = {name: STUDY.loads[name] for name in ("none", "kyber", "bfq")}
     bench = dataclasses.replace(STUDY, loads=loads)
     starved = view(tmp_path, dataclasses.replace(bench, starved=(("bfq", 0), ("bfq", 3))))

@@ -91,7 +91,7 @@ def collect(out: Path) -> pl.DataFrame:
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    # A run may count for several points. The table then has its rows at each of these points.
+    # A run may count for several points. The table then has the run's rows once for each point.
     done = [
         (run | {"point": point}, values)
         for path, run in records.runs(out)
@@ -403,7 +403,7 @@ def _part_share(part: Record) -> Share:
 
 
 def _between(path: Path, first: Row, last: Row) -> list[Row]:
-    """Return a file's rows from the time of `first` to that of `last`; none without the file."""
+    """Return a file's rows from the time of `first` to that of `last`; [] without the file."""
     if not path.exists():
         return []
     return [row for row in _csv(path)[1] if first["time_ns"] <= row["time_ns"] <= last["time_ns"]]

@@ -160,6 +160,8 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
 
     step      the smallest difference that the metric can show; a smaller mean counts as 0
     rounding  a mean or a spread of at most this size is a rounding error
+
+    Both have the same unit as `differences`.
     """
     n = len(differences)
     middle = fmean(differences)

@@ -164,10 +164,10 @@ def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
 
 
 def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
-    """Return the verdicts on all pairs of schedulers at all points, judged as one family.
+    """Return the verdicts on all pairs of schedulers at all points, corrected for their number.
 
-    If a job starved under a scheduler of the pair, the verdict says so and does not count in the
-    family.
+    If a job starved under a scheduler of the pair, the verdict says so and is not part of that
+    number.
     """
     wanted: list[tuple[str | None, Metric]] = [
         *itertools.product(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from triagelab.measure.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
 
-#: The first words of a headline that rests on means.
+#: The first words of a headline that compares means: there are too few repeats for verdicts.
 BY_MEANS = f"{NOT_ENOUGH.capitalize()}; by the means: "
 
 
@@ -29,8 +29,8 @@ def few_repeats(repeats: int) -> list[str]:
 
 
 def preliminary(headline: str) -> str:
-    """Return the headline after words that say that it rests on means.
+    """Return BY_MEANS, followed by the headline with its first letter in lower case.
 
-    The headline must not begin with a name, because its first letter becomes lower-case.
+    The headline must not begin with a name, because a name would lose its capital letter.
     """
     return f"{BY_MEANS}{headline[0].lower()}{headline[1:]}"

@@ -12,8 +12,8 @@ SATURATED = 0.9  # device or CPU is a bottleneck if at least this share of its c
 def named(view: View, scheduler: str) -> str:
     """Return "device", "CPU" or "device and CPU", whichever is saturated, else "neither".
 
-    If the CPU's utilisation is unknown, return "not measured". If only the device's is unknown and
-    the CPU is not saturated, return "not the CPU".
+    If the CPU's utilisation is unknown, return "not measured". If only the device's utilisation is
+    unknown and the CPU is not saturated, return "not the CPU".
     """
     cpu = view.row(scheduler, None, "cpu_utilisation")
     device = view.row(scheduler, None, "device_utilisation")

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Choose schedulers: find the Pareto set of an experiment's goals.
 
-A goal is a figure that should be low or high. If an experiment protects a job, the goals are the
-job's tail latency and the background's bandwidth. If an experiment is judged by metrics of whole
-runs, these metrics are the goals.
+A goal is a figure that should be low or high. If an experiment is judged by metrics of whole runs
+(`judged_by`), these metrics are the goals. Otherwise the goals are the protected job's tail latency
+and the background's bandwidth.
 
-A scheduler is visibly better than another in a goal if the verdict says so and the difference is
-at least a tenth, and not negligible. It beats the other if it is visibly better in some goal at
-some point, and not visibly worse in any goal at any point. A scheduler is worth choosing if none
-beats it, and if it never starves the protected job. Changing schedulers has a cost. So any but the
-baseline must also be visibly better than the baseline in some goal at some point.
+A scheduler is visibly better than another in a goal if the verdict says so, the difference is at
+least a tenth, and the metric does not call it `negligible`. A scheduler beats another if it is
+visibly better in some goal at some point, and not visibly worse in any goal at any point. A
+scheduler is worth choosing if none beats it and, without `judged_by`, if it never starves the
+protected job. Changing schedulers has a cost. So a scheduler other than the baseline must also be
+visibly better than the baseline in some goal at some point.
 
 If the baseline or all others have too few repeats for a verdict, mean ratios replace all verdicts,
 and the choice is preliminary. Otherwise mean ratios decide only for pairs without a verdict.
@@ -56,12 +57,14 @@ class Choice:
 
     best         the scheduler in `worth` with the highest power, then the schedulers in `worth`
                  that do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
-                 Power and Deterministic Rules of Thumb, 1979). Without a protected job, power is
-                 the product of the gains over the baseline in each metric of `judged_by`
+                 Power and Deterministic Rules of Thumb, 1979): the background's bandwidth over the
+                 protected job's tail latency. With `judged_by`, power is the product of the gains
+                 over the baseline in each of its metrics
     worth        the schedulers worth choosing, the best in the first goal first
-    beaten       scheduler -> a scheduler that beats it; the baseline if none does, but the
-                 scheduler is nowhere visibly better than the baseline
-    starving     schedulers under which the protected job completed nothing in some repeat
+    beaten       scheduler -> a scheduler that beats it; the baseline if no scheduler beats it, but
+                 it is nowhere visibly better than the baseline
+    starving     schedulers under which the protected job completed nothing in some repeat; empty
+                 with `judged_by`
     as_baseline  schedulers that do not visibly differ from the baseline
     by_means     there are too few repeats for verdicts, so mean ratios decide
     """
@@ -83,7 +86,7 @@ class _Field:
 
     @cached_property
     def judged(self) -> list[str]:
-        """The schedulers that have repeats for a verdict beside the baseline, at every point."""
+        """The schedulers with enough repeats for a verdict against the baseline at every point."""
         return [
             name
             for name in self.views[0].schedulers
@@ -98,7 +101,7 @@ class _Field:
 
     @property
     def by_means(self) -> bool:
-        """Return True if mean ratios decide: there are no two schedulers to judge."""
+        """Return True if the baseline or all others have too few repeats: mean ratios decide."""
         return BASELINE not in self.judged or len(self.judged) < 2
 
     def better(self, view: View, a: str, b: str) -> bool:

@@ -30,10 +30,10 @@ class Scale:
         return f"{digits(value / self.divisor)}{SPACE}{self.unit}".rstrip()
 
 
-#: A ratio from this on is shown as a multiple: nobody reads 602 654 %.
+#: A ratio of at least this much is shown as a multiple, because 602 654 % is hard to read.
 _MULTIPLE = 10
 
-THIN_SPACE, SPACE = "\u202f", "\u00a0"  # no line breaks at either
+THIN_SPACE, SPACE = "\u202f", "\u00a0"  # a line does not break at either
 
 
 def scale_for(unit: str, value: float) -> Scale:

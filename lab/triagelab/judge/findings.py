@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Write sentences about a summary: the answers, and the titles of charts.
 
-All figures come from the summary. If a sentence names the best and the worst, it ranks by means.
+All figures come from the summary. A sentence that names the best and the worst scheduler ranks them
+by their means.
 No sentence here compares jobs with each other.
 """
 
@@ -178,8 +179,8 @@ def _at_the_last(found: list[View]) -> Answer:
 class _Worst:
     """A scheduler's worst point.
 
-    level  the protected job's tail latency there, or its ratio to the latency alone if that was
-           measured at all points; infinite if the job starved or was not measured
+    level  the protected job's tail latency there, divided by its tail latency when it runs alone
+           if that was measured at all points; infinite if the job starved or was not measured
     text   the level for people
     where  the point for people
     """

@@ -64,7 +64,7 @@ def _choose(found: Sequence[View], choice: Choice) -> str:
 
 
 def _losses(found: Sequence[View], choice: Choice) -> list[str]:
-    """Return phrases: schedulers as good as the baseline, and worse schedulers with figures."""
+    """Name the schedulers that are as good as the baseline, then the worse ones with figures."""
     same = choice.as_baseline
     worse = [name for name in choice.beaten if name not in same]
     one, many = ("seems", "seem") if choice.by_means else ("is", "are")
@@ -87,7 +87,10 @@ def _gained(found: Sequence[View], name: str) -> str:
 
 
 def _differs(metric: str, a: _Figure, b: _Figure) -> bool:
-    """Return True if the difference is at least a tenth, and not negligible."""
+    """Return True if two figures differ by more than a tenth.
+
+    If the metric is `absolute`, the difference must also exceed the metric's `negligible`.
+    """
     of = metrics.find(metric)
     low, high = sorted([a.value, b.value])
     return low * choices.ALIKE < high and not (of.absolute and high - low <= of.negligible)

@@ -18,7 +18,7 @@ BASELINE = "none"  # the scheduler that others are compared with
 
 
 class View:
-    """A summary at one point of the matrix."""
+    """The figures and verdicts of a summary at one point of the experiment's matrix."""
 
     def __init__(self, summary: Record, environment: Record, point: str) -> None:
         found = [point_key(row["point"]) for row in summary["rows"]]
@@ -40,7 +40,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        self.repeats = min(map(_repeats, here), default=0)  # the least of any figure
+        self.repeats = min(map(_repeats, here), default=0)  # the fewest behind any figure
         #: scheduler -> its repeats; some of its figures may rest on fewer
         self.repeats_of = {
             name: max(_repeats(row) for row in here if row["scheduler"] == name)
@@ -58,13 +58,13 @@ class View:
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
-        """Return the protected job's row when it runs alone; None if that was not measured."""
+        """Return the protected job's row when it runs alone under the baseline, or None."""
         if self._alone_key is None or self.protected is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
 
     def alone_run(self, metric: str) -> Record | None:
-        """Return the whole-run row when the protected job runs alone; None if not measured."""
+        """Return the whole-run row of runs of the protected job alone, or None. See alone()."""
         if self._alone_key is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
@@ -75,14 +75,14 @@ class View:
         return nothing_completed(row["starved"], row["n"]) if row and row["starved"] else ""
 
     def endless(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Return starved() if the metric is a job's latency; empty for any other metric.
+        """Return the phrase of starved() if the metric is a job's latency, and "" if it is not.
 
-        The latency of a starved job is infinite.
+        The latency of a starved job is infinite. Its other metrics, such as IOPS, are finite.
         """
         return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
 
     def told(self, job: str | None, metric: str) -> str:
-        """Return `metric`, or the maximum latency if some scheduler has too few requests for it."""
+        """Return `metric`, or MAXIMUM if some scheduler has too few requests for `metric`."""
         rows = [
             (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
         ]
@@ -197,14 +197,14 @@ def describe(point: str) -> str:
 def _repeats(row: Record) -> int:
     """Return the number of repeats that a row rests on.
 
-    The `n` of a latency does not count the repeats in which the job starved; `starved` does.
+    The `n` of a latency does not count the repeats in which the job starved; `starved` counts them.
     """
     counted = metrics.find(row["metric"]).is_latency_of_job
     return int(row["n"] + (row["starved"] if counted else 0))
 
 
 def missing(found: list[View], scheduler: str) -> str:
-    """Return a clause that names the points without a scheduler; empty if it is at all points."""
+    """Return a clause that names the points where a scheduler was not measured; empty if none."""
     where = varying(found)
     points = [where[view.point] for view in found if scheduler not in view.schedulers]
     return f"; not measured at {listed(points)}" if points else ""

@@ -40,7 +40,7 @@ class Measured:
 
     @cached_property
     def views(self) -> list[View]:
-        """Return a view of each point of the matrix."""
+        """Return a view of each point, except the points where the protected job runs alone."""
         return lookup.views(self.summary, self.environment)
 
     def histograms(self, job: str) -> Mapping[tuple[str, str], Counter[int]]:

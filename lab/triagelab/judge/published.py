@@ -7,8 +7,9 @@ higher (<=), not lower (>=), or the same within a tenth (=).
 A finding agrees if all its expectations hold. `<` and `>` need a verdict. The others need the
 interval of the ratio: `<=` needs an upper end below 1.1, `>=` a lower end above 1/1.1, and `=`
 both. A finding disagrees if a verdict or an interval contradicts an expectation. If the repeats
-show neither, it is not comparable, because a difference may exist although none is visible. Nor is
-it comparable if the job starved or completed too few requests, or if the file says so.
+show neither, the finding is not comparable, because a difference may exist although none is
+visible. It is not comparable either if the job starved or completed too few requests, or if the
+file gives another reason (`not_comparable`).
 """
 
 from collections.abc import Callable, Mapping
@@ -116,7 +117,7 @@ class Finding:
 
     source          the publication's key in the file
     where           the place of the finding in the publication
-    not_comparable  the reason why the study cannot check the finding; None: it can
+    not_comparable  the reason why the study cannot check the finding; None if the study can
     measure         the study's measure that checks the finding: `metric` of `job` at the point `at`
     because         the reason why our result differs, with a source; shown after "disagree"
     """

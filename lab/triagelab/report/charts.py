@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draw the charts of one point of the matrix: protection against what is kept, and bars."""
+"""Draw the charts of one point of the matrix: the protection chart, and bar charts.
+
+The protection chart has a dot for each scheduler. The y axis is the protected job's tail latency,
+relative to the job alone. The x axis is the background's bandwidth, relative to the baseline.
+"""
 
 import html
 import math
@@ -18,12 +22,12 @@ from triagelab.measure.summary import Values, alone_key
 from triagelab.report import drawing
 from triagelab.report.drawing import GREY, INK, Chart, Style
 
-# ---- protection against what the background keeps -------------------------------
+# ---- the protection chart -------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Place:
-    """A scheduler's place in the chart of protection against what the background keeps."""
+    """A scheduler's place in the protection chart."""
 
     scheduler: str
     protection: Ratio  # tail latency of the protected job, relative to that job alone
@@ -34,7 +38,8 @@ def places(view: View, values: Values) -> list[Place]:
     """Return each scheduler's place, from paired repeats.
 
     Leave out a scheduler if its latency or throughput is unknown, or if the protected job starved
-    in a repeat. The latency of a starved job is infinite.
+    in a repeat: the latency of a starved job is infinite. Return [] if the protected job was not
+    measured alone.
     """
     alone = alone_key(view.point, [key[0] for key in values])
     if view.protected is None or alone is None:
@@ -62,15 +67,16 @@ def _kept(view: View, scheduler: str) -> Comparison | None:
 
 
 def _starved(view: View, job: str | None) -> list[str]:
-    """Return the schedulers under which a job starved, each with the number of such repeats."""
+    """Name each scheduler under which a job starved, and say in how many repeats."""
     starved = {name: view.starved(name, job) for name in view.schedulers}
     return [f"{name} ({said})" for name, said in starved.items() if said]
 
 
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
-    """Draw protection against what the background keeps: a dot for each scheduler.
+    """Draw the protection chart.
 
-    A lower dot protects better, and a dot further to the right costs the background less.
+    The scheduler of a lower dot protects better. The scheduler of a dot further to the right costs
+    the background less.
     """
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
     bottom, top = _log_range(found)
@@ -221,7 +227,7 @@ def _ratio(comparison: Comparison | Ratio) -> float:
 def bars(identity: str, view: View, job: str | None, metric: str, looks: dict[str, Style]) -> Chart:
     """Draw one metric of a job or of the whole run, with a bar and its interval for each scheduler.
 
-    If too few requests support a percentile under some scheduler, draw the maximum instead.
+    If some scheduler has too few requests for a percentile, draw the maximum under all schedulers.
     """
     metric = view.told(job, metric)
     rows = {name: row for name in view.schedulers if (row := view.row(name, job, metric))}

@@ -84,7 +84,7 @@ def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, 
 def _cumulated(bins: Bins) -> tuple[list[int], list[float]]:
     """Return the curve's points: latencies, and the share of requests that took at most that long.
 
-    It starts at the shortest latency with share 0, and ends at 99.9 % (NINES nines).
+    The curve starts at the shortest latency with share 0, and ends at 99.9 % (NINES nines).
     """
     total, seen = bins.total(), 0
     latency, share = [min(bins)], [0.0]
@@ -123,7 +123,7 @@ def _enough(bins: Bins) -> bool:
 
 
 def heat(identity: str, job: str, key: str, steps: Sequence[Step]) -> Chart:
-    """Draw a heat map for each scheduler: the varied value `key` across, and latency up.
+    """Draw a heat map for each scheduler: the varied setting `key` across, and latency up.
 
     A darker cell has a larger share of the requests at its value of `key`.
     """

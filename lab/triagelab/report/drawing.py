@@ -101,7 +101,7 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
 
 
 def heading(text: str, axis: str) -> dict[str, Any]:
-    """Return a panel's title, placed above it; `axis` is plotly's name of its y axis."""
+    """Return a title to place above a panel; `axis` is plotly's name of the panel's y axis."""
     return {
         "xref": "paper",
         "yref": f"{axis} domain",
@@ -151,7 +151,7 @@ def error_bar(value: float, ci95: tuple[float, ...] | None, colour: str) -> dict
     return {
         "type": "data",
         "symmetric": False,
-        # Rounding can put the mean of a few repeats just outside its interval.
+        # A rounding error must not make a distance negative.
         "array": [max(ci95[1] - value, 0)],
         "arrayminus": [max(value - ci95[0], 0)],
         "color": colour,

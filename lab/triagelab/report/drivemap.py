@@ -59,7 +59,7 @@ class Cell:
 class Map:
     """The map, with a cell for each drive and each scheduler that was measured on it.
 
-    drives      first the drive whose lowest level, under any scheduler, is the highest
+    drives      sorted by the lowest level under any scheduler, the highest first
     schedulers  in the experiment's order
     behind      scheduler -> number of points where its tail latency is more than a tenth above the
                 baseline's, or where the protected job starved
@@ -117,8 +117,8 @@ class Map:
 def made(views: Sequence[View]) -> Map | None:
     """Return the map, or None with fewer than two drives or no scheduler besides the baseline.
 
-    A point counts if it names a drive, and if the baseline and the protected job, alone too, were
-    measured there.
+    A point counts if it names a drive, if the baseline was measured there, and if the protected
+    job was measured there both beside the background and alone.
     """
     groups: dict[str, list[View]] = {}
     for view in views:

@@ -28,8 +28,8 @@ def grid(
 ) -> Chart | None:
     """Draw a cell with a figure for each pair of values; a darker cell has a higher figure.
 
-    If too few requests support a percentile in some cell, even under another scheduler, draw the
-    maximum instead. Return None if no cell has a value.
+    If there are too few requests for a percentile in some cell, under this scheduler or another,
+    draw the maximum in all cells. Return None if no cell has a value.
 
     names  the names of the varied settings: first that of the x axis, then that of the y axis
     """

@@ -137,7 +137,7 @@ class _Asked:
     identity: str
     chart: study.Chart
     there: Measured
-    views: list[View]  # the points that it shows
+    views: list[View]  # the points that the chart shows
     looks: dict[str, Style]
 
 
@@ -206,7 +206,7 @@ _KINDS: Mapping[str, Callable[[_Asked], Chart | None]] = {
 
 
 def _named(name: str | None) -> str:
-    assert name is not None  # study.KINDS requires it for these kinds
+    assert name is not None  # study.KINDS requires this key for this kind of chart
     return name
 
 

@@ -51,7 +51,7 @@ def write(there: Measured) -> Path:
 
     Return the report's path.
     """
-    table = io.BytesIO()  # on a full disk, polars would raise its own type of error
+    table = io.BytesIO()  # if polars wrote to a full disk, it would raise its own error
     there.samples.write_parquet(table)
     with files.whole(there.out / "samples.parquet") as scratch:
         scratch.write_bytes(table.getvalue())

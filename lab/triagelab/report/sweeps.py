@@ -30,7 +30,7 @@ GLYPHS = {
     "star": "★",
     "triangle-down": "▼",
 }
-HEIGHT = 264  # pixels: two pairs fit on a printed page
+HEIGHT = 264  # pixels: the charts of two sweeps fit on a printed page
 LABEL = 12  # font size of the labels, pixels
 MOST_STEPS_NAMED = 8  # more labels would overlap on a phone
 
@@ -81,7 +81,7 @@ class Side:
 def charts(
     identity: str, found: list[Sweep], values: Values, looks: dict[str, Style]
 ) -> list[tuple[str, list[Chart]]]:
-    """Return the fixed values and the charts of each sweep: protected job and background.
+    """Return each sweep's fixed values and its charts: the protected job's and the background's.
 
     Leave out a sweep without a chart. All latency charts have the same axis, so that a reader can
     compare them.
@@ -115,8 +115,8 @@ def lines(
 ) -> Chart | None:
     """Draw one metric over the steps of a sweep; return None if it was not measured.
 
-    Latency has a log axis, because it varies by orders of magnitude. If too few requests support a
-    percentile at some step, draw the maximum instead.
+    Latency has a log axis, because it varies by orders of magnitude. If there are too few requests
+    for a percentile at some step, draw the maximum at all steps.
     """
     metric = _told([view for _, view in sweep.steps], job, metric)
     found = {
@@ -282,7 +282,7 @@ def _error_bars(line: Line, divisor: float, colour: str) -> dict[str, object]:
     return {
         "type": "data",
         "symmetric": False,
-        # Rounding can put the mean of a few repeats just outside its interval.
+        # A rounding error must not make a distance negative.
         "array": [max(high - mean, 0) / divisor for mean, _, high in ends],
         "arrayminus": [max(mean - low, 0) / divisor for mean, low, _ in ends],
         "color": colour,

@@ -28,7 +28,7 @@ _MEMORY_MB = {False: 512, True: 1024}
 #: Seconds that a storm, and a guest's boot, may take by the host's clock, on a busy computer.
 _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
-#: Seconds that a storm may take by the guest's clock; it ends by itself long before.
+#: Seconds that a storm may take by the guest's clock; a storm without a bug ends long before.
 _GUEST_LIMIT_S = 600
 #: The factor by which waits may be longer in a debug kernel.
 _DEBUG_SLOW = 4
@@ -374,7 +374,7 @@ class Runner:
 def _script(scheduler: str) -> str:
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
-        # Everything that never ends is to be seen soon.
+        # Report a soft lockup after 4 s rather than 20.
         echo 2 > /proc/sys/kernel/watchdog_thresh
         echo 1 > /proc/sys/kernel/softlockup_panic
         timeout -s KILL {_GUEST_LIMIT_S} sh /job/storm.sh > out/log 2>&1

@@ -296,7 +296,7 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
     """
     return f"""#!/bin/sh
         export SCHEDULER={scheduler}
-        # With a lock never let go nothing might run that could tell.
+        # Panic if a CPU spins forever: no program could report that.
         echo 1 > /proc/sys/kernel/softlockup_panic
         for script in {" ".join(check.script.name for check in wanted)}; do
             echo "check $script begins"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Read a folder of fio's results (JSON files) as measured points of a drive.
 
-A point is one load that ran alone and that a drive's model can repeat. All other jobs are left out,
-and the user is told why.
+A point is one load that ran alone and that a drive's model can repeat. Found.left_out says why any
+other job is left out.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _ASYNCHRONOUS = ("libaio", "io_uring", "posixaio")
 #: Engines that bypass the page cache whatever `direct` says.
 _RAW = ("io_uring_cmd", "spdk", "xnvme")
-#: An option that may make a load that no model can repeat -> its values that do not.
+#: Option -> values with which a model can repeat a load. A job with another value is left out.
 _PLAIN = {
     "ioengine": (*_SYNCHRONOUS, *_ASYNCHRONOUS, *_RAW),
     "random_distribution": ("random",),
@@ -62,13 +62,13 @@ _KNOWN = (
     "exitall", "exitall_on_error", "end_fsync", "fsync_on_close", "unlink", "create_on_open",
     "overwrite",
 )  # fmt: skip
-#: By Little's law, rate times mean latency is the mean number of requests at once. A job is left
+#: By Little's law, rate times mean latency is the mean number of requests in flight. A job is left
 #: out if this number, divided by the number that its options ask for, is outside these bounds.
 #: fio's own work between requests keeps the quotient below 1: among 9310 jobs of fio-plot's author,
 #: none has more than 1.00, and none with one process has less than 0.80.
 _AT_ONCE = (0.6, 1.05)
-#: If two rates at one load differ by this factor or more, _mean() takes them for rates of two
-#: drives, and refuses them. The state of one 980 PRO changed its rates by 25 %.
+#: If two rates at one load differ by more than this factor, _mean() takes them for rates of two
+#: drives, and refuses them. One 980 PRO, in different states, had rates that differed by 25 %.
 _ONE_DRIVE = 1.5
 
 
@@ -102,8 +102,9 @@ class _Side:
 class _Job:
     """A job, or the processes of a group of jobs if fio reports the group.
 
-    groupid  number of the job's group. fio increases it at each job that waits for the jobs before
-             it. fio reports `stonewall` itself only if the job file gives it a value.
+    groupid  number of the job's group. A job that waits for the jobs before it (`stonewall`) begins
+             a new group. The options alone do not tell the groups: fio reports `stonewall` only if
+             the job file gives it a value
     """
 
     read: _Side
@@ -150,7 +151,7 @@ class Found:
     left_out: list[str]
 
     def host_ns(self, fitted: Iterable[Point]) -> int:
-        """Return the host's time for a command, in ns, from the points that are fitted.
+        """Return the host's time to submit a command, in ns, from the points that are fitted.
 
         The time is the smallest submission latency of these points, because larger ones include
         other delays. Return 1 if no submission latency is known.
@@ -224,7 +225,7 @@ def _result(path: Path) -> _Result | None:
 
 
 def _wrong(error: BaseException, _: Any) -> str:
-    """Return a mistake in a file as words for a user, who does not know this module's classes."""
+    """Describe a mistake in a file without the names of this module's classes."""
     if isinstance(error, KeyError):
         return "a value is missing"
     return str(error) if isinstance(error, ValueError) else "a value of another kind is expected"
@@ -328,7 +329,10 @@ def _p99_us(side: _Side) -> float | None:
 
 
 def _mean(repeats: Sequence[tuple[str, Point]]) -> Point:
-    """Return the mean of the measurements of one load."""
+    """Return the mean of the measurements of one load.
+
+    Raise RequestError if they seem to be of two drives.
+    """
     least = min(repeats, key=lambda each: each[1].measured["iops"])
     most = max(repeats, key=lambda each: each[1].measured["iops"])
     if most[1].measured["iops"] > _ONE_DRIVE * least[1].measured["iops"]:

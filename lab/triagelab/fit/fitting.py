@@ -19,7 +19,7 @@ from triagelab.fit import window
 from triagelab.fit.simulator import Simulator
 
 #: A load in a mix of reads and writes -> its operation and depth. The loads r and w together are
-#: the probe.
+#: the probe: points have latencies of the probe only.
 _MIX = {"r": ("read", 32), "w": ("write", 32), "others": ("write", 376), "few": ("read", 8)}
 
 
@@ -298,7 +298,7 @@ def _nearest(
     rounds: int,
     steps: int,
 ) -> tuple[float, drives.Drive]:
-    """Search from the parameters `start`; return the smallest cost, and the drive that has it.
+    """Search from the parameters `start`; return the smallest cost, and the drive with this cost.
 
     `rounds` is the number of starts, and `steps` is the number of trials from each start.
     """

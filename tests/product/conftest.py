@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Start this folder's longest files first: a worker of pytest-xdist takes a file at a time.
+"""Start this folder's longest files first: a worker of pytest-xdist takes a whole file at a time.
 
-The first of them mostly waits. It costs little time beside files that keep all cores busy, and
-would cost most at the end, where no such file is left.
+The very first, test_recipes.py, mostly waits. So it costs little beside files that keep all cores
+busy, and would cost much at the end, when no such file is left.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of bad input: ./triage exits with a message that says what to do, and leaves nothing."""
+"""Tests of bad input: ./triage exits with a helpful message, and leaves no process or result."""
 
 import contextlib
 import fcntl
@@ -101,7 +101,8 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, job: Path) -> 
 def test_a_kernel_that_does_not_boot_ends_the_run_with_its_console(
     tmp_path: Path, job: Path
 ) -> None:
-    # Make an image with a boot header and code that resets the computer at once, and its modules.
+    # Make an image with a boot header and code that resets the computer at once. Then make the
+    # folder of modules that ./triage expects beside the image.
     image = bytearray(1 << 16)
     image[0x1F1] = 1
     image[0x1FE:0x200] = b"\x55\xaa"

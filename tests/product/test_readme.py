@@ -20,15 +20,15 @@ from triagelab.provision import kernels, modules
 from tests import due
 from tests.product.product import OPERATE, README, ROOT, blocks, in_guest
 
-#: The demo's schedulers that always run here, and the others, of which some are due.
+#: The demo's schedulers that always run here, and the others, of which tests/due.py selects some.
 ALWAYS = ("none", "triage")
 OTHERS = [name for name in (*sources.KERNELS_OWN, *sources.own_schedulers()) if name not in ALWAYS]
-#: Parametrizes a test over them. pytest shows those that are not due as skipped.
+#: Parametrizes a test over all these schedulers. pytest skips those that are not selected.
 for_each_scheduler = pytest.mark.parametrize("scheduler", [*ALWAYS, *due.selected(OTHERS)])
 
 
 def commands(kind: str) -> list[str]:
-    """Return the lines of all of the README's code blocks of one kind."""
+    """Return the lines of all code blocks of one kind in the README."""
     return [line for block in blocks(kind, README) for line in block.splitlines()]
 
 
@@ -49,7 +49,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_here(command: str) -> str:
-    """Return the command; limit the demo to the schedulers in ALWAYS and those that are due.
+    """Return the command; limit the demo to ALWAYS and the schedulers that tests/due.py selects.
 
     A demo of all schedulers would take a tenth of the time that all tests take.
     """

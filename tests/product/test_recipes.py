@@ -28,7 +28,8 @@ INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",
     "--for 2m": "--for 48s",
-    # The test's system has a PID namespace of its own: etcd has another id in the kernel's events.
+    # The test's system has a PID namespace of its own, so the kernel's events have another id for
+    # etcd than pidof.
     "--count 2 --pid $(pidof etcd)": "--count 99999",
 }
 PATH = {"PATH": "/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -91,14 +92,14 @@ BEFORE = {
         umoci insert --image /srv/registry:big /srv/layer /layer
         rm -r /srv/layer
         sync -f /srv
-        # As Debian's package of skopeo's settings has it.
+        # The same policy as in Debian's package of settings for skopeo.
         echo '{"default": [{"type": "insecureAcceptAnything"}]}' > /etc/containers/policy.json
         """,
     "slices": "",
     "desktop": "tar -C /usr -cf /srv/tree.tar include",
     "virtual-machines": """
         truncate -s 64M /srv/disk.img
-        # It counts as started once QEMU has all the threads that it begins with.
+        # With forking, systemd-run returns once QEMU has all the threads that it begins with.
         systemd-run -q --service-type=forking qemu-system-x86_64 -daemonize -name guest=batch \
             -S -display none -accel tcg \
             -drive file=/srv/disk.img,format=raw,cache=none,aio=native

@@ -2,7 +2,7 @@
 """Tests of triage under Secure Boot: the kernel loads it only if signed with the firmware's key.
 
 The kernel is Debian's, and the firmware is OVMF. The firmware's only key is Debian's test key
-("snakeoil"): the package ovmf has its private key too, with which the tests sign.
+("snakeoil"). The package ovmf has the private key too, and the tests sign with it.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ def record(out: Path) -> dict[str, Any]:
     return found
 
 
-#: The seeds that triage must withstand, in parts of which some are due (tests/due.py).
+#: The seeds that triage must withstand, in parts. tests/due.py selects some of the parts.
 SEEDS = [range(1, 14), range(14, 27), range(27, 40), range(40, 51)]
 
 
@@ -86,7 +86,7 @@ def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bugs.Bug, Path]]:
-    """Build the bugs that storms must find here; return each one and its module by its name."""
+    """Build the bugs that storms must find here; return each bug and its module, by name."""
     names = {*FOUND, *(name for name, _, _ in HANGS)}
     wanted = [bug for bug in bugs.seeded() if bug.patch.stem in names]
     folder = tmp_path_factory.mktemp("storm")
@@ -114,8 +114,8 @@ def test_a_bug_is_found_and_its_replay_shrunk(
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
-#: A bug that a check finds too: its name, the number of seeds to try, and the message's pattern.
-#: One storm in three finds this bug.
+#: A bug that both a check and one storm in three find: its name, the number of seeds to try, and
+#: the message's pattern.
 ALSO_CHECKED = (
     "triage-foreign-class",
     10,

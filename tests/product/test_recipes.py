@@ -28,8 +28,8 @@ INSTEAD = {
     "triage >": "mq-deadline >",
     "--scheduler triage": "--scheduler none",
     "--for 2m": "--for 48s",
-    # The test's system has a PID namespace of its own, so the kernel's events have another id for
-    # etcd than pidof.
+    # The test's system has a PID namespace of its own, so the id from pidof is not etcd's id in the
+    # kernel's events.
     "--count 2 --pid $(pidof etcd)": "--count 99999",
 }
 PATH = {"PATH": "/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -79,7 +79,7 @@ class Signed(kernels.Kernel):
 def with_job(
     base: guest.Base, files: Mapping[str, Path | str], built: Path, folder: Path
 ) -> guest.Base:
-    """Return a copy of the guest's base with the job inside.
+    """Return a copy of the guest's base, an initramfs, with the job inside.
 
     Usually a program in the guest reads the job from an I/O port, but lockdown forbids this.
     """

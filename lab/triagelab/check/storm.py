@@ -241,7 +241,7 @@ _GROUPS = (_neighbours, _crowd, _streams, _mixture, _cached, _now_and_then)
 class _Theme:
     """The possible values of a plan's properties. The seed draws one value of each property.
 
-    groups  the kinds of groups in the plan; empty: the seed draws one to four groups of any kind
+    groups  functions that make the plan's groups of processes; empty: the seed draws one to four
     often   probabilities; the plan has each disturbance with the probability that the seed draws
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The targets call ./triage and pytest. `make help` lists them.
+# Targets for users and developers. `make help` describes each.
 
 KERNEL ?= 6.12
 TESTS ?= due

@@ -62,7 +62,8 @@ class Result:
     commands  the commands that measured the figures, as a reader types them
     when      text for readers: date, commit and kernel of the measurement, or the document from
               which the figures were copied
-    rows      rows of summary.json
+    rows      rows of summary.json: each has a metric's mean under one scheduler, at one point (the
+              values that the experiment varies)
     table     rows of cells, the headings first, if the command prints a table
     pictures  picture's file -> hash of the picture that was taken with the figures
     """
@@ -159,7 +160,10 @@ class Result:
     def tail_times(
         self, scheduler: str, job: str | None, percentile: str, maximum: str, **at: Any
     ) -> str:
-        """Return times() alone of `percentile`, or of `maximum` if a percentile has no support."""
+        """Return times(…, "alone", …) of `percentile`, or of `maximum` if there is no percentile.
+
+        A run has a percentile only if the job completed enough requests.
+        """
         try:
             return self.times(scheduler, "alone", job, percentile, **at)
         except FigureError:
@@ -252,7 +256,7 @@ class Figures:
         return text, used
 
     def write(self) -> list[Path]:
-        """Write all documents; return those that changed."""
+        """Write each document whose figures changed; return these documents."""
         changed = []
         for document in self.documents():
             text, _ = self.written(document)
@@ -323,7 +327,10 @@ class Figures:
         path.write_text(f'{head},\n "table": [\n{table}\n]}}\n')
 
     def _metrics(self, name: str) -> set[str]:
-        """Return all quoted words, metrics among them, in the templates that use a result file."""
+        """Return all quoted words in the templates that use the result file `name`.
+
+        The metrics that the templates show are among these words.
+        """
         texts = [path.read_text() for path in self.folder.glob("*.jinja")]
         return {
             word

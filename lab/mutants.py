@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MUTMUT = (sys.executable, "-m", "mutmut", "run", "--max-children", "1")
-_SURVIVED, _UNTESTED = 0, 33  # mutmut's exit codes of a mutant that no test noticed
+_SURVIVED, _UNTESTED = 0, 33  # mutmut's codes: all tests passed, or no test runs the changed code
 
 
 def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
@@ -27,7 +27,7 @@ def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
 
 def main(number: int, seed: int) -> None:
     """Choose the mutants, try them, and print the scores and the mutants that no test noticed."""
-    # Make all mutants: mutmut does so before it finds that none of them has this name.
+    # Make all mutants but test none: mutmut first makes them, then looks for one of this name.
     subprocess.run([*_MUTMUT, "no-such-mutant*"], capture_output=True)
     chosen = {
         module: random.Random(seed).sample(sorted(codes), min(number, len(codes)))

@@ -63,9 +63,9 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that uses _Once for every option without an action.
+    """A parser that uses _Once for every option that names no other action.
 
-    argparse makes the commands' parsers of this class too.
+    argparse also uses this class for the parser of each command.
     """
 
     def __init__(self, *words: Any, **options: Any) -> None:

@@ -51,7 +51,7 @@ def handed_over(folder: Path) -> Iterator[None]:
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the permanent cache entry `name`. If it is missing, `make` fills an empty folder."""
+    """Return the permanent cache entry `name`. If it is missing, call `make` to fill its folder."""
     path = root() / name
     if path.exists():
         return path

@@ -48,7 +48,8 @@ class Done:
     """The work that one job completed in one run.
 
     requests    completed requests, or an application's operations
-    seconds     the longest runtime of a process; of an application, the end of its last operation
+    seconds     the longest runtime of a process; for an application, the time from its start to
+                the end of its last operation
     bytes       bytes moved; None for an application
     cpu_s       CPU time of fio's processes; None for an application
     mean_us     mean of total latency (submission and completion latency together)
@@ -109,8 +110,9 @@ class Whole:
     """A whole run: the changes of counters between the run's first and last sample with I/O.
 
     virtual_time  True if the CPU takes one nanosecond for each instruction
-    contended     number of times a CPU found a spinlock taken; None if they were not counted
-    used          name of a metric -> utilisation of the device, or of one of its parts
+    contended     number of times a CPU found a spinlock taken; None: not counted
+    used          name of a metric -> utilisation: of each part of the device (bus_utilisation), or
+                  of the whole device (device_utilisation)
     """
 
     requests: int
@@ -152,14 +154,14 @@ class Metric:
     measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
     compared    the report compares schedulers by this metric
     resolution  the smallest difference between two distinct values, as a share of a value
-    counted     a value comes from a count of requests: a difference of one request means nothing
-    rests_on    returns the number of requests on which a value rests
+    counted     True if a value comes from a count of requests, so that one request is its step
+    rests_on    returns the number of requests from which a value is computed
     needs       the fewest requests from which a latency is computed
-    asked       computed only for experiments that name this metric in `judged_by`
-    absolute    a value means something by itself; values of other metrics are compared with `none`
-    negligible  the largest difference, in the metric's unit, that nobody would choose by
-    drawn       a metric of whole runs that has a chart in every report of runs that measured it
-    used        a utilisation, which the report's table of bottlenecks shows
+    asked       True if only experiments that name this metric in `judged_by` have it
+    absolute    True if answers state the value itself, not its ratio to the value under `none`
+    negligible  the largest difference, in the metric's unit, that is too small to matter to a user
+    drawn       True if each report has a chart of this metric of whole runs, if it was measured
+    used        True if the report's table of bottlenecks shows this utilisation
     note        a remark for readers of this metric's chart
     """
 
@@ -183,7 +185,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether this is a job's latency. It is infinite if the job completed nothing."""
+        """Return whether this is a job's latency: infinite if the job completed no request."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
@@ -198,10 +200,10 @@ class Metric:
 
 #: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
-#: A CPU that waits for a lock pays 525 instructions (docs/lab.md): 0.01 of that is 5 for each I/O,
-#: less than a thousandth of what an I/O takes.
+#: A difference of 0.01 lock waits for each I/O is negligible. A wait that is counted costs 525
+#: instructions (docs/lab.md), so 0.01 waits cost 5: less than a thousandth of what an I/O costs.
 _FEW_LOCKS = 0.01
-#: One late request in 100.
+#: A difference of one late request in 100 is negligible.
 _FEW_LATE = 0.01
 #: The metric that reports show if a job has too few requests for a percentile.
 MAXIMUM = "max_us"
@@ -360,7 +362,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric called `name`. A name not in METRICS means a part's utilisation."""
+    """Return the metric called `name`; if METRICS lacks it, the utilisation of a device's part."""
     return _BY_NAME.get(name) or _part(name)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Check the settings of runs, and group them. --set, --vary and experiments use these names:
+"""Check the settings of runs, and group them by the thing that they set.
+
+--set, --vary and experiments use these names:
 
 device.SETTING, model.PARAMETER   a setting of the device, a parameter of its model
 slow.PARAMETER                    a model's parameter for the last of several devices only
@@ -78,10 +80,7 @@ def values(where: str, given: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
-    """Raise RequestError if one of `names` is a tunable of a scheduler that is not known.
-
-    `schedulers` has the known schedulers.
-    """
+    """Raise RequestError if one of `names` is a tunable of a scheduler not in `schedulers`."""
     known = tuple(schedulers)
     for name in names:
         owner = scheduler(name)

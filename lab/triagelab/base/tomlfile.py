@@ -165,7 +165,7 @@ def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> 
 def _below(place: str, error: Exception) -> str:
     """Extend `place` by the key or item at which an error occurred.
 
-    cattrs notes that in the error. Without such a note, return `place`.
+    cattrs adds the key or the item's number to the error as a note. Without a note, return `place`.
     """
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, IterableValidationNote) and isinstance(note.index, int):

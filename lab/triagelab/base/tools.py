@@ -57,8 +57,9 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: Run $2 ... if the parent is still process $1. If the lab ends before setpriv asks for the
-#: parent-death signal, no signal comes; but then the parent is another process.
+#: A shell script that runs the command $2 ... if its parent is still the process $1, the lab. If
+#: the lab ends before setpriv asks for the parent-death signal, no signal comes. But then the
+#: parent is another process, and the script does not run the command.
 _UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 #: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
@@ -214,7 +215,7 @@ def libraries(program: Path, folders: Sequence[Path] = ()) -> list[Path]:
 
     The loader searches `folders` first.
     """
-    # Do not pass on the user's variables for the loader: they are meant for other programs.
+    # Do not pass on the user's LD_ variables, which may make the loader choose other libraries.
     searched = os.environ.get("PATH", os.defpath)
     environment = {"PATH": searched, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env=environment)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Read the descriptions of applications: real programs that an experiment measures and protects.
 
-applications/NAME/application.toml names the packages and files that an application needs.
-A guest calls its two scripts, `make` and `run`, in a file system that contains these packages and
-files. The calls:
+applications/NAME/application.toml names packages, and the files in them that an application needs.
+A guest calls the application's two scripts, `make` and `run`, in a file system with these files.
+The calls:
 
 make      is called once; the lab then keeps the file system as the application's image
 run up    is called in each run, before the measurement
-run run   is the measurement: prints `end in s,latency in µs` for each operation
+run run   is called for the measurement; it prints `end in s,latency in µs` for each operation
 """
 
 import re
@@ -25,10 +25,10 @@ class Application:
     """An application whose operations are sensitive to latency; an experiment can protect it.
 
     what       a description for people
-    packages   distribution packages that contain it
-    files      needed files, or folders with everything in them
-    image_mb   size of its file system in MiB; a run copies it to the start of the device
-    memory_mb  memory of a guest that runs it, in MiB
+    packages   distribution packages that contain the application
+    files      needed files of these packages; a folder stands for everything in it
+    image_mb   size of its file system in MiB; a run copies the file system to the device's start
+    memory_mb  memory of a guest that runs the application, in MiB
     """
 
     name: str

@@ -172,8 +172,9 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
     """Return the changes, with the prefix (device., model. or slow.) of their names removed.
 
-    The rest of a name is that of the setting's file, except `count` and `scheduler_tags`.
-    Raise RequestError for an unknown setting, or for a value out of its bounds.
+    The rest of a name is the name of a file in the device's folder; only `count` and
+    `scheduler_tags` have no file. Raise RequestError for an unknown setting, or for a value out of
+    its bounds.
     """
     for key, text in changes.items():
         if key not in known:
@@ -247,9 +248,9 @@ def _modeldisk_bounds(name: str) -> dict[str, Bounds]:
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
     """Return a run's device settings, as the driver reported them in the output folder `out`.
 
-    modeldisk also reports the parameters of models that the device does not use, and null_blk
-    settings that the lab does not set: leave them out. For a device without a module, return its
-    `settings`.
+    The drivers also report settings that are left out here: modeldisk the parameters of models that
+    the device does not use, null_blk the settings that the lab does not set. For a device without a
+    module, return its `settings`.
     """
     if device.module is None:
         return dict(device.settings)

@@ -25,7 +25,7 @@ FOLDER = sources.ROOT / "drives"
 #: of the drive. state: the drive was in another state. info: the operation was not fitted. Points
 #: of role state or info are not judged.
 ROLES = ("fit", "held", "seen", "scaled", "state", "info")
-#: The roles for which a drive's errors are stated, the best evidence first -> what `list` says.
+#: The roles for which a drive's errors are stated, the best evidence first -> the role in words.
 PREDICTED: Mapping[str, str] = {
     "held": "not used by the fit",
     "scaled": "measured on the whole drive, and converted",
@@ -47,7 +47,8 @@ JUDGED: Mapping[str, tuple[str, float]] = {
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 #: The fields of a drive's source; the licence is required.
 _SOURCE = ("repository", "commit", "path", "licence", "measured")
-#: The probe of a mix sends this many reads a second, and as many writes.
+#: In a mix of reads and writes, one load is the probe, and the point has the probe's latencies. The
+#: probe sends this many reads a second, and as many writes.
 PROBE = 5000
 
 
@@ -106,7 +107,7 @@ _Bytes = Annotated[
 
 
 class _Judged(TypedDict):
-    """The fields that all points have."""
+    """The fields of a point besides its load and figures."""
 
     role: str
     misses: NotRequired[tuple[str, ...]]
@@ -121,7 +122,7 @@ class _JobsLoad(TypedDict):
 
 
 class _Jobs(_Judged, _JobsLoad):
-    """A point of jobs as a drive's file has it: load and figures in one table."""
+    """A point whose load is jobs, as a drive's file has it: load and figures in one table."""
 
     iops: float
     mean_us: NotRequired[float]
@@ -140,7 +141,7 @@ class _MixLoad(TypedDict):
 
 
 class _Mix(_Judged, _MixLoad):
-    """A point of a mix of reads and writes."""
+    """A point whose load is the mix of reads and writes, as a drive's file has it."""
 
     writes_done: NotRequired[float]
     read_p50_us: NotRequired[float]
@@ -172,13 +173,13 @@ tomlfile.build(Point, _Written, _point)
 
 @dataclass(frozen=True)
 class Drive:
-    """A drive by name.
+    """A named drive: a model of one product, and the measurements behind the model.
 
     kind        its class, as in "consumer NVMe"
     product     the measured product
-    profile     the profile of modeldisk that its settings and parameters change
+    profile     the modeldisk profile from which `settings` and `parameters` differ
     source      where the measurements are, with their licence
-    limits      effects that its model lacks, and guesses in the model
+    limits      effects that the model lacks, and guesses in the model
     host_ns     time that the measuring computer needed for each command of one process, in ns
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
@@ -236,9 +237,9 @@ def names() -> list[str]:
 def alike(name: str, others: Iterable[str]) -> str | None:
     """Return the drive among `others` that is most like the device `name`, None if none is like it.
 
-    A similar drive has the same profile; the most similar one has the closest time of a lone read.
-    If that time is not known of a named drive, the drive is like no other. A device that is no
-    named drive, such as `hdd`, is most like the first drive of its profile.
+    A similar drive has the same profile; the most similar one takes the most similar time for a
+    lone read. A named drive for which this time was not measured is like no other. A device that is
+    no named drive, such as `hdd`, is most like the first drive of its profile.
     """
     own = find(name) if name in names() else None
     found = [

@@ -215,7 +215,7 @@ def _load(folder: Path, changes: Mapping[str, tuple[Value, ...]], quick: bool) -
         raise RequestError(f"{folder.name} has no quick variant: leave out --quick")
     less = given.quick or Changes()
     fewer = to_vary(f"{path}: quick", less.vary)
-    _varied(own, fewer, workload, application)  # finds mistakes in [quick] without --quick too
+    _varied(own, fewer, workload, application)  # to find mistakes in [quick] even without --quick
     described = {each.name: getattr(given, each.name) for each in fields(_Described)}
     experiment = Experiment(
         **described,

@@ -17,7 +17,7 @@ from triagelab.base.errors import RequestError
 #: fio averages its latency logs over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
-#: One call of fio checks at most this many job files: fio has room for 4096 processes in all.
+#: One call of fio checks at most this many job files: fio has room for 4096 processes of all files.
 _AT_ONCE = 12
 
 #: Options that the lab refuses. A job uses only the device under test, a job file must not include
@@ -54,7 +54,7 @@ _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
 #: The name of a section whose options are for all jobs after it.
 GLOBAL = "global"
-#: fio's second name of an option -> the name that the lab uses.
+#: An option that has two names in fio: one name -> the other, which the lab uses.
 _ALIASES = {"timeout": "runtime"}
 
 

@@ -121,7 +121,7 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as the study's file has it. The quick study leaves out one with `quick = false`."""
+    """A measure as the study's file has it. With `quick = false` the quick study leaves it out."""
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)

@@ -173,9 +173,9 @@ def _entries(
 def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path:
     """Return the cache entry with the notes of a trace and the iologs of a job.
 
-    The entry's name depends on the trace's content, the device's size, the job's options that
-    matter here, and this module, so a long trace is read once. Inside the entry, the iologs are in
-    a folder whose name is a digest of their content. A run's name depends on this digest.
+    The entry's name depends on the trace's content, the device's size, the job's processes and
+    runtime, and this module, so a long trace is read once. Inside the entry, the iologs are in a
+    folder whose name is a digest of their content. A run's name depends on this digest.
     """
     wanted = [_digest(path, changed_ns), _digest(Path(__file__), 0), str(size)]
     wanted += [str(section.processes), str(_end_us(section))]
@@ -309,7 +309,7 @@ _BLKPARSE = re.compile(
 
 
 def _blkparse(line: str) -> Request | str | None:
-    """Return a queued request (action Q). One without sectors is a flush if its kind contains F."""
+    """Return a queued request (action Q). A flush has no sectors, and F in its kind."""
     match = _BLKPARSE.match(line)
     if match is None:
         return None

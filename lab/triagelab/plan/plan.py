@@ -44,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Run:
-    """One boot: one scheduler, one point of the matrix, one repeat.
+    """One run of a machine: one scheduler, one point of the matrix, one repeat.
 
     content   a hash of all that determines the run. Unlike `id`, the hash ignores the names of the
               varied values, so a run has the same hash in a larger matrix.
@@ -255,7 +255,7 @@ def _words(named: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(point: Point, scheduler: str) -> str:
-    """Return the input of the guest's script `measure`: shell assignments and two functions."""
+    """Return the file `settings` for the script `measure`: shell assignments and two functions."""
     tunables = [
         f'\techo {_quoted(value)} > "$1/{name}" || return 1'
         for name, value in point.tunables.get(scheduler, {}).items()

@@ -32,8 +32,8 @@ _FOR_C = "include/generated/autoconf.h"
 def configured(headers: Path, folder: Path) -> Path:
     """Make a copy of `headers` in `folder`, configured for clang; return the copy's folder.
 
-    An earlier content of `folder` is deleted. In the copy, all files except the two with the
-    configuration are links to the original files.
+    Earlier content of `folder` is deleted. The copy consists of links to the original headers, and
+    of two files with the configuration.
     """
     shutil.rmtree(folder, ignore_errors=True)
     # Link the folders of all packages with headers: they refer to each other by relative paths.

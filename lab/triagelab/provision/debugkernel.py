@@ -21,8 +21,8 @@ _FOLDER = Path(__file__).parent
 #: A variant -> its file of options, which are added to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: Patterns of the files that are not unpacked: almost half of the source. No debug kernel needs
-#: them.
+#: Patterns of the files that are not unpacked, because no debug kernel needs them: almost half of
+#: the source.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",
@@ -68,7 +68,7 @@ def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
     _call(["tar", "-x", "-f", str(source), "-C", str(tree), "--strip-components=1", *unused])
-    # The Makefile of the distribution's source reads this file, also for a build of modules.
+    # The Makefile of Debian's source reads this file when it builds a kernel or a module.
     compiler = tools.path(tools.GCC)
     (tree / ".kernelvariables").write_text(
         f"override CC = {compiler}\noverride HOSTCC = {compiler}\n"

@@ -228,7 +228,7 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From Linux 7.2 on, the image's package is empty. The packages that it depends on contain the
+    # From Linux 7.2 on, the package of the image is empty, and depends on packages with the
     # kernel's parts.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
@@ -271,9 +271,9 @@ def _published(series: str, state: Path) -> tuple[Apt, str]:
 
 
 def _arrange(root: Path, release: str) -> None:
-    """Move image and modules to boot/vmlinuz-RELEASE and lib/modules/RELEASE.
+    """Move the image to boot/vmlinuz-RELEASE, and the modules to lib/modules/RELEASE.
 
-    Newer packages have them in other places.
+    Packages of newer kernels have image and modules elsewhere.
     """
     newer, modules = root / "usr/lib/modules", root / "lib/modules"
     if newer.exists():

@@ -28,7 +28,7 @@ _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class Apt:
-    """apt with package lists of its own, which any user may fetch. The computer's stay unchanged.
+    """apt with package lists of its own, which need no root. The computer's lists stay unchanged.
 
     release  the code name of the Debian release whose packages are in the lists
     """
@@ -43,7 +43,7 @@ class Apt:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
-        # In a container's image this hook may have a command that deletes downloaded packages. It
+        # In container images, a command in this hook often deletes all downloaded packages. It
         # would delete packages that another apt is about to install.
         settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
@@ -118,7 +118,7 @@ def everywhere(state: Path) -> Iterator[Apt]:
 
 
 def debian_backports(state: Path) -> Apt:
-    """Return apt with the packages of Debian's newest release and with its backports."""
+    """Return apt with the packages of Debian's newest release, and of this release's backports."""
     return elsewhere(Apt(state / "own"), state, _ELSEWHERE[0])
 
 

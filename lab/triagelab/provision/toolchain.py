@@ -2,7 +2,7 @@
 """Fetch programs of another Debian release, to build modules for that release's kernels.
 
 The lab unpacks the programs and does not install them. They may need a newer C library than this
-computer's. So a script starts each program with the loader and the libraries of its own release.
+computer has. So a script starts each program with the loader and the libraries of that release.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ _LINK = "programs"
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
     """Fetch the programs that build modules for the kernel in `root`, from its Debian release.
 
-    kbuild  the package of the kernel's build programs. It is unpacked in `root` already. This
-            function makes its programs use the libraries of that release too
+    kbuild  the package of the kernel's build programs, which is unpacked in `root` already. This
+            function makes these programs, too, use the libraries of the kernel's Debian release
     """
     preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]

@@ -50,8 +50,8 @@ static void fail(const char *what)
 }
 
 /*
- * Return the physical address of `address`.  The low 55 bits of an entry in pagemap are a
- * page's number.
+ * Return the physical address of `address`.  The low 55 bits of an entry in pagemap are
+ * the page's frame number.
  */
 static uint64_t physical(const void *address)
 {
@@ -74,7 +74,7 @@ static void transfer(uint32_t control, uint32_t length)
 	to->control = htobe32(control | DMA_READ);
 	outl(htobe32(transfer_address >> 32), PORT_DMA);
 	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when the device has copied */
-	__asm__ volatile("" : : : "memory");	/* the device has written to memory */
+	__asm__ volatile("" : : : "memory");	/* the compiler must not use older contents */
 	if (be32toh(to->control) & DMA_ERROR) {
 		fprintf(stderr, "the device could not copy\n");
 		exit(1);

@@ -5,11 +5,11 @@
  *
  * FOLDER/samples.csv	the guest's counters, and those of DEVICES added up
  * FOLDER/device.csv	the counters of a modelled device, if DEVICES is one such device
- * FOLDER/locks.csv	how often the trace events in LOCK_EVENTS happened, if there are any
+ * FOLDER/locks.csv	how often the trace events in LOCK_EVENTS happened, if the guest has them
  *
  * The sampler is small, because the lab counts the guest's instructions.  It exits with the
- * program's status.  If no request completes for STALL_MS although some are in flight, it
- * kills the program and exits with 75 (EX_TEMPFAIL).
+ * program's status.  If requests are in flight and none completes for STALL_MS, the
+ * sampler kills the program and exits with 75 (EX_TEMPFAIL).
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -28,8 +28,8 @@ enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256,
 #define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
 /*
- * Perf events that count LOCK_EVENTS.  Each CPU has its own, so that a CPU that counts does
- * not write to memory that it shares with other CPUs.
+ * Perf events that count LOCK_EVENTS.  Each CPU has events of its own, because a shared
+ * counter's cache line would move between CPUs.
  */
 static struct {
 	int fds[MAX_COUNTS];

@@ -62,7 +62,7 @@ def _matrix(given: argparse.Namespace) -> int:
                     rows.append(_missing(name, kernel))
                 else:
                     rows.append(_row(name, kernel, given.scheduler, chosen, folder, given))
-                # A kernel takes minutes to an hour, so the record is written after each one.
+                # A kernel takes minutes to an hour, so write the record after each kernel.
                 failed = any(row["result"] == "fail" for row in rows)
                 record = {
                     "schema": 1,
@@ -158,7 +158,7 @@ def _row(
 def _processor_s() -> float:
     """Return the CPU time of all child processes that have ended.
 
-    Unlike elapsed time, CPU time does not depend on the computer's other work.
+    matrix.json has CPU time, because elapsed time depends on the computer's other work.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

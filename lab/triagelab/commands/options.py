@@ -10,7 +10,7 @@ from triagelab.base.errors import RequestError
 from triagelab.provision import kernels
 from triagelab.run import execute, machines, rundir
 
-#: The parsers of all commands, to which each command adds its own.
+#: The subparsers of the command line: each command adds its own parser.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: Pattern of the start time in a folder's default name (rundir.new_folder).
@@ -50,7 +50,10 @@ def require_known(machine: str, given: argparse.Namespace) -> None:
 
 
 def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
-    """Return the executor for the runs; import Dask only if it is used."""
+    """Return the executor for runs on `machine`: a cluster's only with --dask and in virtual time.
+
+    Import Dask only if it is used.
+    """
     if given.dask is None or not machines.kind(machine).in_virtual_time:
         return execute.here
     from triagelab.run import cluster
@@ -73,7 +76,7 @@ def folder(given: argparse.Namespace, name: str, record: str) -> Path:
 
 
 def given_words(given: argparse.Namespace) -> list[str]:
-    """Return the given options that `run` and `study` share, as words for the resuming command."""
+    """Return the given options that `run` and `study` share, as words of the command to resume."""
     words = ["--allow-write"] if given.allow_write else []
     for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
         if getattr(given, option) is not None:

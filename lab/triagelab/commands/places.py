@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Let only one process of the lab measure in real time, and only one use a disk."""
+"""Let only one process of the lab at a time measure in real time, or use a disk."""
 
 import argparse
 import contextlib

@@ -121,9 +121,8 @@ def _measure_study(
     """
     rundir.require_space(out)
     # planned() raises an error if a folder has another plan, so plan all measures before begin()
-    # writes to any folder. Write study.json last: until then, an older study.json in `out` says
-    # that the study is quick. So a user who interrupts this function can ask for the full study
-    # again.
+    # writes to any folder. Write study.json last. If the full study takes over a quick one and is
+    # interrupted here, study.json still says quick, so the user can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

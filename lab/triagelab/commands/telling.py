@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Print the output of the commands: messages, tables, progress, failures, and how to resume.
 
-The lab never wraps a message, so that a user can copy its paths and commands, and a program can
-read them. A terminal folds a long line by itself. Rich interprets no markup or emoji in a message.
+The lab never wraps a message, so that a user can copy the paths and commands in it, and a program
+can parse them. A terminal folds a long line by itself. The library Rich, which prints the messages,
+interprets no markup or emoji in them.
 """
 
 import contextlib
@@ -39,8 +40,8 @@ def progress(
 ) -> Iterator[Callable[[str, str], None]]:
     """Yield a function that the caller calls with the name and state of each finished item.
 
-    On a terminal, the function moves a bar with the time left; elsewhere it prints a line. If
-    `quiet`, it prints nothing.
+    On a terminal, the function moves a progress bar with the time left; elsewhere it prints a line.
+    If `quiet`, it prints nothing.
     """
     if quiet or not output.is_terminal:
         count = iter(range(1, total - done + 1))
@@ -57,7 +58,7 @@ def progress(
         yield line
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Runs take long, so the time left is estimated from the last hour.
+    # Runs take long, so estimate the time left from the speed in the last hour.
     bar = Progress(*columns, console=output, transient=True, speed_estimate_period=3600)
     with bar:
         task = bar.add_task("", total=total, completed=done)

@@ -3,9 +3,9 @@
 
 The lab sends all inputs of a run to the workers as bytes, each file once: the kernel, the
 guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. A worker needs cpio, and this package and QEMU, both of the same version as here. The worker
-returns a run's results as bytes too. If a worker dies, another worker gets its run. The lab writes
-run.json only when a result is complete.
+hash. A worker needs cpio, and the same versions of this package and of QEMU as this computer. The
+worker returns a run's results as bytes too. If a worker dies, another worker gets its run. The lab
+writes run.json only when a result is complete.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class _File:
 class _Order:
     """A run for a worker, with all its files: the worker cannot open paths of this computer.
 
-    determines   the machine's `determines` on this computer; the worker's must be equal to it
+    determines   the machine's `determines` on this computer; on the worker, it must be the same
     base         the folder with the guest's initramfs
     environment  QEMU's environment variable -> its value, or the file that was sent
     files        path under /job -> the text, or the file that was sent
@@ -140,7 +140,7 @@ async def _client(address: str) -> AsyncIterator[Client]:
 @contextlib.asynccontextmanager
 async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterator[None]:
     """Send the files to all workers, and to each worker that joins while the block runs."""
-    # The name is unique: of two shipments with the same name the cluster keeps only the later.
+    # Use a unique name: the cluster keeps only the later of two shipments with the same name.
     name = f"triage-shipment-{client.id}"
     await client.register_plugin(_Shipment(parcels), name=name)
     try:

@@ -28,7 +28,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """A run's result; `reason` is None if it succeeded."""
+    """A run's result. `reason` says why the run failed; None: it succeeded."""
 
     run: Run
     reason: str | None
@@ -45,7 +45,7 @@ Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[Carr
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """Yield a function that carries out a run here, after a wait if `at_once` runs are going on."""
+    """Yield a function that carries out a run here. It waits while `at_once` runs are going on."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
@@ -61,8 +61,8 @@ def execute(
     """Carry out `tasks`, call `finished` with each result, and return all results.
 
     Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. Raise
-    BootError if a guest does not boot and no earlier run has ended. After the first run has ended,
-    a run whose guest does not boot has failed like any other failed run.
+    BootError if a guest does not boot before any run has ended: then probably no guest boots.
+    Later, a run whose guest does not boot counts as a failed run.
     """
 
     async def everything() -> list[Result]:
@@ -101,9 +101,10 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         assert task is not None
         loop = asyncio.get_running_loop()
         stopping = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup makes the lab ignore it
+        # If nohup started the lab, go on ignoring SIGHUP.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             stopping.append(signal.SIGHUP)
-        # loop.add_signal_handler() could not restore the earlier handlers, so do not use it.
+        # Do not use loop.add_signal_handler(), which cannot restore the earlier handlers.
 
         def stop(*_: object) -> None:
             nonlocal asked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Make the file system of an application. At the start of a run, a guest copies it to a device."""
+"""Make an application's file system, which a guest copies to a device at the start of a run."""
 
 import asyncio
 import hashlib
@@ -60,9 +60,9 @@ def of(application: Application, kernel: Kernel) -> Path:
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file of the application's root: its path in the root and its path here.
+    """Yield each file of the application's root: its path in the root, its path on this computer.
 
-    The root has the application's files, busybox, mke2fs, and the libraries that they need.
+    The root has the application's files, busybox, mke2fs, and the libraries that these need.
     """
     wanted = [unpacked / name for name in application.files]
     for given in application.files:

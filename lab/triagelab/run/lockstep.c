@@ -15,10 +15,10 @@
  * with the big lock as its mutex.  So this library learns which mutex is the big lock,
  * and changes `waiting` only while the thread holds it.
  *
- * The main loop can do nothing until then, so it should not be woken earlier.  The
- * thread of the CPUs writes to an eventfd for every timer that is due, to wake other
- * threads.  This took a quarter of QEMU's work.  The library keeps these writes back
- * until the thread of the CPUs waits.
+ * The main loop can do nothing until that thread waits, so nothing should wake it earlier.
+ * The thread of the CPUs writes to an eventfd for every timer that is due, to wake other
+ * threads.  These writes took a quarter of QEMU's CPU time.  The library delays them until
+ * the thread of the CPUs waits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,8 +34,8 @@
 #include <unistd.h>
 
 /*
- * The main loop waits at most this long for the CPUs.  It must carry out shutdown and reset
- * even if the CPUs never wait.  Apart from these it must do nothing while the CPUs run: the
+ * The main loop waits at most this long for the CPUs, because it must carry out shutdown and
+ * reset even if the CPUs never wait.  Otherwise it must do nothing while the CPUs run: the
  * moment of its action would depend on this computer, and the guest may notice.  With a limit
  * of 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred did:
  * on a busy computer, the CPUs may run for longer than 2 s before they wait.
@@ -53,7 +53,7 @@ static int (*real_ppoll)(struct pollfd *fds, nfds_t number, const struct timespe
 
 /* A bit for each of the first 64 file descriptors. */
 static _Atomic uint64_t eventfds;	/* descriptors that are eventfds */
-static uint64_t untold;			/* eventfds to write to; only the CPUs' thread uses it */
+static uint64_t untold;			/* eventfds with delayed writes; only for the CPUs' thread */
 
 static pthread_mutex_t *big_lock;
 static volatile bool waiting = true;	/* written under both big_lock and guard */
@@ -65,7 +65,7 @@ __attribute__((constructor)) static void find_real(void)
 {
 	real_lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
 	real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
-	/* glibc's current version, since 2002.  dlsym() may find the older version. */
+	/* Ask for the version that glibc has had since 2002.  dlsym() may find an older one. */
 	real_wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))
 		dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
 	real_write = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
@@ -163,7 +163,7 @@ static void tell(void)
 	int fd;
 
 	for (fd = 0; untold; fd++, untold >>= 1)
-		/* If the eventfd's counter is full, the write fails, but the reader wakes. */
+		/* If this fails, the eventfd's counter is full, so the reader wakes all the same. */
 		if (untold & 1 && real_write(fd, &one, sizeof(one)) < 0)
 			continue;
 }

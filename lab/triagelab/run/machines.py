@@ -2,8 +2,8 @@
 """Run jobs in QEMU on the machines `sim` and `vm`, and return the jobs' files.
 
 sim  QEMU with instruction counting. An instruction takes one nanosecond of virtual time,
-     and idle time is skipped. The computer has no influence, so a run can be repeated to
-     the last digit.
+     and idle time is skipped. The computer does not affect the figures, so a repeated run
+     has the same figures to the last digit.
 vm   QEMU in real time. QEMU uses KVM if a test shows that a kernel boots under KVM.
 """
 
@@ -42,9 +42,9 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-#: Limits of a test boot under KVM: seconds of real time, and seconds of CPU time. A kernel that
-#: dies under KVM may keep a core busy. A boot takes one or two seconds of CPU time, and longer on
-#: a busy computer.
+#: Limits of a test boot under KVM: seconds of real time, and seconds of CPU time. The second limit
+#: is for a kernel that dies and keeps a core busy. A good boot takes one or two seconds of CPU
+#: time, and more on a busy computer.
 _KVM_PROBE_S = 120.0
 _KVM_PROBE_CPU_S = 10
 _CONSOLE_POLL_S = 0.05
@@ -53,9 +53,9 @@ _FULL_BYTES = 1 << 20
 #: With this argument the kernel does not test its ciphers: the tests take 0.8 virtual seconds.
 _UNTESTED = "cryptomgr.notests"
 #: Hides the instruction `cmpxchg16b` from the guest. QEMU 7.2 computes this instruction's flags
-#: from values of an earlier instruction. An interrupt saves these flags. If the CPU cannot restore
-#: them, the guest ends in a double fault. This was not seen with one CPU, so `sim` with one CPU
-#: keeps the instruction: to hide it would change the figures.
+#: from values of an earlier instruction. An interrupt saves these wrong flags. If the CPU cannot
+#: restore them, the guest ends in a double fault. No guest with one CPU was seen to fail so.
+#: Therefore `sim` with one CPU keeps the instruction: without it, all figures would change.
 NO_CMPXCHG16B = ",-cx16"
 #: QEMU's accelerator in which the virtual CPUs run side by side.
 _CPUS_IN_THREADS = "tcg,thread=multi"
@@ -239,9 +239,9 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
-    # Each of these options is needed: without one of them, figures change by 5 to 20 %.
-    # The CPU lacks ERMS and FSRM: with them the kernel would copy with `rep movsb`, which QEMU
-    # executes byte by byte.
+    # docs/lab.md says which of these options make the figures reproducible, and why. The CPU lacks
+    # ERMS and FSRM: with them the kernel would copy with `rep movsb`, which QEMU executes byte by
+    # byte.
     qemu = (
         # lockstep.c finds the thread of the virtual CPUs by the name that QEMU gives it.
         "-name", "triage,debug-threads=on",
@@ -350,7 +350,8 @@ def _command(
     """Return the command that starts QEMU, which writes console and results to `folder`.
 
     archive  the job's archive; None: QEMU gets no job
-    named    returns a file's text in the command; called for the files that all runs share
+    named    returns the text that stands for a file in the command; called for the files that all
+             runs share
     """
     kernel = machine.base.kernel
     environment = {
@@ -368,8 +369,8 @@ def _command(
         "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
         "-serial", "chardev:console",
         "-chardev", f"file,id=results,path={_escaped(folder / 'results.tar')}",
-        # The virtual CPU that makes a request serves the request itself. With ioeventfd, a thread
-        # of QEMU would serve it, at a random time.
+        # A virtual CPU that writes to this device serves the write itself. With ioeventfd, a thread
+        # of QEMU would serve the write, at a random time.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
         "-kernel", named(kernel.elf_or_image), "-initrd", named(machine.base.archive),
@@ -410,7 +411,7 @@ async def _run(
             elapsed = time.monotonic() - begin
             said = console_text(console)
             if DONE in said:
-                break  # the results are here, so the guest need not shut down
+                break  # the results are here, so do not wait for the guest's shutdown
             if started is None and FIO_STARTS in said:
                 started = elapsed
             ready = READY in said

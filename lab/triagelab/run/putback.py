@@ -2,8 +2,8 @@
 """Restore a disk's settings after an experiment on `host`, even if the lab was killed.
 
 The lab records the settings before it changes anything. If the lab is killed, or cannot restore a
-setting, the next experiment on `host` restores it from that record. All experiments on this
-computer keep their records in one folder, whatever cache folder they use. A reboot deletes the
+setting, the next experiment on `host` restores the settings from that record. All experiments on
+this computer keep their records in one folder, whatever cache folder they use. A reboot deletes the
 records and undoes the changes.
 """
 
@@ -27,7 +27,7 @@ _MODULES = Path("/sys/module")
 class Before:
     """A disk's settings before the experiment.
 
-    boot       the id of the boot in which they were recorded
+    boot       the id of the boot in which the settings were recorded
     sequence   the kernel's number for this disk; a later disk of the same name has another number
     settings   file in the queue folder -> value, for each file that can be written
     modules    kernel modules that the lab has loaded since, or has tried to
@@ -52,7 +52,7 @@ def noted(disk: Disk) -> Iterator[Before]:
 
     If an earlier experiment could not restore the disk, keep and yield the earlier record.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # so that no other user can hold a lock
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # no other user may take the locks
     record = _record(disk.name, disk.about("diskseq"))
     with files.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -103,7 +103,7 @@ def recover() -> list[str]:
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
         with files.locked_if_free(_lock(path)) as ours:
-            if ours and path.exists():  # else that experiment still goes on
+            if ours and path.exists():  # if the lock is not free, that experiment still goes on
                 told += _recovered(_recorded(path))
     return told
 

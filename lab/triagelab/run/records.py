@@ -63,7 +63,7 @@ def read_json(path: Path) -> Record:
     return loaded
 
 
-#: Files about a whole run directory; all other files are in the folder of one run.
+#: Files about a whole run directory or study; all other files are about one run.
 _RECORDS = ("environment.json", "study.json")
 
 

@@ -184,7 +184,7 @@ def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
 
 
 def conclude(planned: list[plan.Run], out: Path) -> None:
-    """Write the device's settings, which finished runs have reported, into environment.json.
+    """Write the device's settings, as the finished runs reported them, into environment.json.
 
     If the runs have different devices, write nothing: each run's folder has its own settings.
     """

@@ -29,7 +29,7 @@ _WAITING = ("-S", *_MONITORED)
 INCOMING = ("-incoming", "defer", *_MONITORED)
 
 _PARAMETERS = {
-    "max-bandwidth": 1 << 36,  # bytes a second: as fast as it can
+    "max-bandwidth": 1 << 36,  # bytes a second: more than any disk can write
     # Otherwise QEMU sets a timer in real time to announce the machine on the network. While this
     # timer is due and lockstep.c keeps QEMU's main loop waiting, the virtual CPU stands still.
     "announce-rounds": 0,

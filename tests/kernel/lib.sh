@@ -11,19 +11,20 @@ TEST_TMP=$(mktemp -d)
 NULL_BLK=/sys/kernel/config/nullb/nullb0
 MODELDISK=/sys/kernel/config/modeldisk/md0
 
-# On a debug kernel everything is slower, so loads and waits are this many times as long.
+# Loads and waits take this many times as long. On a debug kernel everything is slower.
 SLOW=1
-# use_flash() makes flash that is this many times as slow, because a guest simulates each request.
-# A debug kernel executes 10 to 20 times as many instructions for a request. A check that judges
-# how the device's service is shared needs the device to be the limit, not the CPU.
+# use_flash() makes flash that is this many times as slow: the guest's CPU simulates the device, but
+# the device must be the limit, not the CPU. A debug kernel executes 10 to 20 times as many
+# instructions for each request.
 FLASH_SLOWER=4
 [ ! -e /proc/lockdep ] && [ ! -e /sys/kernel/debug/kcsan ] || {
 	SLOW=3
 	FLASH_SLOWER=16
 }
 
-# KCSAN delays a CPU at an access and looks whether another CPU accesses the same memory meanwhile.
-# On a busy computer few of the guest's CPUs run at once, so make the delays longer.
+# KCSAN delays a CPU at an access, and checks whether another CPU accesses the same memory
+# meanwhile. On a busy computer few of the guest's CPUs run at the same time, so make the delays
+# longer.
 _kcsan=/sys/module/kcsan/parameters
 [ ! -e $_kcsan ] || echo 500 > $_kcsan/udelay_task
 
@@ -47,8 +48,8 @@ fail() {
 	exit 1
 }
 
-# miss WHAT: fail because of a measured figure. On a debug kernel only say so: a check whose drive is
-# too slow there for what it measures still shows that the kernel does not complain.
+# miss WHAT: fail because of a measured figure. On a debug kernel only print it: the drive is too
+# slow there for such figures, but the check still shows that the kernel does not complain.
 miss() {
 	[ $SLOW != 1 ] || fail "$@"
 	echo "not judged on a debug kernel: $*"
@@ -121,8 +122,8 @@ nothing_outstanding() {
 }
 
 # audit: fail if the scheduler's lists disagree with its counts. A scheduler may compare them
-# itself: then its file `audit` in debugfs says `ok` or the difference. The file can be read at
-# any time, because the scheduler takes its locks for that.
+# itself: then its file `audit` in debugfs says `ok` or the difference. The scheduler takes its
+# locks for the comparison, so the file can be read at any time.
 audit() {
 	_audit=/sys/kernel/debug/block/${DEV:-}/sched/audit
 	[ ! -e "$_audit" ] || expect "what $SCHEDULER finds in its lists" ok "$(cat "$_audit")"
@@ -148,10 +149,10 @@ _kernel_log() {
 	' "$TEST_TMP/dmesg"
 }
 
-# Copy the log without KCSAN's reports of races between two functions of the kernel's own, of which
-# there are hundreds. A report counts if its title names a function of the tested scheduler or of
-# one of our devices. For the others, remove the stack traces too: a function's name may look like
-# a complaint (is_softlockup).
+# Copy the kernel log from stdin, without KCSAN's reports of races in other code: there are
+# hundreds. A report stays if its title names a function of the tested scheduler or of one of our
+# devices. Of other reports, remove the title and the stack traces: a function's name in them may
+# look like a complaint (is_softlockup).
 _without_others_races() {
 	_ours=$(echo "$SCHEDULER" | tr - _)
 	awk -v ours="[[]($_ours|${_ours}_iosched|gatedisk|modeldisk)[]]" '
@@ -167,7 +168,7 @@ seconds_up() {
 
 # -- Devices -------------------------------------------------------------------
 
-# choose_scheduler NAME: have $DEV use this scheduler.
+# choose_scheduler NAME: make $DEV use this scheduler.
 choose_scheduler() {
 	_file=/sys/block/$DEV/queue/scheduler
 	echo "$1" > "$_file" || fail "$DEV cannot use the scheduler $1"
@@ -177,8 +178,8 @@ choose_scheduler() {
 	esac
 }
 
-# change_media: report $DEV as a rotating disk if it is flash, else as flash. A scheduler looks at
-# that when it is chosen.
+# change_media: declare $DEV a rotating disk if it is flash, else flash. A scheduler may read this
+# only when it is chosen.
 change_media() {
 	_file=/sys/block/$DEV/queue/rotational
 	echo $((1 - $(cat "$_file"))) > "$_file" || fail "$DEV stays what it is"
@@ -195,12 +196,12 @@ use_gatedisk() {
 	allow_backlog 256
 }
 
-# allow_backlog REQUESTS: give the scheduler room for this many requests. Without a scheduler, the
-# number stays that of the device.
+# allow_backlog REQUESTS: give the scheduler room for this many requests. Without a scheduler, do
+# nothing: only the requests that fit into the device have tags.
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0
-	# Write it twice: later kernels of 6.12 tell the scheduler the number from before
-	# the write. With that number bfq would take one write at a time.
+	# Write twice, because later releases of 6.12 tell the scheduler the number from before
+	# the write. With the small number of gatedisk, bfq would take one write at a time.
 	echo $(($1 - 1)) > /sys/block/$DEV/queue/nr_requests
 	echo "$1" > /sys/block/$DEV/queue/nr_requests
 	expect "requests $SCHEDULER has room for" "$1" \
@@ -208,8 +209,9 @@ allow_backlog() {
 }
 
 # use_memory_disk: make a null_blk device that stores written data, and choose the scheduler. Each
-# CPU has a hardware queue of its own, with room for 8 requests. A request takes 4 ms: so requests
-# queue up in the scheduler however slow the computer is, and a guest with virtual time rests.
+# CPU has a hardware queue of its own, with room for 8 requests. A request takes 4 ms. So requests
+# queue up in the scheduler however slow the computer is, and the CPU of a guest on sim is mostly
+# idle.
 use_memory_disk() {
 	modprobe null_blk nr_devices=0 || fail "null_blk cannot be loaded"
 	[ -d /sys/kernel/config/nullb ] ||
@@ -229,8 +231,9 @@ use_memory_disk() {
 }
 
 # use_modeldisk SETTING=VALUE...: make a modelled drive with a write cache, and choose the
-# scheduler. PROFILE names one of modeldisk's profiles. Unless a SETTING says otherwise, the drive
-# stores written data. Rates of faults may be set later: echo N > $MODELDISK/error_ppm
+# scheduler. PROFILE names one of modeldisk's profiles. SLOWER makes the drive this many times as
+# slow. Unless a SETTING says otherwise, the drive stores written data. A test may set rates of
+# faults later: echo N > $MODELDISK/error_ppm
 use_modeldisk() {
 	modprobe modeldisk || fail "modeldisk cannot be loaded"
 	DEV=md0
@@ -261,24 +264,24 @@ use_flash() {
 	SLOWER=$FLASH_SLOWER use_modeldisk memory_backed=0 hw_queues=1 "$@"
 }
 
-# use_quick_flash SETTING=VALUE...: as use_flash, of flash with more dies than the profile has, and
-# with long reads as quick as short ones. It is no real drive. A check uses it if one large request in
-# the way takes so long on the profile that the check could not tell a bug from that wait.
+# use_quick_flash SETTING=VALUE...: as use_flash, but with more dies than the profile has, and with
+# long reads as quick as short ones. No real drive is like this. On the profile one large request
+# keeps others waiting for long, and some checks could not tell that wait from a bug.
 use_quick_flash() {
 	use_flash read_full_ns=0 full_mbps=0 read_spread_pct=0 read_ns=52000 cmd_ns=4000 ctrl_ns=4000 \
 		bus_mbps=1324 dies=16 slots=64 "$@"
 }
 
-# at_full_speed: have use_flash make flash of its usual speed, for a check that needs this. On a debug
-# kernel the flash is slow in any case.
+# at_full_speed: make the flash of a later use_flash as fast as its profile. On a debug kernel it is
+# slow in any case.
 at_full_speed() {
 	[ $SLOW != 1 ] || FLASH_SLOWER=1
 }
 
-# cost_of_read KIB: print the cost of a read, in ns, that the scheduler has learnt. First run a
-# load to learn from, because a scheduler begins with the costs of another device. The load takes
-# two seconds: triage learns only from windows of 50 ms in which the device was always busy, and
-# corrects a quarter of its error in each. fio does not keep the device busy in every window.
+# cost_of_read KIB: run a load from which the scheduler learns costs, and print the cost of a read,
+# in ns. Before that, a scheduler has only a guess. The load takes two seconds: triage learns only
+# from windows of 50 ms in which the device was always busy, and corrects a quarter of the error in
+# each. fio does not keep the device busy in every window.
 cost_of_read() {
 	fio --minimal --output="$TEST_TMP/learnt" --filename=/dev/$DEV --direct=1 --rw=randread \
 		--norandommap --time_based --runtime=2 --name=bulk --bs="$1k" --ioengine=io_uring \
@@ -288,7 +291,7 @@ cost_of_read() {
 }
 
 # use_null_disk PARAMETER...: load null_blk with these module parameters, and choose the scheduler.
-# The device is flash that keeps no data; its numbers of queues and tags are free to choose.
+# The device is declared flash and keeps no data. Its numbers of queues and tags are free to choose.
 use_null_disk() {
 	modprobe null_blk nr_devices=1 "$@" || skip "the kernel has no such null_blk: $*"
 	DEV=nullb0
@@ -313,7 +316,7 @@ gate() {
 put_requests() {
 	_name=$TEST_TMP/${1:-all}
 	cat > "$_name.script"
-	: > "$_name.done"	# here, because grep may look before the background process runs
+	: > "$_name.done"	# grep may open the file before the background process runs
 	{
 		_status=0
 		"$SUBMIT" "/dev/$DEV" < "$_name.script" || _status=$?
@@ -325,7 +328,8 @@ put_requests() {
 		fail "requests not submitted: $(cat "$_name.done")"
 }
 
-# wait_requests: wait until all requests are done, and fail if one of them failed.
+# wait_requests: wait until all requests are done, and fail if one of them failed, or if they take
+# longer than $LONGEST_WAIT seconds (default 30).
 wait_requests() {
 	for _done in "$TEST_TMP"/*.done; do
 		[ -e "$_done" ] || continue
@@ -447,8 +451,8 @@ joins_requests() {
 		[ -e "/sys/kernel/debug/block/$DEV/sched/merged" ]
 }
 
-# needs_merging: skip unless the scheduler shows that it merges. The file bios_merged means that it
-# merges bios into queued requests, but need not join two requests.
+# needs_merging: skip unless the scheduler shows that it merges. A scheduler with the file
+# bios_merged merges bios into queued requests, but may be unable to join two requests.
 needs_merging() {
 	joins_requests || [ -e "/sys/kernel/debug/block/$DEV/sched/bios_merged" ] ||
 		skip "$SCHEDULER does not say that it merges"
@@ -496,10 +500,11 @@ echo "$_MARK" > /dev/kmsg
 trap _finish EXIT
 [ -n "${SCHEDULER:-}" ] || fail "the environment does not say which SCHEDULER"
 
-# Control groups with weights, for the tests that share by them.
+# -- Cgroups with weights ------------------------------------------------------
+
 CGROUPS=/sys/fs/cgroup
 
-# use_cgroups: have the io controller of cgroup v2.
+# use_cgroups: mount cgroup v2 if need be, and turn on its io controller; skip if there is no v2.
 use_cgroups() {
 	[ -e "$CGROUPS/cgroup.procs" ] || mount -t cgroup2 cgroup2 "$CGROUPS" || skip "no cgroup v2"
 	echo +io > "$CGROUPS/cgroup.subtree_control" || fail "no io controller"
@@ -528,9 +533,9 @@ read_in() {
 		--name=reader "$@" &
 }
 
-# watch PATH...: note what each cgroup reads during $SECONDS_EACH seconds, after its readers have had
-# $STARTING seconds to begin, and wait for the readers. The kernel counts it, because fio's jobs do
-# not begin and end together where they wait for tags.
+# watch PATH...: note the bytes that each cgroup reads during $SECONDS_EACH seconds, after its
+# readers have had $STARTING seconds to begin. Then wait for the readers. The kernel counts the
+# bytes: fio's jobs do not begin and end together if they wait for tags.
 watch() {
 	sleep $STARTING
 	_note before "$@"
@@ -539,8 +544,8 @@ watch() {
 	wait
 }
 
-# _note NAME PATH...: write the bytes that each cgroup has read of $DEV so far to $TEST_TMP/NAME. One
-# program reads all of them, because there is no time between two of its reads.
+# _note NAME PATH...: write the bytes that each cgroup has read of $DEV so far to $TEST_TMP/NAME.
+# One program reads all counts, so that hardly any time passes between the first and the last.
 _note() {
 	_into=$TEST_TMP/$1
 	shift
@@ -563,15 +568,15 @@ _note() {
 	) > "$_into"
 }
 
-LOG_MS=80	# the time between two lines of a log of fio's
+LOG_MS=80	# the time between two lines of fio's log
 
-# watch_logs PATH...: as watch(), for readers that run with --write_bw_log="$(log_of PATH)" and
-# --log_avg_msec=$LOG_MS. fio counts what came back, here in the middle half of the time. io.stat
-# counts each of io_uring's tries to get a tag without a wait as a read. The readers must begin
-# together.
+# watch_logs PATH...: as watch(), but for readers that use io_uring: io.stat counts each of its
+# tries to get a tag without a wait as a read. So count the bytes that fio's logs report for the
+# middle half of the time. The readers must begin together, and run with --log_avg_msec=$LOG_MS and
+# --write_bw_log="$(log_of PATH)".
 #
-# A line has the rate since fio's last look. fio writes no line if nothing came back, so after a gap
-# the rate counts for $LOG_MS only, and the gap counts as time.
+# A line of a log has the rate since the line before. fio writes no line while nothing comes back,
+# so the rate of the first line after a gap counts for $LOG_MS only, and the gap counts as time.
 watch_logs() {
 	wait
 	: > "$TEST_TMP/before"
@@ -593,6 +598,7 @@ watch_logs() {
 	done > "$TEST_TMP/after"
 }
 
+# log_of PATH: print the beginning of the names of a cgroup's logs.
 log_of() {
 	echo "$TEST_TMP/log-$(echo "$1" | tr / -)"
 }
@@ -603,10 +609,10 @@ has() {
 		"$TEST_TMP/before" "$TEST_TMP/after"
 }
 
-WATCH=watch	# how compare_shares() watches
+WATCH=watch	# the function with which compare_shares() measures: watch or watch_logs
 
-# compare_shares WHERE: watch the cgroups of weigh_tree(), which have readers. Fail if the part of one
-# is not what its weights say.
+# compare_shares WHERE: measure the readers in the cgroups of weigh_tree(). Fail if the part of a
+# cgroup is more than $OFF per cent off its due part.
 compare_shares() {
 	off=
 	$WATCH light middle heavy/less heavy/more

@@ -39,7 +39,7 @@ gate open
 wait_requests
 counts "after it opened" '0 0 0' '3 2 4' '0 0 0'
 
-# Submit one HIGH, two NORMAL, three LOW, each with a long wait.
+# Submit one request of HIGH, two of NORMAL and three of LOW. Each waits longer than the aging time.
 set_aging 50
 gate shut
 put_requests <<-END

@@ -7,8 +7,8 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# switch_under_load SECONDS: exchange the scheduler twice for each other one, and for 3 seconds at
-# least, under a load of so many seconds. Set $outlived if the load lasts longer.
+# switch_under_load SECONDS: under a load of SECONDS, exchange the scheduler for each other one and
+# back, at least twice and for at least 3 seconds. Set $outlived if the load runs on after that.
 switch_under_load() {
 	start_verified_load "$1"
 	enough=$(($(seconds_up) + 3 * SLOW))
@@ -30,7 +30,7 @@ switch_under_load() {
 # The load must outlive the switches: Linux 6.12 can dereference a null pointer if bfq is
 # exchanged while a process that used the device exits. ioc_destroy_icq() looks at the
 # device's scheduler before it checks whether the scheduler was exchanged. On a busy computer the
-# switches may take long, so the load then is longer.
+# switches may take longer than the load. Then repeat them under a load of twice the length.
 use_memory_disk
 outlived=
 seconds=6

@@ -62,8 +62,8 @@ if joins_requests; then
 	expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
 	# The request at 50016 grows to begin at 50008, before the one at 50010. The request at
-	# 50000 must find it there. Two requests at 45000 are merged in between: the block layer
-	# tries the request that was merged last without a search.
+	# 50000 must find it there. The block layer first tries the request that was merged last,
+	# without a search. So merge two requests at 45000 in between.
 	begin_case
 	put_requests <<-END
 		read 50010 1024 be 4
@@ -162,7 +162,7 @@ if joins_requests; then
 	fi
 fi
 
-# Requests of one priority stay apart if a change of the bounds has put them in two classes.
+# Requests of one priority stay apart if a change of the thresholds has put them in two classes.
 if has_thresholds; then
 	begin_case
 	put_requests first <<-END

@@ -18,7 +18,8 @@ use_gatedisk
 
 # put_from_50000: let the device serve a request that ends at sector 50000, then requests of two
 # classes that have queued up behind the gate. One of NORMAL begins where the last of HIGH ends. Two
-# begin at sector 70000: after one of them, the other lies behind and waits for the next round.
+# begin at sector 70000: once one of them is served, the other lies behind the head and waits for
+# the next round.
 put_from_50000() {
 	gate open
 	put_requests before <<-END

@@ -16,7 +16,7 @@ for file in "$(tunable batch_max)" "$(tunable score_max)" \
 	[ -e "$file" ] || skip "$SCHEDULER has no ${file##*/}"
 done
 
-# The mode, with its two scores.
+# Check the mode and its two scores.
 echo 4 > "$(tunable score_max)"
 echo 64 > "$(tunable seq_gap_sectors)"
 # mode_after SECTOR...: print the mode after a request of 8 sectors at each, one after the other.
@@ -54,9 +54,9 @@ gate open
 wait_requests
 
 # batch NAME < LATE: submit a stream of LOW requests. When the device has the first one, submit the
-# requests of the script LATE. Then let the device serve all. served() prints their order: sN is
-# the Nth of the stream, and a late request is its sector. The stream's requests are close but not
-# adjacent, so none is merged. With APART the last one is far from the others.
+# requests of the script LATE. Then let the device serve all. served() prints their order: sN for
+# the Nth request of the stream, its sector for a late request. The stream's requests are close but
+# not adjacent, so none is merged. With APART the stream's last request is far from the others.
 batch() {
 	gate open
 	mode_after $(seq 8 8 320) > "$TEST_TMP/mode"

@@ -10,13 +10,14 @@
 use_memory_disk
 needs_merging
 
-# Have a tag for each request of the jobs: a request that waits for a tag cannot be merged with.
+# Have a tag for each request of the jobs: nothing can merge with a request that waits for a tag.
 echo 256 > /sys/block/$DEV/queue/nr_requests
-# A scheduler may merge only a sequential workload: let it take every gap on the disk as small.
+# A scheduler may merge only a sequential workload: make it take every gap on the disk for small.
 near=$(tunable seq_gap_sectors)
 [ ! -e "$near" ] || echo $((64 << 11)) > "$near"
 
-# Submit one at a time: the kernel would merge a batch before the scheduler sees it.
+# Submit requests one at a time: the kernel would merge those of a batch in the submitter's plug,
+# before the scheduler sees them.
 cat > "$TEST_TMP/load.fio" <<-END
 	[global]
 	filename=/dev/$DEV

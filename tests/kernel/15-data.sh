@@ -89,7 +89,7 @@ run 3 <<-END
 END
 [ "$(device_count flushes)" -gt 0 ] || fail "the device has seen no flush"
 
-# Write through the page cache and read back directly; then discard some of it.
+# Write through the page cache, discard a part, and read everything back directly.
 dd if=/dev/urandom of="$TEST_TMP/data" bs=4k count=1024 2> /dev/null
 dd if="$TEST_TMP/data" of=/dev/$DEV bs=1M seek=32 conv=fsync 2> /dev/null
 blkdiscard -o $((33 << 20)) -l $((1 << 20)) /dev/$DEV

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: an ext4 file system keeps its files while the scheduler is exchanged, and after
 #         a new mount. The files are written, overwritten, synced, truncated and deleted.
-#         A journal write that waits for a flush does not count as given back by the device.
+#         A journal's write that waits for a flush does not count as one that the device gave back.
 # Needs: modeldisk, fio, ext4
 # Machine: sim
 # Machine: vm 4
@@ -57,7 +57,8 @@ for i in 1 2 3 4 5 6; do
 done
 rm "$MOUNT/3"
 sync
-# The device has given nothing back, and data that waited for a flush must not count as returned.
+# The device has given nothing back, and a request that waited for a flush must not count as
+# returned.
 reasons=/sys/kernel/debug/block/$DEV/sched/reasons
 [ ! -e "$reasons" ] ||
 	expect "requests counted as returned" 'returned 0 0 0' "$(grep '^returned' "$reasons")"

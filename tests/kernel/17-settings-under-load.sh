@@ -15,7 +15,7 @@ change() {
 use_memory_disk
 tunables=$(ls /sys/block/$DEV/queue/iosched 2> /dev/null || :)
 # change_all: change nr_requests and each tunable, again and again while the load runs. Count the
-# rounds that were under load to their ends.
+# rounds that ended before the load did.
 change_all() {
 	while load_runs; do
 		change_each

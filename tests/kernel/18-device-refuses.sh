@@ -7,7 +7,8 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# On a slow device few requests end, and as many queue up: a guest with virtual time rests.
+# Use a slow device: as many requests queue up as on a fast one, but few complete. So a guest on sim
+# has little to simulate.
 SLOWER=16 use_modeldisk depth=16
 start_verified_load 3
 while load_runs; do

@@ -46,7 +46,7 @@ running() {
 unanswered() {
 	[ "$(device_count stalls)" != "$stalls" ]
 }
-# Repeat this, because the load must go on after the first error.
+# Repeat the faults, because the load must go on after the first error.
 for round in 1 2 3; do
 	running || fail "the load ended before round $round"
 	stalls=$(device_count stalls)
@@ -61,8 +61,8 @@ for round in 1 2 3; do
 	sleep 0.1
 done
 killall -INT fio || fail "the load ended by itself"
-# A lost request keeps its tag. fio 3.33 once waited for ever for 15 answers although no request
-# had a tag, and the kernel had two answers for fio. In that case kill fio.
+# A lost request keeps its tag. But fio 3.33 may wait for ever although no request has a tag: once
+# it waited for 15 answers, and had not fetched two from the kernel. In that case kill fio.
 ended() {
 	! running && return
 	nothing_outstanding && sleep 1 && nothing_outstanding

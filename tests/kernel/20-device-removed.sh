@@ -31,7 +31,7 @@ for fault in stall_ppm=0 stall_ppm=50000 resource_ppm=300000; do
 	wait_until 10 "there is a backlog" backlog
 	echo 0 > $MODELDISK/power || fail "$fault: does not go off"
 	[ ! -e /sys/block/$DEV ] || fail "$fault: still there"
-	# Without its device the load ends long before its time.
+	# Without its device the load ends long before its 60 seconds are over.
 	wait_requests
 	rmdir $MODELDISK || fail "$fault: cannot be removed"
 	DEV=

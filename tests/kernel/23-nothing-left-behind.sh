@@ -8,19 +8,19 @@
 . "${0%/*}/lib.sh"
 
 TIMES=20
-OTHERS=5	# a quarter of $TIMES
+OTHERS=5	# by so much the kernel's own objects may change a count; a quarter of $TIMES
 use_memory_disk
 
 # objects: print the number of objects in each slab cache, of pages of slabs and large
 # kmalloc()s, and of areas of vmalloc().
 objects() {
-	# The kernel keeps memory freed by kfree_rcu() for up to 5 s, for example its
-	# allocation for each file of sysfs that is opened, here to choose a scheduler.
+	# The kernel keeps memory freed by kfree_rcu() for up to 5 s. It allocates such memory,
+	# for example, when a file of sysfs is opened, as to choose a scheduler.
 	sleep 6
 	cat /proc/sys/vm/stat_refresh
 	# Objects that a CPU keeps spare count as in use until their cache is shrunk. Shrink
-	# kmalloc-96 last, because opening these files allocates from it. Start no program
-	# after that.
+	# kmalloc-96 last, because opening these files allocates from it. After that start no
+	# program: it would allocate too.
 	for cache in /sys/kernel/slab/*; do
 		[ -L "$cache" ] || echo 1 > "$cache/shrink"
 	done
@@ -59,7 +59,7 @@ use $((3 * TIMES))
 objects > "$TEST_TMP/third"
 # A count that grows by one or more each time is a leak. Three times as many rounds must
 # give three times the growth, so that nothing else looks like a leak. The kernel frees and
-# allocates a few objects of its own meanwhile, which must not hide one.
+# allocates a few objects of its own meanwhile. They must not hide a leak.
 awk -v times=$TIMES -v others=$OTHERS '
 	FILENAME ~ /first$/ { first[$1] = $2 }
 	FILENAME ~ /second$/ { second[$1] = $2 }

@@ -47,7 +47,7 @@ served() {
 		fail "$1 got $found requests a second, not $2"
 }
 
-# Measure the device with two jobs: one job alone loads CPU and device differently.
+# Measure the device with two jobs, as below: one job alone loads CPU and device differently.
 load normal low
 all=$(($(rate normal) + $(rate low)))
 
@@ -84,7 +84,7 @@ echo "measured: 9 reads of 512 bytes in $took ms at 4 KiB/s"
 [ "$took" -ge 1900 ] && [ "$took" -le 2200 ] ||
 	fail "9 reads of 512 bytes took $took ms at 4 KiB/s"
 
-# Judge only HIGH here: a scheduler may keep HIGH's unused time for HIGH.
+# Judge only HIGH here: a scheduler may let nobody else have the time that HIGH does not use.
 echo $more > "$(tunable limit_iops_high)"
 load high normal
 served high $more

@@ -118,7 +118,8 @@ expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
 expect "services below" '0 0 0' "$(below 4096 services)"
 expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
 
-# A request that was given back was not served: of 16 requests sent twice, one service counts.
+# A request that is given back was not served. So of 16 requests that are sent twice, only one
+# service counts: one in 16.
 afresh
 gate hold
 ask 0 0 16

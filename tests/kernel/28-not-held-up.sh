@@ -6,7 +6,9 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_US=5000		# from the first one taken to the last; less than a clock tick
+# The longest time between the device's first and last request of the highest class. It is less than
+# a clock tick.
+LONGEST_US=5000
 
 use_gatedisk depth=96
 needs_classes

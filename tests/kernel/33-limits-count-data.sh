@@ -10,7 +10,7 @@ use_modeldisk
 LIMIT=$(tunable limit_kib_low)
 [ -e "$LIMIT" ] || skip "$SCHEDULER has no limits in KiB"
 
-# seconds COMMAND...: run it in the idle class, and print how many seconds it takes.
+# seconds COMMAND...: run COMMAND in the idle class, and print how many seconds it takes.
 seconds() {
 	_begin=$(seconds_up)
 	ionice -c 3 "$@" > /dev/null 2>&1 || fail "$* failed"
@@ -22,7 +22,7 @@ read_of() {
 	seconds dd if=/dev/$DEV of=/dev/null bs="$1" count="$2" iflag=direct
 }
 
-# If the 64 MiB range counted, this would take a minute.
+# If the discarded range of 64 MiB counted, the reads after it would take a minute.
 echo 1024 > "$LIMIT"
 seconds blkdiscard /dev/$DEV > /dev/null
 took=$(read_of 4096 4)

@@ -22,13 +22,13 @@ allow_backlog 256
 
 PAUSE_MS=1
 STEP=8			# sectors from one request to the next
-PRIORITY='be 7'		# of LOW no request is urgent, so bulk need not wait for turns of the arm
+PRIORITY='be 7'		# LOW has no urgent requests, so its bulk does not wait for turns of the arm
 
 # given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: submit ten small requests of a stream
 # that the scheduler recognises, to a device that answers none. The device must get requests of the
-# sizes WANTED (in KiB), in LONGEST_MS. After each of the first PAUSES requests the submitter
-# sleeps, because in some kernels the worker that asks the scheduler runs before the submitter's
-# next request, in others after it.
+# sizes WANTED (in KiB), within LONGEST_MS plus the pauses. After each of the first PAUSES requests
+# the submitter sleeps: in some kernels the worker that dispatches runs before the submitter's next
+# request, in others after it.
 given() {
 	gate open
 	for n in $(seq 20 -1 1); do
@@ -50,8 +50,8 @@ given() {
 	all_given() {
 		[ "$(kib)" = 40 ]
 	}
-	# The device answers none of them, so no request has waited for an answer. A request of LOW
-	# goes at the latest when it has aged, which takes 10 s on a disk.
+	# No request waits for an answer, because the device answers none. A request of LOW goes at
+	# the latest when it has aged, which takes 10 s on a disk.
 	wait_until 12 "the device has all of the stream" all_given
 	expect "$6" "$4" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
 	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")
@@ -74,7 +74,7 @@ echo 1 > "$(tunable merge)"
 echo 0 > "$(tunable anticipation)"
 given 150000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of reads that nobody waits for"
 
-# This case comes last: for a second after it, other requests are held for another reason.
+# This case comes last: for a second after a request of HIGH, the scheduler holds other requests.
 echo 2000 > "$(tunable anticipation)"
 PRIORITY='rt 0'
 given 200000 read 10 "4 4 4 4 4 4 4 4 4 4" $AT_ONCE_MS "KiB of the highest class"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
-#         Five of these ids once met in one set of a hash table. Then their requests were
-#         counted in the wrong classes. Beside a greedy process, a lone read
-#         is served no later if the ids of both processes have the same last bits.
+#         Five of these ids meet in one set of a small hash table: a scheduler with such a
+#         table would count their requests in the wrong classes. Beside a greedy process, a lone
+#         read is served no later if the ids of both processes have the same last bits.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -14,8 +14,8 @@ echo 3 > /proc/sys/kernel/watchdog_thresh	# a CPU that spins for twice as long i
 use_gatedisk depth=1
 
 # ask PID SECTOR CLASS LEVEL [READS]: start a process with the id PID that submits one read, or
-# READS reads apart from each other. The process stays until they are served. Its id is free again
-# only when the kernel has freed its queue of asynchronous requests.
+# READS reads that are not adjacent. The process stays until the reads are served. Its id is free
+# again only when the kernel has freed the process's queue of asynchronous requests.
 ask() {
 	for nth in $(seq "${5:-1}"); do
 		echo "read $(($2 + nth * 1000)) 4096 $3 $4"

@@ -6,7 +6,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-RUN_S=3		# with the fault, a read was lost after a thousand reads or one second
+RUN_S=3		# with the bug, a read is lost after a thousand reads or one second
 
 use_null_disk submit_queues=1 irqmode=2 completion_nsec=10000 hw_queue_depth=64
 

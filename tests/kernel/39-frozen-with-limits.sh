@@ -14,7 +14,7 @@ use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 
 # at_once WHAT FILE VALUE: write VALUE to FILE while requests are held back, and then submit one
-# more. Add to $late each of the two that took long.
+# more request. Add the write or the request to $late if it takes long.
 at_once() {
 	[ -e "$2" ] || return 0
 	echo 1 > "$(tunable limit_iops_low)"

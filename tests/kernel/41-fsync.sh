@@ -71,7 +71,8 @@ run() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# $read is the device's time for a read, in us. The device is always busy, so the rate tells it.
+# $read is the device's time for a read, in us. The device is always busy and serves one read at a
+# time, so it is the inverse of the rate.
 choose_scheduler none
 run --section=reader
 read=$(awk '/"iops" :/ { print int(1000000 / $3); exit }' "$TEST_TMP/report")
@@ -87,9 +88,10 @@ fsync=$(awk '
 umount "$MOUNT"
 # The scheduler cannot call back a request that it has let go. When a write comes, DEPTH such
 # requests are in the device and one is in the kernel, where it waits for a tag. Nearly all are
-# reads, because HIGH has the device. The scheduler may let one more request go before each write.
-# Without a scheduler an fsync can take less time: then bulk, whose requests are shorter than
-# reads, has a part of the device, and kernels differ in which process gets a free tag.
+# reads, because HIGH goes before bulk. The scheduler may let one more request go before each write.
+# Do not compare with an fsync without a scheduler. It can take less time: bulk then has a part of
+# the device, and its requests are shorter than reads. Also, kernels differ in which process gets a
+# free tag.
 most=$((WRITES * (DEPTH + 2) * read))
 echo "measured: an fsync takes $fsync us, of $most us that it may take; a read takes $read us"
 [ "$fsync" -gt 0 ] && [ "$fsync" -le $most ] ||

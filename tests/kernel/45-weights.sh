@@ -3,14 +3,14 @@
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
 #         whatever number of processes they have. A cgroup may have another weight on one device.
 #         Reads of a cgroup that takes less than its share have a bounded latency beside another
-#         one with many processes. So have reads beside bulk of their own cgroup, if another
-#         cgroup reads now and then.
+#         cgroup with many processes. Reads beside bulk of their own cgroup have one too, if
+#         another cgroup reads now and then.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 OFF=2		# per cent of its due share by which a cgroup may be off
-MOST=6		# how many times as long a read may take beside the processes of another cgroup
+MOST=6		# how many times as long as alone a read may take beside another cgroup's processes
 
 # shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
 shares() {
@@ -18,7 +18,7 @@ shares() {
 	shift
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
-	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"	# as many as all requests
+	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"	# a tag for each request
 	for path in light middle heavy/less heavy/more; do
 		read_in $path "$@"
 	done
@@ -50,7 +50,7 @@ echo "$number 700" > "$weight" && echo "default 200" > "$weight" || fail "the we
 [ "$(cat "$weight")" = "$(printf 'default 200\n%s 700' "$number")" ] ||
 	fail "the weight is now $(cat "$weight")"
 
-SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
+SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for as many requests
 read_in light --rw=randread --bs=128k --iodepth=32
 read_in middle --rw=randread --bs=128k --iodepth=32
 watch light middle

@@ -12,8 +12,8 @@ use_cgroups
 use_flash hw_queues=4
 choose_scheduler "$SCHEDULER"
 weigh_tree
-# As many requests on a slower device. They are so many that what a cgroup has queued as it begins,
-# 32 requests, is less than 2 % of the least share.
+# Slower flash needs more time for as many requests. There must be so many that the 32 requests
+# which a cgroup queues at its start are less than 2 % of the least share.
 SECONDS_EACH=$((3 * FLASH_SLOWER))
 read_in light --rw=randread --bs=64k --iodepth=32 --cpus_allowed=0
 read_in middle --rw=randread --bs=64k --iodepth=32 --cpus_allowed=1

@@ -8,7 +8,7 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=4			# sleeps more than reads: each of four counts may be off by one
+MOST=4			# so many more sleeps than reads: each of four counts may be off by one
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
@@ -55,8 +55,8 @@ wait $fio || fail "fio: $(cat "$TEST_TMP/reader")"
 wait $hoarders || fail "fio: $(cat "$TEST_TMP/hoarder")"
 
 # The reader sleeps once for each read, until the device answers, and once more if it waits for a
-# tag. Its latency would not show that: hoarders that wait for tags also take the CPU from the
-# reader, and that is no sleep.
+# tag. Latency would not show these waits: hoarders that wait for tags also use the CPU, and the
+# reader's wait for the CPU is no sleep.
 set -- $before $after
 sleeps=$(($3 - $1)) reads=$(($4 - $2))
 echo "measured: beside $PROCESSES processes the reader sleeps $sleeps times for $reads reads," \

@@ -9,8 +9,8 @@
 
 KIB=64
 # Per cent of the pace. A gap begins when a request has gone, and a timer, a worker and the dispatch
-# add to it on one busy CPU. 82 to 84 were measured on Linux 6.1 to 7.3, and 2 with the bug. One run
-# had 79.5, and failed.
+# add to it on one busy CPU. 82 to 84 were measured on Linux 6.1 to 7.3, but 79.5 in one run, and 2
+# with the seeded bug triage-pace-lost.
 LEAST=80
 MOST=110
 
@@ -18,7 +18,7 @@ use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 cost=$(cost_of_read $KIB)
 # Between two bulk requests is a gap of cost * cost / budget. The budget is 0.4 costs, so the gap is
-# 2.5 costs. A request takes longer than that, so the device mostly has some bulk.
+# 2.5 costs. A request's latency is longer than the gap, so the device mostly has some bulk.
 budget=$((cost * 4 / 10000))	# us
 pace=$((budget * 1000000000000 / (cost * cost)))
 echo $budget > "$(tunable budget_fixed)"

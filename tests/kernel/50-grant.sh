@@ -6,8 +6,8 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-# Per cent of bulk's throughput in the reader's hardware queue. 101 were measured, and 87 when the
-# urgent request did not wake the other hardware queue.
+# Per cent of bulk's throughput in the reader's hardware queue. 101 were measured, and 87 with a
+# bug: the urgent request did not wake the other hardware queue.
 LEAST=93
 # The fewest requests a second of bulk. The reader has 10 thousand, and some bulk may go behind
 # each of them.
@@ -23,10 +23,10 @@ rate() {
 	# Let bulk go only by the budget: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"
 	echo 0 > "$(tunable share_normal)"
-	# Bulk begins later. By then the scheduler knows the time of the reader's requests alone, on
-	# which it depends how long bulk waits for a grant. If the reader's requests had one size,
-	# reader and bulk would fall into one of two rhythms by chance, and bulk gets a third more
-	# in one of them.
+	# Bulk begins once the scheduler knows how long the reader's requests take alone: how long
+	# bulk waits for a grant depends on this time. The reader's requests differ in size. With
+	# one size, reader and bulk would fall into one of two rhythms by chance, and in one of
+	# them bulk would get a third more.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((500 * SLOW))ms --ramp_time=200ms --norandommap \
 		--name=reader --bsrange=4k-32k --prioclass=1 --ioengine=psync --cpus_allowed=0 \

@@ -48,8 +48,9 @@ load() {
 	' "$TEST_TMP/report"
 }
 
-# judge SLOWER RAMP: compare latency and throughput on flash that is SLOWER times as slow, from RAMP
-# seconds on.
+# judge SLOWER RAMP: on flash that is SLOWER times as slow, compare the reader's latency with that
+# alone, and the others' throughput with that without a scheduler. The first RAMP seconds do not
+# count.
 judge() {
 	[ ! -d $MODELDISK ] || rmdir $MODELDISK || fail "the modelled drive stays"
 	FLASH_SLOWER=$1 use_quick_flash
@@ -68,4 +69,4 @@ judge() {
 }
 
 [ $SLOW != 1 ] || judge 1 1
-judge 16 3	# it has few requests a second to learn from
+judge 16 3	# from slow flash the scheduler learns slowly: it serves few requests a second

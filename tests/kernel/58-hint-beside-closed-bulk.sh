@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a write that fsync() waits for does not wait if it is bulk's turn and bulk may not go.
+# Guards: a write that fsync() waits for does not wait while it is bulk's turn but bulk may not go.
 #         Here, processes that ask for little have had their turn, and HIGH uses another
 #         hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
@@ -24,8 +24,8 @@ from() {
 	taskset "$1" "$SUBMIT" /dev/$DEV > "$TEST_TMP/$2" 2>&1
 }
 
-# The device completes nothing, so all requests that went use up budget from now on. The writer
-# opens the device now, and writes when it is told to.
+# The device completes nothing, so each request that goes uses up budget for good. The writer opens
+# the device now, and writes once it gets a block through the pipe.
 gate hold
 mkfifo "$TEST_TMP/told"
 taskset 8 dd of=/dev/$DEV bs=4096 count=1 seek=99999 conv=notrunc,fsync \

@@ -14,9 +14,9 @@ cost() {
 		/sys/kernel/debug/block/$DEV/sched/costs
 }
 
-# shares WHAT FIRST SECOND DEPTH: fail if two processes have unequal shares. One reads FIRST KiB at a
-# time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is that of a reader
-# of the highest class on CPU 0; with 0 there is no such reader.
+# shares WHAT FIRST SECOND DEPTH: fail if two processes have unequal shares. One reads FIRST KiB at
+# a time through CPU 0's hardware queue, the other SECOND KiB through CPU 3's. DEPTH is that of a
+# reader of the highest class on CPU 0; with 0 there is no such reader.
 shares() {
 	reader=
 	[ "$4" = 0 ] || reader="--name=reader --bs=4k --prioclass=1 --iodepth=$4 --cpus_allowed=0"
@@ -59,7 +59,7 @@ shares "64 KiB beside a deep reader, with a budget below two" 64 64 4
 budget 250
 shares "64 KiB beside a deep reader, with a budget above two" 64 64 4
 
-# The scheduler finds the budget.
+# From here on the scheduler finds the budget itself.
 echo 0 > "$(tunable budget_fixed)"
 echo "$normal" > "$(tunable share_normal)"
 echo "$expire" > "$(tunable aging_expire_normal)"

@@ -16,7 +16,7 @@ use_gatedisk depth=512 hw_queues=4
 # Let bulk go only by the budget, not by its age.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 400 > "$(tunable budget_fixed)"
-# Turn off the kernel's own limit on writes of the page cache. The kernel may lack it.
+# Turn off writeback throttling, the kernel's own limit. The kernel may lack it.
 echo 0 > /sys/block/$DEV/queue/wbt_lat_usec 2> /dev/null || :
 
 # from CPUS NAME < SCRIPT: submit requests by a process on these CPUs (a mask).

@@ -14,8 +14,8 @@ PART=60		# per cent of the requests a second through the other hardware queue
 rates() {
 	use_quick_flash hw_queues=4
 	[ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
-	# The gap between bulk requests is cost * cost / budget: 10 costs, so that one is done before
-	# the next goes.
+	# The budget is a tenth of the cost. So the gap between bulk requests, cost * cost / budget,
+	# is 10 costs, and each request is done before the next one goes.
 	echo $(($(cost_of_read 64) / 10000)) > "$(tunable budget_fixed)"
 	# Let bulk go only by the budget: without aging, and without a guaranteed share.
 	echo 60000 > "$(tunable aging_expire_normal)"

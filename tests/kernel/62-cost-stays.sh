@@ -24,7 +24,7 @@ use_flash hw_queues=4 timeout_ms=4000
 [ -e /sys/kernel/debug/block/$DEV/sched/costs ] || skip "$SCHEDULER learns no costs"
 before=$(cost_of_read 32)
 # One urgent request comes every 20 ms. The scheduler keeps bulk of the other queue out until it has
-# timed some of them. That takes six of the windows from which costs are learnt.
+# timed 16 of them. Meanwhile six of the windows pass from which it learns costs.
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--time_based --runtime=3 --norandommap \
 	--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 --startdelay=300ms \
@@ -32,7 +32,7 @@ fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=r
 	fail "fio: $(cat "$TEST_TMP/report")"
 stays "after three seconds with an urgent reader"
 
-# The device answers none of 16 requests of one hardware queue. It answers those of another at once.
+# The device answers none of 16 requests of one hardware queue, and all requests of another.
 echo 1000000 > $MODELDISK/stall_ppm
 fio --minimal --output="$TEST_TMP/stuck" --filename=/dev/$DEV --direct=1 --rw=randread --norandommap \
 	--number_ios=16 --name=stuck --bs=32k --ioengine=io_uring --iodepth=16 --cpus_allowed=0 \

@@ -9,9 +9,10 @@
 
 LEAST=90	# per cent of what bulk has if both use one hardware queue
 
-# rate CPU: set $rate to bulk's requests a second on CPU 3 beside a process on this CPU.
+# rate CPU: set $rate to bulk's requests a second on CPU 3, beside a process on CPU that submits one
+# bulk request now and then.
 rate() {
-	# Bulk begins when the scheduler knows the time of the reader's requests alone, as in
+	# Bulk begins once the scheduler knows how long the reader's requests take alone, as in
 	# 50-grant.sh.
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--rw=randread --time_based --runtime=$((800 * SLOW))ms --ramp_time=300ms --norandommap \
@@ -26,7 +27,7 @@ rate() {
 	rate=$(awk -F ';' '$3 == "bulk" { print int($8) }' "$TEST_TMP/report")
 }
 
-at_full_speed	# a wait that is a clock tick long costs slow flash few requests
+at_full_speed	# on slow flash a wait of one clock tick would cost too few requests to show
 use_flash hw_queues=4
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 # The budget is just below the cost of two bulk requests.

@@ -26,9 +26,9 @@ use_cgroups
 use_quick_flash depth=32
 choose_scheduler "$SCHEDULER"
 weigh_tree
-SECONDS_EACH=$FLASH_SLOWER	# as many requests on a slower device
+SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for as many requests
 STARTING=$((FLASH_SLOWER / 2))
-OFF=15	# the kernel hands out the tags, and here fio submits many requests at a time
+OFF=15	# the kernel, not the scheduler, hands out tags, and fio asks for many at a time here
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40

@@ -19,8 +19,8 @@ alone() {
 	awk '$1 == "alone_tail" { print int($2 / 1000) }' /sys/kernel/debug/block/$DEV/sched/depth
 }
 
-# read_beside OTHERS: start a reader and the others together. Print the reader's median latency, in us,
-# over one second, without the half second before it.
+# read_beside OTHERS: start a reader and this number of other processes together. Print the reader's
+# median latency in the second after the first half second, in us.
 read_beside() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

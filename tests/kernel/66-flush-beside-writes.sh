@@ -8,22 +8,23 @@
 # Machine: sim 2
 . "${0%/*}/lib.sh"
 
-MOST=40		# per cent of a flush beside the same bulk without a scheduler
-READ=10		# per cent of a read beside the same bulk writes without a scheduler
-SHARE=3		# per cent of the other class's writes
+MOST=40		# per cent of the time of a flush beside the same bulk without a scheduler
+READ=10		# per cent of the time of a read beside the same bulk writes without a scheduler
+SHARE=3		# per cent of the writes of the middle class that the lowest class has at least
 PART=80		# per cent of the writes of the hardware queue that asks more often
 LEAST=80	# per cent of bulk's requests without a scheduler
 READS=90	# per cent of bulk's reads without a scheduler
 
-# flushes: print number of flushes so far, and their time together in ms.
+# flushes: print the number of flushes so far, and the time that they took together, in ms.
 flushes() {
 	awk '{ print $16, $17 }' /sys/block/$DEV/stat
 }
 
-# beside SCHEDULER KIND CPU SECONDS [OPTION]: let bulk write on CPU 0, and read or write (KIND) on a
-# CPU, beside a process that flushes and one that reads. Set flush and read to the mean time of each,
-# in us, of flushes in the second half: by then there is a pace. Set first and second to the requests
-# a second of bulk on CPU 0 and of the other, which has the OPTION of fio.
+# beside SCHEDULER KIND CPU SECONDS [OPTION]: run two jobs of bulk beside a process that flushes and
+# one that reads. The first job writes on CPU 0; the second reads or writes (KIND) on CPU, with the
+# OPTION of fio. Set flush and read to the mean time of a flush and of a read, in us. Only flushes
+# in the second half count: by then there is a pace. Set first and second to the jobs' requests a
+# second.
 beside() {
 	choose_scheduler "$1"
 	[ "$1" = none ] || set_tunables
@@ -80,7 +81,7 @@ flushes_are_short() {
 		miss "a flush takes $flush us, $flush_alone without a scheduler"
 }
 
-# Beside reads a trial takes two seconds, and there may be another one soon after.
+# Beside reads, a trial of a lower pace takes two seconds, and another one may follow soon.
 compare randread 0 12
 [ $((second * 100)) -ge $((second_alone * READS)) ] ||
 	miss "other bulk has $second requests a second, $second_alone without a scheduler"
@@ -88,7 +89,7 @@ compare randwrite 1 4
 [ $((read * 100)) -le $((read_alone * READ)) ] ||
 	miss "a read beside held writes takes $read us, $read_alone without a scheduler"
 
-# By default the lowest class is guaranteed 5 %. It ages after 5 s.
+# By default the lowest class is guaranteed 5 %. Its requests age only after 5 s.
 beside "$SCHEDULER" randwrite 0 4 --prioclass=3
 [ $((second * 100)) -ge $((first * SHARE)) ] ||
 	miss "bulk of the lowest class has $second requests a second, of the middle one $first"

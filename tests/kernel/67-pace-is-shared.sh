@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: while flushes limit what may be written, cgroups share this by weight, although another
-#         one reads meanwhile. Many processes that ask for little may together write most of it:
-#         they keep at least half of their writes, flushes stay short, and other writes have a part,
-#         whether the highest class asks too or not.
+# Guards: while flushes limit what may be written (the pace), cgroups share the pace by weight, even
+#         if another cgroup reads. Many processes that ask for little may together write most of
+#         what the pace allows. Then they keep at least half of their writes, flushes stay short,
+#         and other writes have a part. This holds whether the highest class asks too or not.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler that paces writes, with
 #        io.triage.weight
 # Machine: sim
@@ -11,12 +11,12 @@
 
 OFF=20		# per cent of its due share by which a cgroup may be off
 ASKED=$((5880 / (FLASH_SLOWER / 4)))	# writes a second of the crowd: most of what the drive can take
-SERVED=50	# per cent of these that it must have; 94 is usual
+SERVED=50	# per cent of ASKED that the crowd must have; 94 is usual
 FLUSHES=30	# flushes a second of a process that pauses for 8 ms; without a pace it has 6
 LEFT=15	# per cent of all data that the other writes must have
 
-# in_cgroup PATH NAME OPTION...: run a job of fio in a cgroup, in the background, for $LASTS seconds.
-# The first 3 do not count, except with ramp_time=0.
+# in_cgroup PATH NAME OPTION...: run a job of fio in a cgroup, in the background, for $LASTS
+# seconds. The first 3 do not count, except with ramp_time=0.
 in_cgroup() {
 	path=$1
 	shift
@@ -31,10 +31,11 @@ bulk() {
 	in_cgroup "$@" --bs=64k --ioengine=io_uring --iodepth=32
 }
 
-# pauses PATH NAME US OPTION...: run a job that pauses for US after each request. It has no ramp: when
-# one ends, fio 3.33 forgets to pause (its pull request 1549). Call this before bulk(): fio looks how
-# late it wakes from a short sleep when it starts, and later spins for as long at each pause's end. If
-# others use the CPU meanwhile, it is a millisecond or more, and a crowd spins all the time.
+# pauses PATH NAME US OPTION...: run a job that pauses for US after each request. It has no ramp:
+# fio 3.33 makes no pauses after a ramp (fio's pull request 1549). Call this before bulk(). When fio
+# starts, it measures how late it wakes from a short sleep, and later spins for this time at the end
+# of each pause. While others use the CPU, it would measure a millisecond or more, and a crowd would
+# spin all the time.
 pauses() {
 	path=$1
 	name=$2
@@ -45,7 +46,7 @@ pauses() {
 	sleep 0.$((3 * SLOW))
 }
 
-# flushes: have a process flush, and one read now and then.
+# flushes: run a process that flushes, and one that reads now and then.
 flushes() {
 	pauses . waiter 8000 --rw=randwrite --bs=4k --fdatasync=1
 	pauses . now-and-then 1000 --rw=randread --bs=4k
@@ -78,10 +79,11 @@ echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000
 [ $((part * 100)) -ge $((2500 * (100 - OFF))) ] && [ $((part * 100)) -le $((2500 * (100 + OFF))) ] ||
 	miss "a cgroup has $part of 10000 parts of the writes, 2500 are due"
 
-# crowd BESIDE: have a crowd write, beside the highest class or beside nobody of it (BESIDE). Its
-# writes count as bulk beside the highest class, and are urgent otherwise. The pace holds none of
-# them. The crowd comes once there is a pace: that takes 4 to 7 seconds, as each flush takes 0.15. A
-# new start forgets how long flushes took before.
+# crowd BESIDE: run a crowd that writes. BESIDE is highest, if a process of the highest class reads
+# too, or nobody. The crowd's writes count as bulk beside the highest class, and are urgent
+# otherwise. The pace holds none of them. The crowd starts after 12 seconds, when there is a pace:
+# this takes 4 to 7 seconds, because each flush takes 0.15 s. The scheduler is chosen anew, to
+# forget how long flushes took before.
 crowd() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -1,26 +1,26 @@
 #!/bin/sh
-# SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a disk with a write cache, a process that flushes each of its writes does not wait for a
+# SPDX-License-Identifier: GPL-2.0-only Guards: on a disk with a write cache, a process that flushes
+# each of its writes does not wait for a
 #         cache full of bulk's writes, nor for bulk's reads. This holds for a process of HIGH, and
 #         for one with bulk's priority. Bulk has turns of the arm meanwhile.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=10		# per cent of a flush beside the same bulk without a scheduler
-LEAST=15	# per cent of bulk's requests without a scheduler, where nothing has a label
-HIGH=4		# the same beside a process of HIGH
+MOST=10		# per cent of the time of a flush beside the same bulk without a scheduler
+LEAST=15	# per cent of bulk's requests without a scheduler, if all have one priority
+HIGH=4		# the same if the process that flushes is of HIGH
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 [ -e "$(tunable anticipation)" ] || skip "$SCHEDULER does not anticipate"
 
-# flushes: print number of flushes so far, and their time together in ms.
+# flushes: print the number of flushes so far, and the time that they took together, in ms.
 flushes() {
 	awk '{ print $16, $17 }' /sys/block/$DEV/stat
 }
 
 # beside SCHEDULER PRIORITY: let bulk read and write beside a process of this I/O priority that
-# flushes. Set flush to the mean time of a flush in us, of those in the second half, and bulk to the
+# flushes. Set flush to the mean time of the flushes in the second half, in us, and bulk to the
 # number of bulk's requests a minute.
 beside() {
 	choose_scheduler "$1"
@@ -39,7 +39,8 @@ beside() {
 	[ "$flush" -gt 0 ] || fail "no flush in the second half"
 }
 
-# protects PRIORITY PERCENT: compare the scheduler with none. Bulk must keep PERCENT.
+# protects PRIORITY PERCENT: compare the scheduler with none. Bulk must keep PERCENT of its
+# requests.
 protects() {
 	beside "$SCHEDULER" "$1"
 	[ $((flush * 100)) -le $((flush_alone * MOST)) ] ||

@@ -29,7 +29,7 @@
 
 #define BLOCK_BYTES	4096
 #define BLOCKS		8192	/* 32 MiB from the start of the device */
-#define STRIDE		5	/* blocks; reads of neighbours would be merged */
+#define STRIDE		5	/* blocks from a read to the next; adjacent reads would be merged */
 
 static uint64_t now_us(void)
 {

@@ -8,7 +8,8 @@
  * A line of the plan is a word and KEY=VALUE pairs (lab/triagelab/check/storm.py makes it):
  *
  *	load ms=N tags=N [slow=N]	the load ends after `ms`; the scheduler has `tags` tags
- *					(0: its default); `slow` multiplies `ms` and bounds
+ *					(0: its default); `slow` multiplies `ms` and the bounds
+ *					of waits
  *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
@@ -52,7 +53,7 @@ enum {
 	BLOCK = 4096,
 	SECTORS = BLOCK / SECTOR,
 	BLOCKS = 2048,		/* of the disk */
-	CACHED = 1536,		/* buffered work uses blocks from here on, direct work others */
+	CACHED = 1536,		/* buffered work uses blocks from this on, direct work the others */
 	MAX_BLOCKS = 16,	/* of a request */
 	MAX_DEPTH = 32,
 	MAX_SLOTS = 4096,
@@ -63,7 +64,7 @@ enum {
 	POLL_MS = 20,
 	/* A request is stuck if it has waited, and the device has been idle, for this time. */
 	STUCK_MS = 500,
-	/* After the load, disturbances must end within this time, and then the processes. */
+	/* After the load, disturbances must end within this time. Then processes must, too. */
 	CALM_MS = 20000,
 };
 
@@ -75,6 +76,7 @@ static const char * const op_names[OPS] = { "read", "write", "fua", "flush", "di
 
 /* Equal processes, from one line of the plan. */
 struct work {
+	/* @batch, @blocks: the largest batch of requests, and request; @requests: of each thread */
 	unsigned int count, threads, depth, batch, blocks, requests;
 	unsigned int pid;	/* id of the first process; 0: any */
 	unsigned int class, level;	/* class 4: each process has a random priority */
@@ -82,7 +84,7 @@ struct work {
 	unsigned int first, area;	/* the first block in use, and their number */
 	unsigned int step;	/* sequential: blocks from one request to the next; 0: at random */
 	unsigned int share[OPS];	/* of 100 requests */
-	unsigned int pause_us, pause_every;
+	unsigned int pause_us, pause_every;	/* one request in @pause_every: up to @pause_us */
 	bool scattered;		/* process ids are random */
 	bool buffered, together;	/* together: threads' blocks are neighbours */
 	bool sync;
@@ -188,7 +190,8 @@ struct request {
 	struct slot *slot;
 	enum op op;
 	uint32_t block, blocks;
-	uint32_t generation[MAX_BLOCKS];	/* of a write; of a read: the oldest it may find */
+	/* Of a write: the generation of each block. Of a read: the oldest that it may find. */
+	uint32_t generation[MAX_BLOCKS];
 };
 
 /* Take blocks for writing. Cut the request before a block that another one is writing. */
@@ -574,7 +577,7 @@ static int get(const char *path, char *text, size_t size)
 	return n;
 }
 
-/* Plans number their control groups 1 to this. */
+/* Plans number their control groups from 1 to CGROUPS. */
 #define CGROUPS 3
 
 static void join_cgroup(unsigned int number)
@@ -583,7 +586,7 @@ static void join_cgroup(unsigned int number)
 
 	snprintf(path, sizeof(path), "/sys/fs/cgroup/storm%u", number);
 	if (mkdir(path, 0755) && errno != EEXIST)
-		return;		/* the kernel has no control groups */
+		return;		/* the kernel has no cgroup v2 */
 	strcat(path, "/cgroup.procs");
 	put(path, "0");
 	/* Only schedulers that share by weight have this file. For others this does nothing. */
@@ -591,7 +594,7 @@ static void join_cgroup(unsigned int number)
 	putf(path, "%u", number * 200);
 }
 
-/* Remove a control group if its last process has ended: a scheduler may still know it. */
+/* Remove a control group without processes, to test a scheduler that still has a pointer to it. */
 static void remove_cgroup(unsigned int number)
 {
 	char path[64];
@@ -683,7 +686,7 @@ static void choose_ours(void)
 	choose_scheduler(scheduler);
 	if (!tags)
 		return;
-	/* Write two numbers, because late 6.12 tells the scheduler the previous one. */
+	/* Write twice, because later releases of 6.12 tell the scheduler the number before. */
 	set_tags(tags - 1);
 	set_tags(tags);
 }
@@ -1029,7 +1032,7 @@ static void tell_requests(void)
 	printf("  %u requests wait\n", told);
 }
 
-/* Copy the CPUs' latest yield points to out/last, before other work adds more. Do so once. */
+/* Copy the CPUs' latest yield points to out/last, before other work adds more. Do it only once. */
 static void keep_last(void)
 {
 	static bool kept;
@@ -1071,7 +1074,7 @@ static void look_for_stuck(void)
 		      (unsigned long long)bound_ms);
 }
 
-/* Wait for @left processes, until @until_ns at most. Return the number that have not ended. */
+/* Wait for @left processes, until @until_ns at most. Return how many have not ended. */
 static uint32_t await(uint32_t left, uint64_t until_ns)
 {
 	unsigned int i;
@@ -1103,8 +1106,8 @@ static void check_audit(void)
 }
 
 /*
- * Wait for the disturbances to end: those of tunables, or all others. A disturbance may have to
- * wait for a request. Return false if one has not ended at @until_ns.
+ * Wait until the disturbances that write tunables have ended, or with !@of_tunables all others. A
+ * disturbance may have to wait for a request. Return false if one has not ended at @until_ns.
  */
 static bool disturbances_end(bool of_tunables, uint64_t until_ns)
 {

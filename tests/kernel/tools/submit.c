@@ -11,13 +11,13 @@
  *	read SECTOR BYTES [CLASS [LEVEL]]	CLASS: none, rt, be or idle
  *	write SECTOR BYTES [CLASS [LEVEL]]
  *	sleep MS
- *	wait					until all requests so far are done
+ *	wait					wait until all requests so far are done
  *
  * Requests are asynchronous and direct. Each is submitted by a system call of
  * its own, so that the kernel keeps none in a plug. When the call returns, the
  * I/O scheduler has the request. submit prints "submitted N" when the scheduler
  * has the last request. For each request that completes it prints
- * "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS" (of CLOCK_MONOTONIC) or
+ * "done SECTOR BYTES SUBMITTED_NS COMPLETED_NS" (times of CLOCK_MONOTONIC) or
  * "failed SECTOR RESULT".
  *
  * Exit status: 0, all requests are done; 1, a request or a system call failed; 2, the

@@ -3,7 +3,7 @@
 
 Checks must catch most bugs. Storms must catch the bugs that show only in some interleavings: a
 check in real time would need luck, but a storm's seed finds the same bug on every computer. Unit
-tests must catch a few bugs, which their loads show more clearly than a guest does.
+tests must catch the bugs that their loads show more clearly than a guest does.
 
 Run as a program, this file updates the table of bugs in seeded/README.md.
 """
@@ -22,11 +22,11 @@ from triagelab.check import verify
 from triagelab.provision import kernels, modules
 from triagelab.run import machines
 
-#: The most bugs in one folder while there are cores for more folders. The first build in a folder
-#: takes 34 s of CPU time, each later one 3 to 8 s, so a folder for fewer bugs would not pay.
+#: The number of bugs for which it pays to use one more folder, while there are cores for it: the
+#: first build in a folder takes 34 s of CPU time, each later one 3 to 8 s.
 _PER_FOLDER = 8
 
-#: A class of bugs: build() returns bugs of the class that it is given.
+#: A class of bugs. build() returns bugs of the same class as those that it is given.
 Kind = TypeVar("Kind", bound="Bug")
 
 SEEDED = Path(__file__).parent / "seeded"
@@ -65,7 +65,7 @@ class Stormed(Bug):
 
 @dataclass(frozen=True)
 class UnitTested(Bug):
-    """A bug that one function of a test in tests/kernel-unit must catch, alone."""
+    """A bug that a function of a test in tests/kernel-unit must catch if it runs alone."""
 
     test: str
     function: str
@@ -96,7 +96,7 @@ def seeded() -> Iterable[Bug]:
 
 
 def said(name: str) -> dict[str, str]:
-    """Return patch's name -> text after `name:` in its header, for patches with such a line."""
+    """Return, for each patch with a line `name:` in its header, patch's name -> the line's text."""
     pattern = re.compile(rf"^{name}: (.+)$", re.M)
     found = ((patch, pattern.search(patch.read_text())) for patch in SEEDED.glob("*.patch"))
     return {patch.stem: match[1] for patch, match in sorted(found) if match}
@@ -125,8 +125,8 @@ def build(
     """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
 
     Build in several folders side by side, at most one for each core. Build the bugs of a folder one
-    after another: make then compiles only the files that differ. Headers come last: after one, make
-    compiles all files again.
+    after another: make then compiles only the files that differ. Bugs in headers come last: after a
+    change of a header, make compiles all files again.
     """
     if not wanted:
         return {}

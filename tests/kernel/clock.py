@@ -17,8 +17,8 @@ from triagelab.check import verify
 _POLL_S = 0.5
 _TOLD = re.compile(r"^check (\S+)\.sh (begins|ended)", re.M)
 
-#: `_ran`: the seconds in which guests ran during a setup. `_took`: a test's node id -> the seconds
-#: of its check.
+#: `_ran`: the seconds in which guests ran during the setup of the present test. `_took`: a test's
+#: node id -> the seconds of its check.
 _ran = pytest.StashKey[float]()
 _took = pytest.StashKey[dict[str, float]]()
 

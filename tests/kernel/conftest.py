@@ -73,7 +73,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let pytest's list of durations show each check's time, not that of the setup for all."""
+    """Correct the durations that pytest lists: to each test its check, not the setup for all."""
     report = yield
     clock.attribute(item, report)
     return report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that compat/generate.py finds members' offsets, and refuses unknown functions' types."""
+"""Tests that compat/generate.py finds members' offsets, and refuses unknown types of functions."""
 
 import importlib.util
 import sys
@@ -142,7 +142,7 @@ def test_headers_are_made_again_if_what_they_are_made_from_has_changed(
     assert generate.main() == 0
     made = (out / "private.h").read_text()
 
-    monkeypatch.setattr(generate, "_run", None)  # a call fails
+    monkeypatch.setattr(generate, "_run", None)  # a call raises TypeError
     assert generate.main() == 0
     symbols.write_text(symbols.read_text() + "one more\tsymbol\n")
     with pytest.raises(TypeError):

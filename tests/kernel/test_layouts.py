@@ -23,7 +23,7 @@ DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
 
 
 def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
-    """Return folders: headers shared by a version's kernels, this kernel's own, the programs."""
+    """Return the folders of a version's shared headers, of a kernel's own ones, and of programs."""
     assert kernel.headers is not None
     (common,) = kernel.headers.parent.glob("linux-headers-*-common")
     return common, kernel.headers, (kernel.headers / "scripts").resolve().parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of kernel/Makefile without a compiler: the kernel's build and strip copy files here."""
+"""Tests of kernel/Makefile without a compiler: here the kernel's build and strip copy files."""
 
 import shutil
 import subprocess
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from triagelab.base import sources
 
-#: The kernel's Makefile. A module is a copy of the file `code` in its folder.
+#: A replacement of the kernel's Makefile. It makes a module by copying `code` in the module's
+#: folder.
 KBUILD = r"""
 modules:
 	@for folder in $(MODULES); do \
@@ -18,13 +19,13 @@ modules:
 		[ $$name.ko -nt code ] || cp code $$name.ko; \
 	done
 """
-#: Called as `strip OPTION OPTION -o NEW OLD`.
+#: Replacements of strip, called as `strip OPTION OPTION -o NEW OLD`. KILLED dies half way.
 STRIP = 'cp "$5" "$4"'
 KILLED = 'head -c 4 "$5" > "$4"; kill -KILL $$'
 
 
 class Modules:
-    """Sources of modules with this repository's Makefile, and the folder of what is built."""
+    """Sources of modules with this repository's Makefile, and the folder for the built modules."""
 
     def __init__(self, folder: Path) -> None:
         self.sources, self.out, self._headers = folder / "kernel", folder / "out", folder / "kdir"

@@ -74,7 +74,7 @@ def test_yield_points_leave_nothing_in_the_product(tmp_path: Path) -> None:
         shutil.copy(sources.MODULES / name, without / name)
     places = 0
     for path in (without / "triage").glob("*.[ch]"):
-        # Keep the line numbers, because warnings in the module contain them.
+        # Keep the line numbers: the module contains those of its WARN_ON().
         text, count = re.subn(r"\byield_point\(\);", ";", path.read_text())
         path.write_text(text.replace('#include "yield.h"', ""))
         places += count

@@ -35,9 +35,9 @@ class Case:
         return f"{self.scheduler}-{self.check.name}-{self.place}-{self.series}"
 
 
-#: The number of the first check of faults and of changes under load. The kernel's own schedulers
-#: run only the checks before this one. `./triage verify` runs every check on any scheduler; these
-#: tests run a selection that takes minutes.
+#: The number of the first check of faults and of changes under load. On sim, the kernel's own
+#: schedulers run only the checks before this one. `./triage verify` runs every check on any
+#: scheduler; these tests run a selection that takes minutes.
 FAULTS = "15"
 #: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
@@ -46,8 +46,8 @@ IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 OTHER_SERIES = ("01", "02", "04", "07", "08", "10", "15", "18", "20", "25", "27")
 #: Checks that also run on other series, in real time.
 OTHER_SERIES_IN_REAL_TIME = ("47",)
-#: Checks on the debug kernel, and the schedulers that run them. The first pair is for real time.
-#: The pair _ON_SIM is for sim, where guests continue from the saved state of a booted one.
+#: Checks on the debug kernel, and the schedulers that run them. The first pair is for real time,
+#: the pair _ON_SIM for sim.
 UNDER_DEBUG = ("08", "20")
 DEBUGGED = ("prio-adaptive", "triage")
 UNDER_DEBUG_ON_SIM = ("04",)
@@ -57,7 +57,8 @@ DEBUGGED_ON_SIM = ("triage",)
 OTHERS = ("none", "mq-deadline")
 #: Our schedulers of a few hundred lines, which change seldom.
 SMALL = ("prio-basic", "prio-adaptive")
-#: The longest checks, of accounts and budgets that only triage has: no other scheduler runs them.
+#: The longest checks, of accounts and budgets that only triage has. Of all schedulers, only triage
+#: runs them here.
 BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
 #: The most checks that one guest runs on sim. If one guest ran all of a scheduler's checks, the
 #: longest guest would run alone at the end, and leave the other cores idle.
@@ -133,13 +134,13 @@ def results(
 
 
 def is_of_many(case: Case) -> bool:
-    """Return whether triage runs the same check on the default series, where little differs."""
+    """Return whether a case differs little from one of triage on the default series."""
     others = set(kernels.SERIES) - {kernels.DEFAULT_SERIES}
     return case.scheduler != "triage" or case.series in others
 
 
 def own_files(case: Case) -> list[Path]:
-    """Return the check and, for the two small designs, the files that make their modules."""
+    """Return the check and, for the two small schedulers, the sources of their modules."""
     if case.scheduler not in SMALL:
         return [case.check.script]
     names = ("Makefile", "Kbuild", case.scheduler, "include", "compat")
@@ -147,7 +148,7 @@ def own_files(case: Case) -> list[Path]:
 
 
 def files(name: str) -> list[Path]:
-    """Return the files of a folder of the modules' sources, or one file of theirs."""
+    """Return the files in a folder of kernel/, or the file if `name` is one."""
     path = sources.MODULES / name
     return list(path.iterdir()) if path.is_dir() else [path]
 

@@ -21,7 +21,8 @@ def btf(types: bytes, strings: bytes) -> bytes:
 
 
 OWN = btf(struct.pack("<4I", 1, 1 << 24, 4, 32), b"\0thing\0")
-#: BTF that is shorter than OWN, BTF whose strings have no end, and the beginning of OWN
+#: Three pieces that must not be taken: BTF that is shorter than OWN, BTF whose strings have no end,
+#: and the beginning of OWN.
 OTHERS = btf(b"", b"\0") + btf(bytes(64), b"\0here\xff") + OWN[:20]
 IMAGE = bytes(0x38) + b"ARM\x64" + bytes(100) + OTHERS + bytes(50) + OWN + bytes(50) + OWN[:9]
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: ext4 works on a memory-backed device: files that are written, overwritten and
-#         cut short keep their content, also after another mount, while others are deleted.
+# Guards: ext4 works on a memory-backed device. Files that were written, overwritten and
+#         truncated keep their content after a new mount, and while other files are deleted.
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -30,8 +30,8 @@ rmdir $CONFIG/disk
 device disk flash timeout_ms=1000
 echo 50000 > $CONFIG/disk/error_ppm
 load 4000
-# The number of errors may differ from the first device's, although the seed is the same: there
-# the reads of the partition table took random numbers too.
+# The number of errors may differ from the first device's, although the seed is the same: on the
+# first device the reads of the partition table took random numbers too.
 [ "$(stat disk errors)" -gt 0 ] || fail "no errors once they are switched on"
 echo 0 > $CONFIG/disk/error_ppm
 

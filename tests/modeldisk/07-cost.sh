@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a request to modeldisk takes at most 1.3 times as many instructions, in all, as
-#         one to null_blk with timed completions and the same latency.
+# Guards: a request to modeldisk takes at most 1.3 times as many instructions, from submission to
+#         completion, as a request to null_blk with timed completions and the same latency.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
@@ -18,7 +18,8 @@ now_ns() {
 	awk '/^now at/ { print $3 }' /proc/timer_list
 }
 
-# busy DEVICE MS OPTION...: run fio. Set ios to its requests, busy to the CPU's busy ns.
+# busy DEVICE MS OPTION...: run fio for MS. Set ios to the number of its requests, and busy to the
+# time for which the CPU was busy, in ns.
 busy() {
 	_disk=$1
 	_ms=$2
@@ -33,8 +34,8 @@ busy() {
 	ios=$(($(awk '{ print $1 }' "/sys/block/$_disk/stat") - _ios))
 }
 
-# cost DEVICE OPTION...: set cost to the instructions for one request. It is the difference between
-# a long and a short run, so that fio's start does not count.
+# cost DEVICE OPTION...: set cost to the instructions for one request, from the difference between a
+# long and a short run: so fio's start does not count.
 cost() {
 	disk=$1
 	shift

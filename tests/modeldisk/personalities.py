@@ -3,7 +3,7 @@
 """Print the errors of each drive's model, point by point, for the drives in drives/.
 
 Usage: `personalities.py [NAME]...`. With `--write` the program also puts the errors and the misses
-into the drives' files.
+into the drives' files. A miss is a figure with a larger error than drives.JUDGED allows.
 """
 
 import argparse

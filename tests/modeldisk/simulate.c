@@ -45,8 +45,8 @@ struct job {
 	char pattern[MAX_NAME];
 	u64 bytes, depth, offset, span, host_ns, think_ns, limit, rate;
 
-	u64 host_free_ns;
-	u64 arrival_ns;		/* of the last command, if there is a rate */
+	u64 host_free_ns;	/* when the host will have submitted all commands so far */
+	u64 arrival_ns;		/* when the rate asks for the latest command */
 	u64 next_offset;
 	u64 begun;
 	struct slot *head, **tail;	/* slots to submit, in order */
@@ -297,7 +297,7 @@ static struct slot **slot_of(struct model_io *io, u32 parts)
 	return (struct slot **)&io->parts[parts];
 }
 
-/* Return the job whose next command must be submitted first, NULL if no job has a command. */
+/* Return the job whose next command must be submitted first; NULL if no job has a command. */
 static struct job *first_job(void)
 {
 	struct job *first = NULL;

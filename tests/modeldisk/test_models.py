@@ -472,8 +472,8 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: Settings that give each profile the behaviour of the earlier models, which had no long reads,
-#: kinds of pages, bursts, protection or queue rules.
+#: Settings that turn off the models' later features: long reads, kinds of pages, bursts, protection
+#: and queue rules. Then the models must behave like their versions without these.
 EARLIER = {
     "flash": {
         "cmd_ns": 4000, "bus_mbps": 1324, "slots": 64, "ctrl_ns": 4000, "dies": 16,
@@ -487,7 +487,7 @@ EARLIER = {
     },
 }  # fmt: skip
 #: Device and further settings -> the hash of all commands' times, and the number of times that the
-#: driver woke up, recorded with the earlier models.
+#: driver woke up. Both were recorded with those versions.
 TRACES = {
     "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),
     "flash gc_after_mib=64 slots=8 buffer_kib=2048 power_safe=1 time_ms=1000": (

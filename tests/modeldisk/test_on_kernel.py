@@ -131,8 +131,8 @@ load() {
 		--norandommap --group_reporting --lat_percentiles=1 --clat_percentiles=0 \\
 		--output-format=json --output=out/$name.json --name=load "$@"
 }
-sleep 3 # what follows a boot is no noise of ours
-# Flash answers as often in half a second as a disk in minutes, and writes fill its buffer first.
+sleep 3 # the kernel's own work after a boot must not count
+# Half a second of reads is enough on flash, but not of writes: they fill its buffer first.
 for profile in flash fast-flash hdd; do
 	device $profile $profile
 	echo none > /sys/block/$profile/queue/scheduler

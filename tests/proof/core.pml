@@ -4,15 +4,15 @@
  * while no CPU will run its queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
- * checks that the function has that code. Each FLAW_ takes one barrier, order, look, guard
- * or rerun away. Then the scenario that test_proof.py names for the flaw must fail.
+ * checks that the function has that code. Each FLAW_ removes a barrier, a look, a guard or a
+ * rerun, or swaps two steps. Then the scenario that test_proof.py names for the flaw must fail.
  *
  * An urgent request may always go to the device. While the device has a request of bulk, no
  * other bulk may go, unless a GRANTER, LEARNER or ENDER has let it.
  *
  * A scenario is the number of each kind of process:
- *	URGENT, BULK	submitters with one request each, of that kind
- *	COMPLETERS	CPUs that complete requests of the device
+ *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
+ *	COMPLETERS	CPUs that get requests back from the device
  *	GRANTERS	CPUs that dispatch an urgent request of another shard, after which
  *			bulk of any shard may go even if the device has some
  *	LEARNERS	CPUs that learn from a completed request that bulk may go
@@ -26,24 +26,25 @@
  *	BUSY		the device has a request of bulk from the beginning
  *	LIMITS		the administrator's limit holds all bulk until the watchdog has fired
  *
- * A hold is the state in which no queued request may go. The watchdog fires only for limits:
- * any other hold must end without it, though in core.c it ends every hold after 10 ms.
+ * A hold is the state in which no queued request may go. Here the watchdog fires only for
+ * limits: any other hold must end without it. In core.c the watchdog ends every hold after 10 ms.
  *
- * Memory is weaker than that of any CPU that Linux runs on, except that no store overtakes
- * the loads before it. Each location has a history of values. A CPU has seen each
- * location up to some point of its history (its view), and a load may return that value or
- * any newer one. A value carries the view that its writer had at its last barrier; a read
- * barrier adds this view to the reader's. A full barrier joins the CPU's view with that of
- * the last full barrier of any CPU. These are the views of the "promising semantics" (Kang
- * et al., POPL 2017) without promises. With -DSTRONG each load returns the newest value.
+ * The model's memory is more weakly ordered than that of any CPU that Linux runs on, except
+ * that no store overtakes the loads before it. Each location has a history of values. A CPU's
+ * view says up to which point of each history it has seen the values. A load may return the
+ * value at this point, or any newer one. A value carries the view that its writer had at its
+ * last barrier. A read barrier adds to the reader's view those of the values it has loaded. A
+ * full barrier joins the CPU's view with that of the last full barrier of any CPU. These are
+ * the views of the "promising semantics" (Kang et al., POPL 2017) without promises. With
+ * -DSTRONG each load returns the newest value.
  */
 
 #define INBOX	0	/* urgent requests + 8 * requests of bulk */
 #define QUEUED	1
 #define STATE	2	/* HELD | LIMITED */
 #define NR_HELD	3
-#define SENT	4	/* requests of bulk, not counting BUSY */
-#define BACK	5	/* requests of bulk that came back */
+#define SENT	4	/* requests of bulk sent to the device, without that of BUSY */
+#define BACK	5	/* requests of bulk that came back, with that of BUSY */
 #define OPENERS	(GRANTERS + LEARNERS + ENDERS)
 #if OPENERS
 #define OPENED	6	/* 1: a grant, a learnt budget or few greedy submitters let bulk go */
@@ -62,7 +63,7 @@
 #define POINTS	16
 
 c_decl {
-	/* Return the newer part of two views for each location. */
+	/* Return a view with the newer point of two views for each location. */
 	static int join(int a, int b)
 	{
 		int both = 0;
@@ -81,11 +82,11 @@ byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
 int view[CPUS];		/* each CPU's view */
-int pending[CPUS];	/* the views that its loaded values carry, for a read barrier */
-int released[CPUS];	/* its view at its last barrier, which its stores carry */
+int pending[CPUS];	/* the views that its loaded values carry: a read barrier adds them */
+int released[CPUS];	/* its view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 
-/* Operands of the operations below, which are atomic. */
+/* Operands of the operations below. The operations are atomic, so these variables are shared. */
 byte cpu, where, what;
 int to_join;
 
@@ -111,7 +112,7 @@ inline read_barrier()
 	cpu = 0
 }
 
-/* Join the view of a CPU that handed over a lock, work or a request. */
+/* Add the view of the CPU that handed over a lock, work or a request. */
 inline take_over(from)
 {
 	cpu = me; to_join = from;
@@ -165,7 +166,7 @@ inline load(at, to)
 	}
 }
 
-/* Write a new value, which carries @to_join too. */
+/* Write a new value. It carries the view @to_join too. */
 inline append(at, new)
 {
 	what = new;
@@ -198,8 +199,8 @@ inline modify(at, new)
 }
 
 /*
- * The scheduler ends once all requests have completed and no inserter may look at it any
- * more: tg_core_wait_for_inserters() waits for inserters.
+ * The scheduler ends once all requests have completed and no inserter uses it any more:
+ * tg_core_wait_for_inserters() waits for the inserters.
  */
 byte completed, inserters;
 bool gone;
@@ -292,8 +293,8 @@ inline run_queue()
 }
 
 /*
- * Set @says to whether bulk fits its budget or has been let go beyond it. A dispatcher knows
- * what it has sent, so it loads only BACK.
+ * Set @says to whether bulk may go: it fits its budget, or an opener has let it go beyond that.
+ * A dispatcher knows what it has sent, so it loads only BACK.
  */
 /* gauge.h tg_gauge_inside: const u64 back = atomic64_read(&gauge->back); */
 inline may_go(says)
@@ -596,7 +597,7 @@ inline wake()
 	seen = 0
 }
 
-/* All are bytes: a bool would store a count of two as 0. */
+/* Each is a byte: a bool would store a count of two as 0. */
 #define LOCALS	byte me = _pid, point, seen, back, list, ended, yes, found, again, came
 
 /* core.c tg_insert_requests: bool ends = !test_bit(TG_HELD, &shard->state); */

@@ -3,8 +3,8 @@
 
 Spin tries each order of the CPUs' steps, and each value that a load from weakly ordered memory can
 return. It must find no error in any scenario. With a flaw in the protocol, it must find an error in
-the scenario that FLAWS names. core.pml describes the properties and the method. Other tests compare
-the steps of core.pml with the code.
+the scenario that FLAWS names. core.pml describes the properties and the method. Other tests here
+compare the steps of core.pml with the code.
 """
 
 import re
@@ -40,8 +40,8 @@ NAMES = "URGENT BULK COMPLETERS GRANTERS LEARNERS ENDERS MERGERS LEAVERS MISTAKE
 ABSENT = dict.fromkeys(NAMES.split(), 0) | {"WORKERS": 1}
 
 
-#: Matches code of a shared step: a step that other CPUs can see. Such a step orders memory, moves
-#: requests, handles a hold (no queued request may go) or runs a hardware queue.
+#: A pattern of the code of a shared step: a step that other CPUs can see. Such a step orders
+#: memory, moves requests, handles a hold (no queued request may go) or runs a hardware queue.
 SHARED = re.compile(
     r"smp_\w+\(|cmpxchg\(|_(?:acquire|relaxed)\(|llist_(?:add|del)|test_and_\w+_bit"
     r"|\b(?:set|clear)_bit|atomic(?:64)?_(?:inc|dec|add|sub|xchg|fetch)\w*\("
@@ -86,7 +86,7 @@ OUTSIDE = {
         "tg_dispatch_request",
         "if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)",
     ): "as the last one",
-    # The first one is for a grant, and in the model.
+    # The function has this call twice. The first is for a grant, and the model has it.
     ("core.c", "tg_dispatch_request", "tg_wake(tg, 1);"): "as the last one",
     ("core.c", "tg_watchdog", "if (atomic_read(&shard->tg->nr_held))"): (
         "other shards go sooner; each has a watchdog of its own"
@@ -259,7 +259,7 @@ def explore(folder: Path, scenario: str, flaw: str | None = None) -> str:
     # The model marks no state as progress, so -DNP and -l report each cycle. With a flaw, an
     # assertion must fail.
     kind, look = ("-DSAFETY", []) if flaw else ("-DNP", ["-l"])
-    # Most searches take less time than gcc with -O2, so -Og is faster for all of them together.
+    # Most searches take less time than gcc needs with -O2, so -Og is faster for all tests together.
     compiler = ["gcc-12", "-Og", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]
     subprocess.run([*compiler, "-o", "pan", "pan.c"], cwd=folder, check=True)
     said = subprocess.run(
@@ -286,7 +286,7 @@ def test_each_flaw_of_the_model_is_looked_for() -> None:
 
 
 def test_no_value_is_cut_off() -> None:
-    """Each variable that load() writes is one of LOCALS, which are bytes and can hold a count."""
+    """Each variable that load() writes is one of LOCALS: these are bytes, so they hold a count."""
     model = MODEL.read_text()
     (declared,) = re.findall(r"^#define LOCALS\s+byte ([^;\n]*)$", model, re.M)
     names = {name.split("=")[0].strip() for name in declared.split(",")}

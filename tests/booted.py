@@ -48,8 +48,9 @@ exec chroot root env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C
 	/lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
 """
 #: The shell script that kills the copy and removes its control group $2, with the groups below. $1
-#: is unshare: with its --kill-child, the copy's first process dies with it. rmdir removes a group
-#: only after its last process has ended, which takes a moment, so the script tries again.
+#: is the PID of unshare, which kills the copy's first process when it dies (--kill-child). rmdir
+#: removes a group only after its last process has ended, which takes a moment, so the script tries
+#: again.
 _REMOVE = """
 kill -KILL "$1"
 for try in $(seq 600); do

@@ -25,7 +25,8 @@ Case = TypeVar("Case")
 
 #: One in this many tests of a kind is due.
 PARTS = 4
-#: The folders on which the tests depend. Their content decides if commits cannot be counted.
+#: The folders on which the tests depend. If git cannot count commits, their content decides which
+#: quarter is due.
 FOLDERS = ("drives", "experiments", "kernel", "lab/triagelab", "tests")
 
 
@@ -105,7 +106,7 @@ def changed() -> frozenset[Path]:
 
 def git(*words: str) -> str:
     """Return the output of git in this repository; "" if it fails, or if there is no git."""
-    # Without --git-dir, git would take a repository in which somebody keeps a copy of ours.
+    # Without --git-dir, git would use an outer repository, if a copy without .git lies in one.
     places = [f"--git-dir={sources.ROOT / '.git'}", f"--work-tree={sources.ROOT}"]
     try:
         done = subprocess.run(

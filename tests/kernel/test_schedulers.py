@@ -39,7 +39,7 @@ class Case:
 #: schedulers run only the checks before this one. `./triage verify` runs every check on any
 #: scheduler; these tests run a selection that takes minutes.
 FAULTS = "15"
-#: Checks that need several CPUs. Our schedulers run them in real time, on the default series.
+#: Checks that our schedulers run in real time, on several CPUs and the default series.
 IN_REAL_TIME = ("08", "14", "17", "21", "30", "32", "37", "38", "44")
 #: Checks that also run on other kernel series, on sim. They cover interfaces that differ between
 #: series: how a request enters a scheduler, and how it comes back from the device.

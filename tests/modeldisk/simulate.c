@@ -55,7 +55,7 @@ struct job {
 	u64 *intervals;
 };
 
-/* One of a job's DEPTH places for commands. When a command ends, the job's next one takes it. */
+/* A place for one of a job's DEPTH commands. When a command ends, the next one takes its place. */
 struct slot {
 	struct slot *next;
 	struct job *job;

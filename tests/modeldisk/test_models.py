@@ -302,8 +302,8 @@ def test_hdd_seek_curve(simulate: Simulator, share: float) -> None:
         "hdd", f"a:read:alternate:512:1:span={span}", time_ms=20_000, **PLAIN_HDD | curve
     )
     done = stats["a"]["ios"]
-    # seek_ns and ios may differ by a seek: the first request needs none, and the last seek may be
-    # that of a request that has not ended.
+    # There may be a seek fewer than ios, because the first request needs none, or a seek more, of a
+    # request that has not ended.
     assert stats["stats"]["seek_ns"] / done == pytest.approx(
         seek_ns(share, 1e6, 13.58e6, 0.3), rel=WITHIN
     )
@@ -330,7 +330,7 @@ def test_hdd_sequential_reads_run_at_the_zone_rate(
 
 
 def test_hdd_sequential_writes_run_at_the_zone_rate(simulate: Simulator) -> None:
-    # The warm-up fills the write cache, through which the writes go.
+    # The writes go through the write cache. The warm-up fills it, so the disk sets the rate.
     found = simulate("hdd", "a:write:sequential:65536:1", time_ms=10_000, warmup_ms=1000)
     assert found["a"]["bytes_per_s"] == near(110e6)
 

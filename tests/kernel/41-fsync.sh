@@ -89,9 +89,9 @@ umount "$MOUNT"
 # The scheduler cannot call back a request that it has let go. When a write comes, DEPTH such
 # requests are in the device and one is in the kernel, where it waits for a tag. Nearly all are
 # reads, because HIGH goes before bulk. The scheduler may let one more request go before each write.
-# Do not compare with an fsync without a scheduler, which can take less time: bulk then has a part of
-# the device, and its writes take less time than reads. Also, kernels differ in which process gets a
-# free tag.
+# Do not compare with an fsync without a scheduler, which can take less time: then bulk has a part
+# of the device, and its writes take less time than reads. Also, kernels differ in which process
+# gets a free tag.
 most=$((WRITES * (DEPTH + 2) * read))
 echo "measured: an fsync takes $fsync us, of $most us that it may take; a read takes $read us"
 [ "$fsync" -gt 0 ] && [ "$fsync" -le $most ] ||

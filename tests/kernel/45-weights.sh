@@ -18,7 +18,7 @@ shares() {
 	shift
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"
-	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"	# a tag for each request
+	echo 1024 > /sys/block/$DEV/queue/nr_requests || fail "nr_requests"	# enough tags
 	for path in light middle heavy/less heavy/more; do
 		read_in $path "$@"
 	done

@@ -7,8 +7,9 @@
  * good if it is queued and nothing will run its hardware queue. So:
  *
  *  1. tg_has_work() sees each queued request: it is in the inbox, or shard->queued counts it.
- *     Otherwise a dispatcher has it, and this dispatcher asks again. tg_take_in() counts one
- *     request too many while it moves requests from the inbox to the lists.
+ *     Once a dispatcher has taken the request, this no longer matters: the block layer sends
+ *     the request, and calls the dispatcher again. tg_take_in() counts one request too many
+ *     while it moves requests from the inbox to the lists.
  *  2. If no queued request may go, the shard is held: TG_HELD is set, and tg_has_work()
  *     returns false. The dispatcher that begins the hold arms the shard's watchdog, a timer
  *     that ends the hold and runs the hardware queue.
@@ -18,20 +19,25 @@
  *     nr_held. A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and
  *     then looks at inbox, gauges and grant. Each has a full barrier between its two steps.
  *     So if an event and a hold meet, at least one side sees the other.
- *     The watchdog takes care of these events: time alone lets a request go (a limit or the
- *     pace opens, a gap ends, HIGH has not come for a while), a disk's flush ends, a tunable
- *     changes, a task begins to wait until requests are gone, or another shard no longer waits or
- *     has had more (tg_bulk_is_due(), tg_pace_is_closed()). If the event lets bulk of another
- *     shard go, the watchdog wakes that shard too.
+ *     The watchdog takes care of the events that nothing else tells:
+ *     - time alone lets a request go: a limit or the pace opens, a gap ends, or HIGH has not
+ *       come for a while;
+ *     - a disk's flush ends;
+ *     - a tunable changes;
+ *     - a task begins to wait until requests are gone;
+ *     - another shard no longer waits for bulk or the pace, or has sent so much that it is this
+ *       shard's turn (tg_bulk_is_due(), tg_pace_is_closed()).
+ *     If the event lets bulk of another shard go, the watchdog wakes that shard too.
  *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
  *     the block layer runs it anyway. The watchdog and tg_wake() call tg_run(). Any other holder
  *     of a shard's lock calls tg_shard_leave(), which runs it.
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
  *  6. Only its own requests keep the scheduler alive for an inserting task. Once pushed, they
- *     may complete, and the queue may leave the scheduler. So the task pushes and looks with
- *     preemption off, and tg_core_wait_for_inserters() waits for such tasks.
+ *     may complete, and the queue may change to another scheduler. So the task pushes and looks
+ *     with preemption off, and tg_core_wait_for_inserters() waits for such tasks.
  *     iosched_unregister() waits until the task has left the module's code. The block layer
- *     waits for all others: dispatchers, completions, merges, readers and writers of files.
+ *     waits for dispatchers, completions, merges, and users of the files in sysfs. inspect.c
+ *     waits for readers of those in debugfs.
  *
  * tests/proof/core.pml is a model of this file, with the same names and numbers of rules.
  */
@@ -57,19 +63,19 @@
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
  * The shortest hold for the pace. Also the length of four other holds:
- * - a shard's bulk waits for that of other shards, but the device has no bulk, so no completion
- *   ends the hold;
- * - a cgroup is beyond its share, and each moment that the device is idle brings it back;
- * - a disk's bulk might go now, but not a moment ago: for example, a flush has just ended;
- * - the policy says twice that a request may go, but finds none. Then this bug costs a pause, and
- *   no CPU loops.
+ * - A shard's bulk waits for that of other shards, but the device has no bulk, so no completion
+ *   ends the hold.
+ * - A cgroup is beyond its share, and a small budget holds bulk. That time counts as if all cgroups
+ *   had used it, so this one is soon within its share again.
+ * - A disk's bulk may go now, but could not go a moment ago: for example, a flush has just ended.
+ * - The policy says twice that a request may go, but finds none. That is a bug. This hold keeps the
+ *   CPU from looping.
  */
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A woken shard counts as waiting until it dispatches. If its driver takes nothing, it may never
- * dispatch. So the shard no longer counts after two ticks. One tick would not suffice: it may be
- * nearly over.
+ * A woken shard counts as waiting until it dispatches, but for two ticks at most: if its driver
+ * takes nothing, it may never dispatch. One tick would not suffice: it may be nearly over.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -90,7 +96,7 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 
 	if (test_bit(TG_HELD, &shard->state))
 		return !test_bit(TG_LIMITED, &shard->state);
-	/* Pairs with tg_release(): a shard is noted as woken before its hold ends. */
+	/* Pairs with tg_release(): a CPU that sees the hold's end sees that the shard was woken. */
 	smp_rmb();
 	until = READ_ONCE(shard->woken_until);
 	/* A woken shard without requests does not wait: it may have dispatched them all. */
@@ -106,14 +112,14 @@ bool tg_some_may_wait(const struct tg_data *tg)
 {
 	if (atomic_read(&tg->nr_held))
 		return true;
-	/* As above. */
+	/* Pairs with tg_release(), as in tg_waits_for_bulk(). */
 	smp_rmb();
 	return time_before(jiffies, READ_ONCE(tg->woken_until));
 }
 
 /*
  * Return whether a shard sends requests to the device now, or is about to. The caller needs no
- * lock, as above.
+ * lock, as with tg_waits_for_bulk().
  */
 bool tg_is_sending(const struct tg_shard *shard)
 {
@@ -134,11 +140,12 @@ static bool tg_release(struct tg_shard *shard)
 
 /*
  * Return true if a request that is about to be inserted may go even while the queued requests may
- * not. It may in each of these cases:
+ * not. It may in any of these cases:
  * - the driver sent it back;
  * - the device is a disk: the request can be near the head;
- * - its cgroup is due before the cgroups of the queued requests, or none of these is due;
- * - it is urgent, and its cgroup is within its share;
+ * - cgroups share the device, and its cgroup is due before that of the queued requests, or none of
+ *   theirs is due;
+ * - it is eager, and its cgroup is within its share;
  * - it is hinted;
  * - there is a pace, it or a rate limit holds the shard, and the request passes the pace;
  * - there are rate limits, and its class is below its own.
@@ -171,10 +178,12 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Insert new requests, or requests that the driver sent back (tg_requeue_request()). The block
- * layer inserts the latter at head, but also new writes that had to wait for a flush. The flag of
- * such an insertion counts only for a request that tg_prepare_request() has not seen: the driver
- * sent it back (iosched_was_prepared()). Called from a task, without a lock.
+ * Insert new requests, or requests that the driver sent back (tg_requeue_request()). Called from a
+ * task, without a lock.
+ *
+ * The block layer inserts requests that the driver sent back at head, but also new writes that had
+ * to wait for a flush. So BLK_MQ_INSERT_AT_HEAD tells that the driver sent a request back only if
+ * tg_prepare_request() has not seen the request (iosched_was_prepared()).
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -206,7 +215,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 		return;
 	INIT_LIST_HEAD(list);
 	yield_point();
-	/* Once the pushed requests complete, only preemption off keeps the shard alive (rule 6). */
+	/* Once these requests complete, only disabled preemption keeps the shard alive (rule 6). */
 	preempt_disable();
 	/* A full barrier. From here on the requests are the dispatcher's. */
 	llist_add_batch(newest, oldest, &shard->inbox);
@@ -557,8 +566,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	    atomic_read(&tg->nr_held))
 		tg_wake(tg, 1);
 	/*
-	 * This shard was woken, and perhaps no other one, because its bulk was due. It has sent
-	 * none, and no longer waits, so pass the wake on.
+	 * This shard was woken because its bulk was due, and perhaps no other shard was. Now the
+	 * pace or rate limits hold it, so it has sent nothing: pass the wake on.
 	 */
 	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
 		tg_wake(tg, 1);
@@ -566,9 +575,9 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether the block layer should call tg_dispatch_request(). If the first call of a run then
- * returns NULL, the block layer runs all hardware queues 3 ms later. Called without the lock,
- * several times for each request, also in interrupts.
+ * Return whether the block layer should call tg_dispatch_request(). If this returns true, but the
+ * first tg_dispatch_request() of a run returns NULL, the block layer runs all hardware queues 3 ms
+ * later. Called without the lock, several times for each request, also in interrupts.
  */
 bool tg_has_work(struct blk_mq_hw_ctx *hctx)
 {

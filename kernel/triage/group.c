@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shares a device among cgroups by weight, and has the file io.triage.weight. group.h says how.
+ * Shares a device among cgroups by weight (group.h), and makes the file io.triage.weight.
  *
  * The accounts are part of a cgroup policy of the block layer. The block layer makes one struct
  * tg_group for each cgroup on each device that has the scheduler. The block layer frees this struct
@@ -34,18 +34,21 @@
 #define TG_CROWD 8
 /*
  * A cgroup counts as asking in the interval of this length in which it asked, and in the next one.
- * A shard that waits looks at its queues each 10 ms at least (TG_WATCHDOG_NS), and then its cgroups
- * ask again.
+ * A shard that waits looks at its queues at least every 10 ms (TG_WATCHDOG_NS), and then its
+ * cgroups ask again.
  */
 #define TG_ASKS_JIFFIES msecs_to_jiffies(20)
 /* The whole device, as a tg_account.part. */
 #define TG_WHOLE BIT_ULL(32)
-/* No more than this much time counts at once: whoever has not used it by then has saved enough. */
+/*
+ * The most device time by which the reach grows at once, in ns. A cgroup that has not used so much
+ * by then has saved enough.
+ */
 #define TG_REACH_MAX ((s64)NSEC_PER_SEC)
-/* What counts at once is at least this much virtual time, in ns. So rounding takes at most 1 %. */
+/* The least virtual time by which the reach grows at once, in ns. So rounding takes at most 1 %. */
 #define TG_REACH_LEAST 100
 
-/* Record that something happened in this tick. Write once a tick: many CPUs read this. */
+/* Record in @at that something happened in this tick. Write once a tick: many CPUs read @at. */
 static void tg_note_tick(unsigned long *at)
 {
 	const unsigned long now = jiffies;
@@ -55,8 +58,9 @@ static void tg_note_tick(unsigned long *at)
 }
 
 /*
- * Return the sum of what the device has done, as gauges count it. A request counts once it is back.
- * If it did so when it is sent, a hold while the device serves it would count the same time again.
+ * Return the sum of all that the device has done, in a gauge's units. A request counts once it is
+ * back. If it counted when it is sent, and bulk is held while the device serves it, the same time
+ * would count twice: as a cost and as a hold.
  */
 static u64 tg_groups_done(const struct tg_data *tg)
 {
@@ -88,7 +92,7 @@ void tg_groups_met(struct tg_shard *shard, const void *group)
 	WRITE_ONCE(groups->seen, group);
 	if (!seen)
 		return;
-	/* While nothing is shared, nobody writes these. */
+	/* While cgroups did not share the device, nothing advanced these two. Begin anew. */
 	if (!tg_groups_shared(shard->tg)) {
 		atomic64_set(&groups->held_from, 0);
 		atomic64_set(&groups->done, tg_groups_done(shard->tg));
@@ -126,9 +130,9 @@ static void tg_raise(atomic64_t *time, u64 least)
 }
 
 /*
- * Return how far a cgroup may be ahead or behind, in ns of virtual time: how far ahead while it is
- * within its share, and at least how far behind after a pause. This is TG_SPARSE_DEBT turns, the
- * largest debt with which a flow is sparse. For the pace it is the longest hold.
+ * Return how far a cgroup may be ahead while it is within its share, in ns of virtual time. After a
+ * pause it may be as far behind (tg_account_join()). This is TG_SPARSE_DEBT turns, the largest debt
+ * with which a flow is sparse. For the pace it is the longest hold.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
 			    enum tg_shared of)
@@ -139,9 +143,10 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 }
 
 /*
- * Let an account begin where its siblings are, after a pause. A cgroup whose requests are all in
- * the device pauses too, so each account keeps what it lacks of its share: a few turns, or what the
- * device does until a request comes back (on flash, tg_controller.room), if that is more.
+ * Let an account begin where its siblings are, after a pause. It keeps what it lacks of its share,
+ * up to a bound, because a cgroup also pauses while all its requests are in the device. The bound
+ * is a few turns, or what the device does until a request comes back (on flash, tg_controller.room)
+ * if that is more.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
@@ -177,9 +182,10 @@ static void tg_account_is_due(const struct tg_account *account, enum tg_shared o
 }
 
 /*
- * Charge an account, and those above it. Urgent requests do not wait until their cgroup is due, and
- * while only these go, none is. But they put it ahead of a cgroup that joins by no more than the
- * longest hold. Otherwise its bulk would wait later, until the other one is even with it.
+ * Charge an account, and those above it. When bulk goes, tg_account_is_due() moves @now of the
+ * siblings. Urgent requests do not wait until their cgroup is due. So they move @now here, if the
+ * account is ahead of it by more than the longest hold. Otherwise the cgroup's bulk would later
+ * wait until a cgroup that joins is even with it.
  */
 static void tg_account_charge(const struct tg_data *tg, struct tg_account *account,
 			      enum tg_shared of, bool urgent, u64 cost)
@@ -200,10 +206,10 @@ static void tg_account_charge(const struct tg_data *tg, struct tg_account *accou
 }
 
 /*
- * Charge an account, and those above it, for what eager requests use of the device, or requests
- * that go while eager ones wait. Who asks for little saves up no more than one slack. A cgroup that
- * sends more as bulk, because others leave the device to it, gets ahead by no more than the longest
- * hold. Then it is soon within its share again if it asks for less.
+ * Charge the @used of an account, and of those above it: for eager requests, and for requests that
+ * go while eager ones wait. A cgroup that uses less than its share saves up no more than one slack.
+ * A cgroup whose bulk uses more, because others leave the device to it, gets ahead by no more than
+ * the longest hold. So it is soon within its share again if it asks for less.
  */
 static void tg_account_use(const struct tg_data *tg, struct tg_account *account, bool urgent,
 			   u64 cost)
@@ -243,7 +249,7 @@ static u32 tg_account_asking(const struct tg_account *account)
 	return weights;
 }
 
-/* Return whether another child of the account above an account asks now. */
+/* Return whether a sibling of an account asks now. The account itself asks too. */
 static bool tg_account_meets(const struct tg_account *account)
 {
 	return tg_account_asking(account->parent) > READ_ONCE(account->weight);
@@ -251,8 +257,8 @@ static bool tg_account_meets(const struct tg_account *account)
 
 /*
  * Return how far account @a is ahead of account @b, in ns of virtual time. Compare the two
- * ancestors that are just below their first common ancestor. Both accounts are of lanes, so they
- * have no children. Set @child, unless it is NULL, to this ancestor of @a.
+ * ancestors that are just below their first common ancestor. Both accounts are of lanes, so neither
+ * is an ancestor of the other. Set @child, unless it is NULL, to this ancestor of @a.
  */
 static s64 tg_account_leads(const struct tg_account *a, const struct tg_account *b,
 			    enum tg_shared of, const struct tg_account **child)
@@ -272,8 +278,8 @@ static s64 tg_account_leads(const struct tg_account *a, const struct tg_account 
 
 /*
  * Return the cost of what the device has done from @before to @done, two values of
- * tg_groups_done(). It is below 0 if another CPU has advanced the clock since this one read @done,
- * or if this one has read some gauges earlier than others.
+ * tg_groups_done(). It is below 0 if another CPU has read the gauges later than this one, and has
+ * advanced the clock already.
  */
 static s64 tg_groups_done_since(u64 done, u64 before)
 {
@@ -281,10 +287,11 @@ static s64 tg_groups_done_since(u64 done, u64 before)
 }
 
 /*
- * Return how much of the device's time has passed since tg_groups.clock was last advanced, in ns:
- * the cost of what it has done from @before to @done, two values of tg_groups_done(), or for how
- * long a small budget has held bulk since @from, a value of held_from. The device is idle then. A
- * budget holds bulk for no longer than tg_patience().
+ * Return how much of the device's time has passed since tg_groups.clock was last advanced, in ns.
+ * This is the larger of two times: the cost of what the device has done from @before to @done, two
+ * values of tg_groups_done(); and the time for which a small budget has held bulk since @from, a
+ * value of held_from, because the device is idle then. A budget holds bulk for no longer than
+ * tg_patience().
  */
 static u64 tg_groups_passed(const struct tg_data *tg, u64 done, u64 before, s64 from)
 {
@@ -304,7 +311,7 @@ static u64 tg_groups_clock(const struct tg_data *tg)
 				atomic64_read(&groups->held_from));
 }
 
-/* Advance the clock of a device's cgroups. @sends says that bulk goes, so it is no longer held. */
+/* Advance the clock of a device's cgroups. If @sends, bulk goes now, so it is no longer held. */
 static void tg_groups_advance(struct tg_data *tg, bool sends)
 {
 	struct tg_groups *groups = &tg->groups;
@@ -313,7 +320,7 @@ static void tg_groups_advance(struct tg_data *tg, bool sends)
 
 	if (unlikely(atomic64_read(&groups->held_from)))
 		from = atomic64_xchg(&groups->held_from, sends ? 0 : ktime_get_ns());
-	/* Each of several CPUs adds what the others have not seen. */
+	/* If several CPUs are here at once, each adds only what the others have not added. */
 	while (tg_groups_done_since(done, before) > 0 &&
 	       !atomic64_try_cmpxchg(&groups->done, &before, done))
 		;
@@ -321,9 +328,9 @@ static void tg_groups_advance(struct tg_data *tg, bool sends)
 }
 
 /*
- * Return by how much the reach of an account's children grows as @since ns of the device's time
- * pass, in ns of virtual time: their part of it, by the weights of those that ask. @since is below
- * 0 if another CPU has read the clock later.
+ * Return by how much the reach of an account's children grows, in ns of virtual time, when the
+ * device's clock has moved on by @since ns. The account has its part of that time, and its children
+ * that ask share this part by weight. @since is below 0 if another CPU has read the clock later.
  */
 static u64 tg_account_gains(const struct tg_account *account, s64 since)
 {
@@ -333,7 +340,7 @@ static u64 tg_account_gains(const struct tg_account *account, s64 since)
 	return div_u64(part * 100, max(tg_account_asking(account), 1u));
 }
 
-/* Let an account and its siblings, and those of each account above it, reach up to the clock. */
+/* Let an account and its siblings reach up to the clock. Do the same for each account above it. */
 static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *account)
 {
 	const s64 clock = atomic64_read(&tg->groups.clock);
@@ -343,7 +350,7 @@ static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *accou
 		s64 at = atomic64_read(&parent->reach_at);
 		const u64 gains = tg_account_gains(parent, clock - at);
 
-		/* If another CPU has moved the reach, what is missing counts next time. */
+		/* If another CPU has moved @reach_at, the next call adds what is missing. */
 		if (gains >= TG_REACH_LEAST &&
 		    atomic64_try_cmpxchg(&parent->reach_at, &at, clock))
 			atomic64_add(gains, &parent->reach);
@@ -351,9 +358,9 @@ static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *accou
 }
 
 /*
- * Record that an account asks for device time, and those above it. One that has not asked lately
- * has paused, even if it has requests: its driver may have stopped the hardware queue. Time that
- * has passed until now is of those that asked until now.
+ * Record that an account asks for device time, and those above it. An account that has not asked
+ * lately has paused, even if it has requests: its driver may have stopped the hardware queue. First
+ * share the time until now, among the accounts that asked until now.
  */
 static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 {
@@ -369,7 +376,7 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 		const u32 asked = READ_ONCE(account->asked);
 		s64 old = atomic64_read(&parent->asking);
 
-		/* Others may be in the next interval, if this one was preempted. */
+		/* If this CPU was preempted, other CPUs may be in the next interval already. */
 		if (asked - interval <= 1 || upper_32_bits(old) == interval + 1 ||
 		    cmpxchg(&account->asked, asked, interval) != asked)
 			return;
@@ -388,8 +395,8 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 }
 
 /*
- * Record that the budget holds bulk of a shard, so its cgroups ask for device time. Only a budget
- * of a few requests leaves the device idle.
+ * Record that the budget holds bulk of a shard, so its cgroups ask for device time. Set held_from
+ * only if the budget is so small that the hold leaves the device idle.
  */
 void tg_groups_hold_bulk(struct tg_shard *shard)
 {
@@ -401,7 +408,7 @@ void tg_groups_hold_bulk(struct tg_shard *shard)
 
 	if (likely(!tg_groups_shared(tg)))
 		return;
-	/* Of several lanes, tg_lane_turn() has recorded which ask. */
+	/* If there are several lanes, tg_lane_turn() has recorded which of them ask. */
 	if (list_is_singular(&shard->lanes)) {
 		lane = list_first_entry(&shard->lanes, struct tg_lane, entry);
 		tg_accounts_ask(tg, lane->account);
@@ -412,8 +419,8 @@ void tg_groups_hold_bulk(struct tg_shard *shard)
 }
 
 /*
- * Return whether an account has used more than its share allows, while its siblings reach @gains ns
- * of virtual time further than tg_account.reach says.
+ * Return whether an account has used more than its share allows. @gains is virtual time, in ns, by
+ * which its siblings and it reach further than tg_account.reach says.
  */
 static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account,
 				u64 gains)
@@ -434,9 +441,9 @@ static bool tg_accounts_may_exceed(const struct tg_data *tg, const struct tg_acc
 }
 
 /*
- * Return whether a lane's cgroup is beyond its share, so that all its requests are bulk. A share is
- * of what those have who ask now. Where no other cgroup asks, let this one be due, so that it is no
- * longer ahead. If @clock is 0, read the clock of the device's cgroups there.
+ * Return whether a lane's cgroup is beyond its share, so that all its requests are bulk. Only
+ * cgroups that ask now have a share. So if no other cgroup asks, let this one be due, so that it is
+ * no longer ahead. If *@clock is 0, set it to the clock of the device's cgroups.
  */
 static bool tg_lane_exceeds(const struct tg_shard *shard, const struct tg_lane *lane, u64 *clock)
 {
@@ -491,8 +498,8 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 
 /*
  * Return how far the cgroup that is due on a shard is ahead of the cgroup that is due on the shard
- * @other, in ns of virtual time. Return 0 if none is due on one of them. Set @turn to a turn of the
- * former.
+ * @other, in ns of virtual time. Set @turn to a turn of the former cgroup. Return 0, and leave
+ * @turn, if no cgroup is due on one of the shards, or the same one is due on both.
  */
 static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *other, s64 *turn)
 {
@@ -501,9 +508,9 @@ static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *o
 
 	/* tg_group_free() waits for a grace period. */
 	rcu_read_lock();
-	/* Both pair with tg_lane_is_due(). */
+	/* Pairs with tg_lane_is_due(). */
 	own = smp_load_acquire(&shard->due);
-	/* As above. */
+	/* Pairs with tg_lane_is_due() too. */
 	of_other = smp_load_acquire(&other->due);
 	if (own && of_other && own != of_other) {
 		leads = tg_account_leads(own, of_other, TG_SHARED_DEVICE, &child);
@@ -541,8 +548,8 @@ void tg_lane_join(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for the requests that it owes for. @sends says that the last of them goes
- * now.
+ * Charge a lane's cgroup for the requests that the lane owes for. If @sends, the last of these
+ * requests goes now.
  */
 static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool sends)
 {
@@ -552,8 +559,9 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 	lockdep_assert_held(&shard->lock);
 
 	/*
-	 * Bulk goes when its cgroup is due, or when the due cgroup cannot send. An urgent request
-	 * says nothing about the other cgroups: all their requests may be in the device.
+	 * Bulk goes only when its cgroup is due, or when the due cgroup cannot send. So record
+	 * which cgroup is due. An urgent request tells nothing about the other cgroups: all their
+	 * requests may be in the device.
 	 */
 	if (!lane->owes_urgent) {
 		for (; due->parent; due = due->parent)
@@ -574,7 +582,8 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 /*
  * Let a lane's cgroup owe for a request that goes to the device. @eager says that it is eager, or
  * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the way of
- * the arm. The clock of the device's cgroups only counts costs.
+ * the arm. @owes_eager leaves out the way, because it is compared with the clock of the device's
+ * cgroups, which counts only costs.
  */
 static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			bool eager, u64 time)
@@ -592,9 +601,8 @@ static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct req
 }
 
 /*
- * Return whether the shard's only request, of a lane, is urgent if it is eager: whether the lane's
- * cgroup is within its share. While the lane owes for a request of this tick, it still is what it
- * was then.
+ * Return whether the cgroup of the shard's only request, which is of this lane, is beyond its
+ * share. If the lane owes for a request of this tick, return what was true for that request.
  */
 bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -614,8 +622,9 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for the shard's only request. All CPUs write the accounts, so the lane may
- * owe for a turn's requests, in one tick. But if bulk was held, this one must tell that it goes.
+ * Charge a lane's cgroup for the shard's only request. All CPUs write the accounts. So the lane may
+ * owe for its requests of one tick, up to a turn. But if a small budget has held bulk, bulk that
+ * goes is charged at once, because this ends the hold.
  */
 void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 bool eager)
@@ -636,7 +645,10 @@ void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane)
 	tg_accounts_join(shard->tg, lane->account, TG_SHARED_PACE);
 }
 
-/* Charge a lane's cgroup for a write for which the pace allows @cost ns. */
+/*
+ * Charge a lane's cgroup for a write. @cost is the time in which the pace allows the write's
+ * length.
+ */
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 {
 	const struct tg_account *account;
@@ -734,7 +746,7 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *
 		WRITE_ONCE(shard->due, NULL);
 }
 
-/* Tell other shards which lane is due on this shard. If @lane is NULL, no lane is due. */
+/* Tell other shards which lane is due on this shard; NULL if none is. */
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 {
 	struct tg_account *due = lane ? lane->account : NULL;
@@ -743,7 +755,10 @@ void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 
 	if (shard->due == due)
 		return;
-	/* A shard that sees the account sees its ancestors. Pairs with tg_groups_yield(). */
+	/*
+	 * A CPU that sees the account sees its ancestors. Pairs with tg_groups_lead() and
+	 * tg_lane_precedes().
+	 */
 	smp_store_release(&shard->due, due);
 }
 
@@ -787,7 +802,9 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		/* A held lane gets no turns later for the time in which it is held. */
+		/*
+		 * Without this, a held lane would later get turns for the time in which it is held.
+		 */
 		if (tg_lane_is_held(shard, lane)) {
 			tg_lane_join(shard, lane);
 			continue;
@@ -809,7 +826,7 @@ void tg_lane_turn(struct tg_shard *shard)
 		shard->head.awaited = NULL;
 }
 
-/* Find which lanes are beyond their share, and the order in which to ask them. */
+/* Find out which lanes are beyond their share, and in which order to ask lanes for a request. */
 void tg_lanes_rank(struct tg_shard *shard)
 {
 	struct tg_lane *lane;
@@ -829,7 +846,7 @@ void tg_lanes_rank(struct tg_shard *shard)
 
 /*
  * Return the lane to ask next for a request. Leave out lanes that were asked since tg_shard.asked
- * changed. Return NULL if all were.
+ * changed. Return NULL if all lanes were asked.
  */
 struct tg_lane *tg_lane_pick(struct tg_shard *shard)
 {
@@ -869,8 +886,8 @@ struct tg_cgroup {
  *	lock
  * @all: account of the cgroup with those below it; its parent is known from the first request on
  * @own: account of the cgroup's own requests; they share with the requests of cgroups below it
- * @rcu: delays freeing the memory, because tg_groups_yield() and tg_lane_of_current() may still
- *	read it
+ * @rcu: delays freeing the memory, because tg_groups_lead(), tg_lane_precedes() and
+ *	tg_lane_of_current() may still read it
  * @nr_lanes: number of @lanes
  * @lanes: a lane for each shard that the device may have
  */
@@ -915,8 +932,8 @@ static bool tg_group_is_linked(const struct tg_group *group)
 }
 
 /*
- * Let a cgroup's account find the accounts above it. Any number of shards may do so at once. Link
- * the topmost account first, and do not recur: users may nest cgroups as deep as they like.
+ * Link a cgroup's account to the accounts above it. Any number of shards may do so at once. Link
+ * the topmost account first, and do not use recursion: users may nest cgroups as deep as they like.
  */
 static void tg_group_link(struct tg_data *tg, struct tg_group *group)
 {
@@ -1042,7 +1059,7 @@ static void tg_group_init(struct blkg_policy_data *data)
 	}
 }
 
-/* Called with the blkcg's lock held, when bios can find the cgroup, and before its first bio. */
+/* Give a new cgroup its weight on the device. Called with the blkcg's lock held. */
 static void tg_group_online(struct blkg_policy_data *data)
 {
 	tg_group_weigh(container_of(data, struct tg_group, data));

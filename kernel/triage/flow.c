@@ -17,7 +17,7 @@
 
 /*
  * Sparse flows may use this many quanta before the backlog's first request. From then on, while
- * both wait, they may have this many times as much as the backlog.
+ * both wait, the cost of sparse flows' requests may be this many times that of the backlog's.
  */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
@@ -42,7 +42,6 @@ static s64 tg_quantum(const struct tg_shard *shard)
 	return (s64)READ_ONCE(shard->tg->tunables.quantum) * NSEC_PER_USEC;
 }
 
-/* Return how many times as much as the backlog sparse flows may have. */
 static s64 tg_sparse_turns(const struct tg_data *tg)
 {
 	return tg->rotational ? TG_SPARSE_TURNS_DISK : TG_SPARSE_TURNS_FLASH;
@@ -51,7 +50,7 @@ static s64 tg_sparse_turns(const struct tg_data *tg)
 static struct hlist_head *tg_flow_bucket(struct tg_flows *flows, u64 key, u64 group,
 					 enum prio_class class)
 {
-	/* Spread the cgroups' small numbers over bits that keys do not use. */
+	/* Cgroups have small numbers. Shift them to bits that keys do not use. */
 	return &flows->buckets[hash_64((key << 2 | class) ^ group << 40, flows->bits)];
 }
 
@@ -205,7 +204,10 @@ static struct tg_flow *tg_flow_get(struct tg_shard *shard, u64 key, struct tg_la
 		flow->position = shard->head.position;
 		flow->detector = (struct tg_detector){};
 	}
-	/* A flow without requests may have the lane of a cgroup that was freed since. */
+	/*
+	 * While the flow had no requests, the cgroup of its lane may have been freed. So set the
+	 * lane anew.
+	 */
 	flow->lane = lane;
 	return flow;
 }
@@ -226,9 +228,9 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 }
 
 /*
- * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other
- * flow keeps the rest of its turn, or its debt. If the disk waits for this flow, it goes to the
- * front of the backlog.
+ * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other flow
+ * keeps the rest of its turn, or its debt, and goes to the end of the backlog, or to the front if
+ * the disk waits for this flow.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
@@ -269,8 +271,8 @@ static u64 tg_served(const struct tg_data *tg)
 
 /*
  * Return true if hinted requests may go before HIGH, and outside bulk's budget while HIGH comes.
- * They may if NORMAL has a share, and so far they have used no more of all service than this share.
- * Both service and use are sums of costs, so errors in the costs cancel.
+ * They may if NORMAL has a share, and hinted requests so far cost no more than this share of the
+ * cost of all requests. Both are sums of costs, so a common error in the estimates cancels.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {
@@ -299,7 +301,7 @@ static void tg_hinted_charge(struct tg_shard *shard, u32 cost)
 }
 
 /*
- * Return whether a flow's requests are eager. @hinted says that they are hinted, and may go before
+ * Return whether a flow's requests are eager. @hinted says that they are hinted and may go before
  * HIGH.
  */
 static bool tg_flow_is_eager(const struct tg_shard *shard, const struct tg_flow *flow,
@@ -423,13 +425,16 @@ static struct tg_flow *tg_flow_turn(struct tg_shard *shard, struct tg_class *cla
 	return flow;
 }
 
-/* Return whether a flow's next request is a write. There is no pace on disks. */
+/*
+ * Return whether a flow's oldest request is a write. Only the pace asks this. There is no pace on
+ * disks, and on flash the oldest request is the next one.
+ */
 static bool tg_flow_writes(struct tg_flow *flow)
 {
 	return tg_op(tg_first(&flow->fifo)) == TG_WRITE;
 }
 
-/* Return whether a flow of a class's backlog has a write to send. */
+/* Return whether the next request of any flow in a class's backlog is a write. */
 bool tg_class_writes(struct tg_class *class)
 {
 	struct tg_flow *flow;
@@ -458,10 +463,10 @@ bool tg_class_is_paced(struct tg_shard *shard, struct tg_lane *lane, enum prio_c
 }
 
 /*
- * Return the first flow of the backlog whose turn is not over and whose next request is not a
- * write. If the turns of all such flows are over, give each the same number of new turns: flows
- * take turns as if those that wait for the pace were not there. Return NULL if there is no such
- * flow.
+ * Of the backlog's flows whose next request is no write, return the first one whose turn is not
+ * over. If the turns of all these flows are over, give each the same number of new turns. So they
+ * take turns as if the flows that wait for the pace were not there. Return NULL if the next request
+ * of each flow is a write.
  */
 static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_class *class)
 {
@@ -488,7 +493,7 @@ static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_
 /*
  * Return the next request of a class's backlog. Return NULL if the backlog is empty, if the pace
  * holds all of it, or if the disk waits for a flow of this class, of a more urgent class or of
- * another cgroup.
+ * another cgroup (tg_head.awaited).
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class of, enum tg_reason *reason)
@@ -583,8 +588,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 	struct tg_class *class = &lane->classes[of];
 	const s64 most = tg_quantum(shard) * tg_sparse_turns(shard->tg);
 	/*
-	 * If @apart is true, the class's sparse flows go outside bulk's budget. They do not delay
-	 * the backlog while bulk may not go: the backlog waits for the budget then.
+	 * If @apart is true, the class's sparse flows go outside bulk's budget. While bulk may not
+	 * go, such flows do not delay the backlog, because the backlog waits for the budget.
 	 */
 	const bool apart = of == PRIO_CLASS_HIGH || !tg_little_is_bulk(shard->tg);
 	const bool little = bulk || apart;
@@ -618,13 +623,14 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 }
 
 /*
- * Count a request of @cost that a flow of the class sends, for the limit on sparse flows. Once they
- * have had all that they may (@most), each request of the backlog lets them send tg_sparse_turns()
- * times its cost. So the backlog's part does not depend on the sizes of requests. If the backlog
- * sends a request before that, the count begins again.
+ * Count a request of @cost that a flow of the class sends, for the limit on sparse flows. Once
+ * sparse flows have had all that they may (@most), each request of the backlog lets them send
+ * tg_sparse_turns() times its cost. So the backlog's part does not depend on the sizes of requests.
+ * If the backlog sends a request before that, the count begins again.
  *
- * Hinted requests may go beyond the limit, and a user may lower it. So the backlog makes up for as
- * much again at most: otherwise it would keep the other sparse flows back for long.
+ * Hinted requests may exceed the limit, and a user may lower it. Of what sparse flows have had, at
+ * most twice the limit counts: otherwise the backlog would keep the other sparse flows back for
+ * long.
  */
 static void tg_class_count(const struct tg_shard *shard, struct tg_class *class, bool sparse,
 			   u32 cost)
@@ -665,8 +671,9 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 	/* Decide again: the flow may have moved to the backlog since the request came. */
 	const bool eager = tg_flow_is_eager(shard, flow, hinted);
 	/*
-	 * Who asks for little sends eager requests, and after some that are long, this one. But one
-	 * request that makes any flow bulk is its cgroup's own bulk.
+	 * A submitter that asks for little may have a flow in the backlog, after some long
+	 * requests. Its requests still count as eager in its cgroup's account (tg_account_use()).
+	 * But one request of more than TG_SPARSE_DEBT turns counts as the cgroup's own bulk.
 	 */
 	const bool little = tg_is_eager(shard->tg, flow->class, rq) &&
 			    cost <= TG_SPARSE_DEBT * tg_quantum(shard);

@@ -2,12 +2,12 @@
 /*
  * Paces bulk's writes while processes flush the drive's write buffer.
  *
- * A flush does not pass the scheduler: the block layer sends it to the driver by itself. But the
- * block layer counts the flushes of a disk and their time, for /proc/diskstats. From these two sums
- * and from what bulk has written, drain.h learns a pace.
+ * A flush does not pass the scheduler: the block layer itself sends it to the driver. But the block
+ * layer counts a disk's flushes and the time that they take, for /proc/diskstats. From these two
+ * sums, and from the length of the writes that triage has sent, drain.h learns a pace.
  *
- * The pace holds writes only: other requests do not fill the buffer. A task that waits for the end
- * of all requests ends a hold, as with the limits that the administrator sets (limits.c).
+ * The pace holds writes only: other requests do not fill the buffer. Like a rate limit, it holds no
+ * request that a task waits for (limits.c).
  */
 #include <linux/blkdev.h>
 #include <linux/jiffies.h>
@@ -23,12 +23,12 @@
 #define TG_LOOK_JIFFIES nsecs_to_jiffies(TG_DRAIN_PERIOD)
 /*
  * The largest burst: what the pace allows in this time. A hold for the pace lasts for a millisecond
- * (TG_REST_NS), and a timer may be late. A flush waits for a burst, so it is no larger.
+ * (TG_REST_NS), and a timer may be late. A larger burst would delay flushes more.
  */
 #define TG_PACE_BURST_NS (2 * NSEC_PER_MSEC)
 /*
  * A shard may be ahead of another by this much of the pace. A shard that waits looks again within a
- * millisecond, and by then the pace allows this much.
+ * millisecond, and by then the pace has let that much more go.
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
@@ -57,7 +57,10 @@ u64 tg_flush_age(const struct tg_data *tg)
 	return now - oldest;
 }
 
-/* Return the length of all writes of bulk and beside bulk while the device was pressed, in KiB. */
+/*
+ * Return the length of all writes that were sent while the device was pressed, of bulk and beside
+ * bulk, in KiB.
+ */
 static u64 tg_written(const struct tg_data *tg)
 {
 	u64 sum = 0;
@@ -69,8 +72,9 @@ static u64 tg_written(const struct tg_data *tg)
 }
 
 /*
- * Learn the pace. Forget it on a disk, or if the administrator wants a latency and not an exchange
- * rate. Called every TG_LOOK_JIFFIES or so while the device is pressed, when @rq is being sent.
+ * Learn the pace. There is none on a disk, or if the administrator has set a latency in place of an
+ * exchange rate. Called every TG_LOOK_JIFFIES or so while the device is pressed, when @rq is being
+ * sent.
  */
 noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
@@ -136,8 +140,9 @@ void tg_pace_tell(struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard waits for the pace. A shard chooses again after the longest hold at the
- * latest, unless its driver takes nothing or its CPU is busy. Others do not wait for that.
+ * Return whether a shard waits for the pace. A waiting shard chooses again after the longest hold
+ * at the latest, unless its driver takes nothing or its CPU is busy. After TG_PACE_WAIT_JIFFIES
+ * without a choice the shard counts no longer, so that others do not wait for it.
  */
 static bool tg_waits_for_pace(const struct tg_shard *shard)
 {
@@ -160,8 +165,8 @@ static u64 tg_pace_turn_least(const struct tg_shard *shard)
 
 /*
  * Return whether a shard must leave the pace to another one, which waits for the pace and has had
- * less of it by more than TG_PACE_LEAD_NS. Each choice of a request looks at the pace. Without this
- * rule a shard that chooses often, because it also has other requests, would get all of the pace.
+ * less of it by more than TG_PACE_LEAD_NS. Without this rule a shard that chooses often, because it
+ * also has other requests, would get all of the pace: each choice of a request looks at the pace.
  */
 static bool tg_pace_yields(const struct tg_shard *shard)
 {
@@ -179,13 +184,16 @@ static void tg_pace_turn_charge(struct tg_shard *shard, u64 cost)
 	WRITE_ONCE(shard->pace_turn, turn + cost);
 }
 
-/* Return the time for which the pace allows a write, in ns. */
+/* Return the time in which the pace allows as much as the length of a write, in ns. */
 static u64 tg_pace_cost(const struct request *rq, u32 pace)
 {
 	return tg_limit_charged(0, 0, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), pace);
 }
 
-/* Return what a write that passes the pace is charged of its @cost, in ns. */
+/*
+ * Return how much of its @cost to charge a write that the pace never holds (tg_drain_passes()), in
+ * ns.
+ */
 static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 {
 	s64 old = atomic64_read(&flushes->passed_at);
@@ -202,9 +210,9 @@ static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
  * Count a write that is dispatched while the device is pressed, of bulk or beside bulk, and charge
  * the pace.
  *
- * The pace never holds these writes: urgent ones; those that the driver sent back; those of HIGH of
- * a cgroup beyond its share; those of sparse flows. While a task waits for the end of all requests,
- * the pace holds none. See tg_drain_passes().
+ * The pace never holds urgent writes, writes that the driver sent back, writes of HIGH (even of a
+ * cgroup beyond its share), and writes of sparse flows. While a task waits for the end of all
+ * requests, the pace holds no write. tg_drain_passes() limits the charge for all these writes.
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -264,8 +272,9 @@ static const struct tg_lane *tg_pace_first(const struct tg_shard *shard)
 }
 
 /*
- * Return the new tg_lane.pace_due after a change of @ns. It stays within TG_PACE_LAG_NS, or within
- * the largest request's change: small requests must not cut off what a large one has paid.
+ * Return the new tg_lane.pace_due after a change of @ns. The bound is TG_PACE_LAG_NS, or the old
+ * value or the change if that is larger. Otherwise the next small request would cut off the debt
+ * for a large one.
  */
 static s64 tg_pace_due(s64 due, s64 ns)
 {
@@ -275,11 +284,11 @@ static s64 tg_pace_due(s64 due, s64 ns)
 }
 
 /*
- * Charge a write that leaves its flow to the account of its cgroup, and to its class. LOW has its
- * guaranteed share of what the @pace allows, and NORMAL all else, while both wait. What one lacks
- * is bounded (tg_pace_due()): it might become much, because aged writes go whichever class is due.
- * A class that does not wait lacks nothing, but a debt stays. If no flow of the class has another
- * write to send, the class no longer waits: others must not leave the pace to its reads.
+ * Charge a write that leaves its flow to its cgroup's account, and to its class. While both wait,
+ * LOW has its guaranteed share of what the @pace allows, and NORMAL has the rest. Aged writes go
+ * whichever class is due, so tg_pace_due() bounds what the other class then lacks. A class that
+ * does not wait lacks nothing, but its debt stays. If no flow of the class has another write to
+ * send, the class no longer waits: others must not leave the pace to its reads.
  */
 void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 u32 pace)
@@ -304,8 +313,8 @@ void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct re
 
 /*
  * Return whether the other class of the lane, or another cgroup, may use the pace before this
- * class. The accounts of the pace are not those of the device's time. With one account, reads would
- * use up a cgroup's share, and its writes would get none.
+ * class. The pace has accounts of its own. In an account of the device's time, reads would use up a
+ * cgroup's share, and its writes would get none.
  */
 static bool tg_pace_is_of_others(const struct tg_shard *shard, const struct tg_lane *lane,
 				 enum prio_class class)
@@ -326,10 +335,11 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Return the state of the pace for a shard. A shard yields to others for the first half of a burst
- * only. It looks again after TG_REST_NS, which is the other half, so bulk loses nothing if the
- * others do not write. As soon as a part of the pace would be lost, anybody may write: a class or
- * cgroup that is due may lack the device's time and not write.
+ * Return the state of the pace for a shard. Of a burst (TG_PACE_BURST_NS), a shard leaves the first
+ * half to other shards that have had less. It looks again after TG_REST_NS, before the second half
+ * is over, so bulk loses nothing if the others do not write. Once the whole burst is unused, any
+ * bulk may write. Otherwise a part of the pace would be lost: a class or cgroup that is due may
+ * lack the device's time, and not write.
  */
 static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {
@@ -347,8 +357,8 @@ static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 
 /*
  * Return whether the pace holds the writes of a class. tg_pace_is_closed() calls this only if there
- * is a pace. The state of the pace is looked up once for each choice, so it does not change within
- * one.
+ * is a pace. Look up the pace's state once for each choice of a request, so that it does not change
+ * within a choice.
  */
 noinline bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane,
 				    enum prio_class class)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Enforces the rates that the administrator sets for classes. A rate also limits guaranteed
- * shares and aged requests, but not a request that the driver sent back.
+ * Enforces the rates that the administrator sets for classes. A rate also limits guaranteed shares
+ * and aged requests, but not a request that the driver sent back.
  *
- * A limit gives way to a task that waits until requests are gone: a task that freezes the
- * queue, or one that takes a CPU offline and waits for the requests of its hardware queue. The
- * budget of bulk gives way too (order.c).
+ * A limit holds no request that a task waits for: a task that freezes the queue waits for all, and
+ * a task that takes a CPU offline waits for those of the CPU's hardware queue. Bulk's budget does
+ * not hold these requests either (order.c).
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -41,8 +41,9 @@ static bool tg_hctx_is_inactive(const struct blk_mq_hw_ctx *hctx)
 }
 
 /*
- * Return whether a class has a request for a hardware queue that has no CPU online. If one
- * shard has all hardware queues, this looks at each request while there is such a queue.
+ * Return whether a class has a request for a hardware queue that has no CPU online. If one shard
+ * serves all hardware queues and one of them has no CPU online, look at each queued request of the
+ * class.
  */
 static bool tg_class_must_drain(const struct tg_shard *shard, enum prio_class class)
 {
@@ -92,9 +93,9 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 }
 
 /*
- * Charge a dispatched request to its class's limits. A request that passes a closed limit is
- * not charged. It passes because a freeze, or a CPU that goes offline, waits for it. If such
- * requests were charged, a whole backlog of them would block the class for minutes.
+ * Charge a dispatched request to its class's limits. Do not charge a request that passes a closed
+ * limit because a freeze, or a CPU that goes offline, waits for it. If such requests were charged,
+ * a whole backlog of them would block the class for minutes.
  */
 void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {

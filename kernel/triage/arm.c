@@ -4,8 +4,8 @@
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
  * Without turns, a request of bulk would go between any two requests of this submitter, and cost
- * two seeks: to bulk's place and back. A turn of bulk ends after a cost or a time. Urgent requests
- * are held meanwhile, so that the arm stays with bulk's stream, which soon asks for more.
+ * two seeks: to bulk's place and back. A turn of bulk ends after a cost or a time. Until then
+ * urgent requests are held, so that the arm stays with bulk's stream, which soon asks for more.
  */
 #include <linux/ktime.h>
 
@@ -40,9 +40,12 @@ static u64 tg_arm_pause(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return the length of bulk's turn, in ns. It is the budget, if the user has set one. With a
- * target, it is what the target leaves beside urgent requests' service time without bulk. With an
- * exchange rate, it is the length that is worth most, but beside HIGH no longer than with a target.
+ * Return the length of bulk's turn, in ns:
+ * - If the user has set the budget, a turn is as long as the budget.
+ * - With a target, it is as long as the target less urgent requests' service time without bulk.
+ * - With an exchange rate, it has the length that is worth most (turn.h), but beside HIGH no longer
+ *   than with a target (tg_target()).
+ *
  * No turn is shorter than a seek. While the service time is not known, a turn is as long as a seek,
  * so one read goes.
  */
@@ -62,7 +65,10 @@ static u64 tg_arm_length(const struct tg_data *tg, bool high)
 	return high ? min(worth, left) : worth;
 }
 
-/* Return the present turn and the pause after it. They are shorter and longer if HIGH has asked. */
+/*
+ * Return the length of bulk's last turn and of the pause after it. If HIGH has asked lately, the
+ * turn is no longer than otherwise, and the pause is longer.
+ */
 static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)
 {
 	const unsigned long since = READ_ONCE(tg->arm.began_at) - TG_QUIET_JIFFIES;
@@ -91,17 +97,18 @@ static bool tg_arm_has_bulk(const struct tg_data *tg)
 	       ktime_get_ns() < tg_arm_ends_at(tg);
 }
 
-/* Return whether the disk has a flush, and no urgent request. */
+/* Return whether the disk has a flush and no urgent request. */
 static bool tg_arm_flushes(const struct tg_data *tg)
 {
 	return !tg_urgent_inside(tg) && tg_flush_age(tg);
 }
 
 /*
- * Return whether urgent requests are held, because bulk's turn goes on or is due. They are not
- * held during a probe. A turn that is due begins once the disk has served its urgent requests, so
- * no others go there. If the disk has a flush, the turn begins later (tg_arm_opens_at()). Urgent
- * requests go until then. If no bulk is queued, the caller ends the turn (tg_arm_yield()).
+ * Return whether urgent requests are held, because bulk's turn goes on or is due. A probe does not
+ * hold them. A turn that is due begins once the disk has served the urgent requests that it has, so
+ * the disk gets no more of them. But while the disk has a flush and no urgent request, the turn
+ * begins later (tg_arm_opens_at()), and urgent requests go until then. If no bulk is queued, the
+ * caller ends the turn (tg_arm_yield()).
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {
@@ -117,10 +124,10 @@ bool tg_arm_is_held(const struct tg_data *tg)
 
 /*
  * Return when bulk's next turn may begin, in ns. It begins when it is due, or earlier: once the
- * last urgent request came back and the last flush ended, both as long ago as the tunable
- * anticipation says. While the disk has an urgent request or a flush, the turn begins
- * tg_controller.tail later than it is due: the disk might serve bulk first. While a flush lasts and
- * the disk has no urgent request, return TG_ARM_LOOK_NS from now at the latest.
+ * time in the tunable anticipation has passed since the last urgent request came back and the last
+ * flush ended. While the disk has an urgent request or a flush, the turn begins tg_controller.tail
+ * after it is due, because the disk might serve bulk first. While a flush lasts and the disk has no
+ * urgent request, return at most TG_ARM_LOOK_NS from now, so that the caller looks again.
  */
 static u64 tg_arm_opens_at(struct tg_data *tg, u64 now)
 {
@@ -155,8 +162,7 @@ u64 tg_arm_changes_at(struct tg_data *tg)
 static void tg_arm_begin(struct tg_data *tg, u64 now)
 {
 	/*
-	 * Charge the seek to bulk's place, or urgent requests' mean service time if that is less. A
-	 * turn is no shorter, so one request goes in any case.
+	 * Charge the seek to bulk's place, or urgent requests' mean service time if that is less.
 	 */
 	WRITE_ONCE(tg->arm.spent, min(READ_ONCE(tg->controller.alone), tg_arm_way(tg)));
 	WRITE_ONCE(tg->arm.began, now);

@@ -21,10 +21,10 @@
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
 /*
- * A shard counts as ahead of the others by at most this many requests of average cost, or by its
- * own request if that costs more. Bulk that the shard sent while nothing limited bulk, or because
- * the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB take flash a
- * millisecond.
+ * A shard counts as ahead of the others by at most this many requests of average cost, or by the
+ * last request that it sent if that costs more. Bulk that the shard sent while nothing limited
+ * bulk, or because the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB
+ * take flash a millisecond.
  */
 #define TG_LEAD_MAX 16
 
@@ -72,9 +72,9 @@ u32 tg_urgent_inside(const struct tg_data *tg)
 }
 
 /*
- * Return whether an urgent request came in the last second. If so, the budget applies. A flush that
- * began before that second was over extends it until the flush ends: the submitter of the urgent
- * request may wait for it.
+ * Return whether an urgent request came in the last second. If so, the budget applies. If a flush
+ * began before that second was over, the budget applies until the flush ends: the submitter of the
+ * urgent request may wait for the flush.
  */
 bool tg_pressed(const struct tg_data *tg)
 {
@@ -96,8 +96,8 @@ static bool tg_spaces(const struct tg_data *tg, u64 budget)
 
 /*
  * Return when gated bulk may go without a grant, in ns. While the device has an urgent request,
- * this is four times urgent requests' service time after the last grant. Otherwise it is half
- * that service time after the last urgent request came back: the next one may follow soon.
+ * this is 4 * tg_controller.alone after the last grant. Otherwise it is half of that service time
+ * after the last urgent request came back: the next urgent request may follow soon.
  */
 static u64 tg_gate_opens_at(const struct tg_data *tg)
 {
@@ -193,7 +193,7 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 /*
  * Return the cost of the requests that use up the room (tg_controller.room), in ns. Bulk always
  * does. Urgent requests do too while cgroups share the device. If they did not, bulk of one cgroup
- * would find room while the device is full of the others' urgent requests.
+ * would find room while the device is full of other cgroups' urgent requests.
  */
 static u64 tg_room_taken(const struct tg_data *tg)
 {
@@ -209,9 +209,9 @@ static u64 tg_room_taken(const struct tg_data *tg)
 
 /*
  * Return whether bulk may go while the device is shared. If a device took every request, the
- * submitter with the most requests would get most of the device. So flash gets only as many as
- * keep it busy, and turns of cgroups and flows decide which. A disk takes few requests anyway.
- * Set @patient as tg_bulk_is_let_in() does.
+ * submitter with the most requests would get most of the device. So flash gets only as many
+ * requests as keep it busy, and turns of cgroups and flows decide which. A disk takes few requests
+ * anyway. Set @patient as tg_bulk_is_let_in() does.
  */
 static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 {
@@ -224,8 +224,8 @@ static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the device may have another request of bulk, from any shard. Set @patient if it
- * may because no bulk was sent for the time tg_patience().
+ * Return whether the device may have another request of bulk, from any shard. Set @patient if the
+ * only reason is that no bulk was sent for the time tg_patience().
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
@@ -249,7 +249,7 @@ static u64 tg_turn(const struct tg_shard *shard)
 	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
 }
 
-/* Let a shard that joins the others begin at a turn, or later. */
+/* Have shards that join the others from now on begin at @turn at the earliest. */
 static void tg_turn_raise(struct tg_data *tg, u64 turn)
 {
 	if (turn > READ_ONCE(tg->budget.turn))
@@ -259,8 +259,9 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 /*
  * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
  * unless it is NULL. Return NULL if cgroups do not share the device, or if no cgroup is due on a
- * shard that waits. All shards that wait must find the same one: otherwise each might leave the
- * device to another. So a shard on which none is due, because the pace holds all, is never the one.
+ * shard that waits. All waiting shards must find the same shard: otherwise each might leave the
+ * device to another. So leave out a shard on which no cgroup is due (the pace holds all of its
+ * requests): no other shard can be compared with it.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)
@@ -327,14 +328,14 @@ static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
 
 /*
  * Return true if a waiting shard may send bulk, false if it has to leave the device to others that
- * wait. While cgroups share the device, only shards may go whose cgroup is due. Each of these
- * may have an equal part of the limit, by cost. Otherwise the CPU that asks first would get all
- * of it.
+ * wait. While cgroups share the device, a shard may send only if its due cgroup is at most a turn
+ * ahead of that of @first. Each of these shards may have an equal part of the limit, by cost.
+ * Otherwise the CPU that asks first would get all of it.
  *
- * The waiting shard whose bulk has had least may go in any case. So the remainder is used, and
- * shards take turns if a part is less than one request. No other shard may go while bulk is gated,
- * or if its bulk has had over one part more than the bulk of that shard. So a shard with large
- * requests, which overfill its part, gets no more than the others.
+ * The waiting shard whose bulk has had least may send in any case. So the remainder is used, and
+ * shards take turns if a part is less than one request. No other shard may send while bulk is
+ * gated, or if its bulk has had over one part more than the bulk of that shard. So a shard with
+ * large requests, which overfill its part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
@@ -345,7 +346,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
-	/* The shard that should go may be unable to. So the others do not wait for it for ever. */
+	/* The shard @first may be unable to send. So the others do not wait for it for ever. */
 	if (parts->first && tg_groups_yield(shard, parts->first))
 		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
 	if (parts->waiting <= 1)
@@ -401,7 +402,7 @@ unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_part
  */
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 {
-	/* A woken shard sends several requests, so wake it only if there is room for them. */
+	/* A woken shard sends several requests, so it is woken only if there is room for them. */
 	if (tg_shares_room(tg) &&
 	    tg_room_taken(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
 		return false;

@@ -23,19 +23,22 @@
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * If no urgent request came for this long, a probe lets bulk in; in jiffies. On flash, 30
- * urgent requests a second must not let it in. Otherwise each would meet bulk, and their
+ * If no urgent request came for this long, a probe lets bulk in; in jiffies. On flash, urgent
+ * requests that come every 30 ms must not let it in. Otherwise each would meet bulk, and their
  * latency without bulk would never be known. On a disk, a longer wait would cost bulk too much.
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2
-/* Requests that are in the device when a trial begins leave it within this multiple of @tail. */
+/*
+ * Requests that are in the device when a trial begins leave it within this multiple of
+ * tg_controller.tail.
+ */
 #define TG_GONE_TIMES 4
 /* Bulk's throughput is measured over at least this many requests of average cost. */
 #define TG_ENOUGH_REQUESTS 8
 /*
- * The first budget of the search for the knee, as a multiple of @alone. A budget of one @alone
- * keeps a device just busy (Little's law).
+ * The first budget of the search for the knee, as a multiple of tg_controller.alone. A budget of
+ * once that time keeps a device just busy (Little's law).
  */
 #define TG_FIRST_TIMES 2
 /* For this long after the last write, a drive may still write its buffer to the flash. */
@@ -45,8 +48,8 @@
 /*
  * The room is the limit on bulk while the device is shared. It must keep the device busy. By
  * Little's law, the costs of the requests in a busy device add up to the time that one of them
- * takes there. So the room is twice the shortest service time seen. With a gain below 1, a
- * smaller room would shorten that time, and so the room would shrink again and again. The least
+ * takes there. So the room is the shortest service time seen, times this gain. With a gain below 1,
+ * a smaller room would shorten that time, and so the room would shrink again and again. The least
  * room is ten times what flash takes for a read.
  */
 #define TG_ROOM_GAIN 2
@@ -147,8 +150,8 @@ static void tg_probe_begin(struct tg_data *tg)
 
 /*
  * End a probe, and set the time of the next one: a multiple of this probe's length from now. The
- * length counts from @probe_began, so without the time to settle, to now or @probe_until, whichever
- * is earlier.
+ * length is the time from @probe_began, which leaves out the time to settle, to now, or to
+ * @probe_until if that is earlier.
  */
 static void tg_probe_end(struct tg_data *tg)
 {
@@ -168,8 +171,8 @@ static void tg_probe_end(struct tg_data *tg)
 }
 
 /*
- * Learn the latency of an urgent request that met no bulk (@clean). End a probe that has all
- * its samples, or whose time is over. While the estimate is not confirmed, the search for the knee
+ * Learn the latency of an urgent request, if it met no bulk (@clean). End a probe that has all its
+ * samples, or whose time is over. While the estimate is not confirmed, the search for the knee
  * begins anew with each result, because it measures delays in multiples of this latency.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
@@ -242,9 +245,9 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 }
 
 /*
- * Note how much longer an urgent request took than one that finds no queue. A few very slow ones
- * must not outweigh all others. Without bulk that is held the device may have more requests than it
- * is given, so it says nothing about their cost.
+ * Add to @excess how much longer an urgent request took than one that finds no queue. A few very
+ * slow requests must not outweigh all others. Call this only while the budget holds bulk. Otherwise
+ * the device may be idle for want of requests, and then slow requests tell nothing about costs.
  */
 static void tg_learn_excess(struct tg_controller *controller, u64 latency)
 {
@@ -274,7 +277,7 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 
 	if (limited && controller->confirmed)
 		tg_learn_excess(controller, latency);
-	/* On a disk more depends on where the arm is than on bulk. */
+	/* On a disk the latency depends more on where the arm is than on bulk. */
 	if (!tg->rotational && tg_depth_beside(&controller->depth, latency) &&
 	    time_before(controller->probe_soonest, controller->probe_next))
 		controller->probe_next = controller->probe_soonest;

@@ -32,8 +32,8 @@ void tg_costs_init(struct tg_data *tg)
 
 /*
  * Return the least number of requests that a shard had in the device since costs were learnt last,
- * and begin to count anew. Return 0 if no request came back, because the device is stuck then.
- * Return 0 if the shard sent none, because its work is unknown then.
+ * and begin to count anew. Return 0 if no request came back, because the device may be stuck then.
+ * Also return 0 if the shard sent none, because its work in that time is not known then.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {
@@ -98,8 +98,9 @@ static s64 tg_costs_excess(struct tg_data *tg)
 }
 
 /*
- * Return whether no less bulk came back since the last call than is in the device. If less did,
- * some of it may be stuck there, and its cost is not that of the others.
+ * Return whether the bulk that came back since the last call costs at least as much as the bulk in
+ * the device. If it costs less, some bulk may be stuck in the device, and the elapsed time tells
+ * nothing about costs.
  */
 static bool tg_costs_move(struct tg_data *tg)
 {

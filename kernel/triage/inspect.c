@@ -115,8 +115,8 @@ static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, in
 }
 
 /*
- * Add the numbers of requests in a shard's lanes to @listed, by class. Return the name of a
- * difference, or NULL.
+ * Add the numbers of requests in a shard's lanes to @listed, by class. Return the name of a count
+ * or list that is wrong, or NULL.
  */
 static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 {
@@ -151,7 +151,7 @@ static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
  * tg_audit() - compare a shard's counts with its lists
  * @shard: its lock is held, its inbox drained
  *
- * Return: the name of a difference, or NULL
+ * Return: the name of the first count or list that is wrong, or NULL
  */
 const char *tg_audit(struct tg_shard *shard)
 {
@@ -186,7 +186,7 @@ const char *tg_audit(struct tg_shard *shard)
 }
 
 /*
- * Schedulers that debugfs may show. The lock is a mutex, because showing one takes a while.
+ * Schedulers that debugfs may show. The lock is a mutex, because showing a scheduler takes a while.
  */
 static LIST_HEAD(tg_alive);
 static DEFINE_MUTEX(tg_alive_lock);
@@ -320,8 +320,8 @@ struct tg_in_flight {
 
 /*
  * Count a request if triage has sent it to the device. Other requests that this function sees
- * belong to another queue with the same tags, or have bypassed the scheduler. The counts are
- * only approximate, because requests change meanwhile.
+ * belong to another queue with the same tags, or have bypassed the scheduler. The counts are only
+ * approximate, because requests change meanwhile.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * triage: an I/O scheduler. It serves a request that a process waits for almost as an idle
- * device would, lets no request starve, and keeps the device busy. Classes say which
+ * triage: an I/O scheduler. It serves a request that a process waits for almost as fast as an
+ * idle device would, lets no request starve, and keeps the device busy. Classes say which
  * processes matter. Flows that ask for little go first without any setting. Requests wait
  * here, not in the device. docs/triage.md says how and why; triage.h lists the parts.
  */

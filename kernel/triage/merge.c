@@ -4,7 +4,7 @@
  *
  * A submitter's plug has already merged the bios that it submitted at once. This part tries to
  * merge a bio into the queued requests of its flow, unless the flow is known to be random. Requests
- * are queued only if the device is busy, and then the search delays none.
+ * are queued only if the device is busy, and then the search delays no request.
  */
 #include <linux/lockdep.h>
 #include <linux/sizes.h>
@@ -53,8 +53,8 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 
 /*
  * Return whether to search for a queued request that a bio can join. Search if requests are queued
- * or in the inbox, and a flow that is not known to be random got a request lately. If no such flow
- * did, search once a tick while the inbox has requests.
+ * or in the inbox, and a flow that is not known to be random got a request lately. Otherwise search
+ * once a tick while the inbox has requests.
  */
 static bool tg_may_merge(const struct tg_shard *shard)
 {

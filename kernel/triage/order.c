@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses the next request: first the lane of a cgroup (group.h), in it the class. Classes of a
- * lane go in strict order, with four exceptions. A request goes first in its lane once it has
- * waited as long as its class may. A waiting class gets its guaranteed share. Bulk has turns of a
- * disk's arm. Hinted requests of NORMAL may use NORMAL's share before HIGH.
+ * Chooses the next request: first the lane of a cgroup (group.h), then a class of this lane. flow.c
+ * chooses the flow. A lane's classes go in strict order, with four exceptions:
+ * - A request goes first in its lane once it has waited as long as its class may.
+ * - A waiting class gets its guaranteed share.
+ * - Bulk has turns of a disk's arm.
+ * - Hinted requests of NORMAL may use NORMAL's share before HIGH.
  *
  * A class that has reached its rate limit has to wait, and so have writes of bulk beyond their
  * pace, however long they have waited. A request that the driver sent back goes before all others,
@@ -25,8 +27,8 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 
 /*
  * Return the request that was the first to exceed its class's aging time. Return NULL if no request
- * has. Leave out a class that has reached its limit, and one whose oldest request the pace holds.
- * So if all writes have aged, they go at the pace, oldest first.
+ * has. Leave out a class that has reached its rate limit, and a class whose oldest request the pace
+ * holds. So if all writes have aged, they go at the pace, oldest first.
  */
 static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {

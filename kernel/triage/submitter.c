@@ -27,8 +27,10 @@
  * A task whose cgroup crowds the others may take at most HALF, or one less if its limit would
  * otherwise be FULL or PRESSED. A cgroup gets its share only if one of its requests is queued
  * whenever its turn comes. So half of the tags are left to cgroups that have fewer requests queued.
- * By default the block layer gives a scheduler twice as many tags as a device of up to 128 takes. A
- * task that sleeps until it gets a tag keeps the limit with which it began to wait.
+ * The other half fills the device: by default, a device that takes up to 128 requests has twice as
+ * many scheduler tags.
+ *
+ * A task that sleeps until it gets a tag keeps the limit with which it began to wait.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
@@ -56,8 +58,8 @@ static struct hlist_head *tg_bucket(struct tg_submitters *submitters, const stru
 
 /*
  * Return a process's entry, or NULL if it has none. The caller holds the lock, or has disabled
- * preemption. A grace period of RCU waits for the latter as for rcu_read_lock(). It takes two
- * instructions only, and each request looks up entries several times.
+ * preemption. RCU's grace periods wait for disabled preemption as for rcu_read_lock(). Each request
+ * looks up entries several times, and disabling preemption takes only two instructions.
  */
 static struct tg_submitter *tg_submitter_find(const struct tg_submitters *submitters,
 					      const struct hlist_head *bucket,

@@ -140,7 +140,7 @@ TG_STORE(merge, 0, 1, NULL);
 #undef TG_STORE
 
 /*
- * Set the target as a multiple of the latency without bulk, in hundredths. With 0, set no target.
+ * Set the target as a multiple of the latency without bulk, in hundredths. 0 means no such target.
  * Refuse a multiple below 110: no device could keep a target of 100.
  */
 static ssize_t tg_latency_factor_store(struct elevator_queue *eq, const char *page, size_t count)

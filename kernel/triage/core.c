@@ -150,7 +150,7 @@ static bool tg_release(struct tg_shard *shard)
  * - there is a pace, it or a rate limit holds the shard, and the request passes the pace;
  * - there are rate limits, and its class is below its own.
  */
-static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
+static bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
 	const struct tg_data *tg = shard->tg;
 	const enum prio_class class = tg_class_of(tg, rq);
@@ -177,6 +177,39 @@ static noinline bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 	return READ_ONCE(tg->tunables.limited) && !tg_limit_is_reached(tg, class);
 }
 
+/* Return true if any request on @list may go even while the queued requests may not. */
+static noinline bool tg_some_ends_hold(struct tg_shard *shard, struct list_head *list)
+{
+	struct request *rq;
+
+	list_for_each_entry(rq, list, queuelist)
+		if (tg_ends_hold(shard, rq))
+			return true;
+	return false;
+}
+
+static noinline void tg_trace_insertions(struct list_head *list)
+{
+	struct request *rq;
+
+	list_for_each_entry(rq, list, queuelist)
+		trace_block_rq_insert(rq);
+}
+
+/*
+ * Do what llist_add_batch() does, but inline: in older kernels that is a call, and every request
+ * takes this step.
+ */
+static __always_inline void tg_push(struct llist_head *inbox, struct llist_node *newest,
+				    struct llist_node *oldest)
+{
+	struct llist_node *first = READ_ONCE(inbox->first);
+
+	do
+		oldest->next = first;
+	while (!try_cmpxchg(&inbox->first, &first, newest));
+}
+
 /*
  * Insert new requests, or requests that the driver sent back (tg_requeue_request()). Called from a
  * task, without a lock.
@@ -191,11 +224,7 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 	struct tg_shard *shard = hctx->sched_data;
 	struct request *rq = list_first_entry(list, struct request, queuelist);
 	struct llist_node *newest = NULL, *const oldest = tg_node(rq);
-	/*
-	 * If the shard is not held now, a dispatcher that begins a hold later may not have seen
-	 * these requests. So any of them ends that hold.
-	 */
-	bool ends = !test_bit(TG_HELD, &shard->state);
+	bool ends;
 
 	list_for_each_entry(rq, list, queuelist) {
 		if (!iosched_was_prepared(rq)) {
@@ -206,19 +235,24 @@ void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			iosched_set_prepared(rq);
 		}
 		rq->fifo_time = jiffies;
-		trace_block_rq_insert(rq);
-		ends = ends || tg_ends_hold(shard, rq);
 		tg_node(rq)->next = newest;
 		newest = tg_node(rq);
 	}
 	if (!newest)
 		return;
+	if (trace_block_rq_insert_enabled())
+		tg_trace_insertions(list);
+	/*
+	 * If the shard is not held now, a dispatcher that begins a hold later may not have seen
+	 * these requests. So any of them ends that hold.
+	 */
+	ends = likely(!test_bit(TG_HELD, &shard->state)) || tg_some_ends_hold(shard, list);
 	INIT_LIST_HEAD(list);
 	yield_point();
 	/* Once these requests complete, only disabled preemption keeps the shard alive (rule 6). */
 	preempt_disable();
 	/* A full barrier. From here on the requests are the dispatcher's. */
-	llist_add_batch(newest, oldest, &shard->inbox);
+	tg_push(&shard->inbox, newest, oldest);
 	yield_point();
 	/* The dispatcher that held the shard may not have seen the requests (rule 3). */
 	if (unlikely(test_bit(TG_HELD, &shard->state)) && ends)
@@ -544,17 +578,19 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct tg_shard *shard = hctx->sched_data;
 	struct tg_data *tg = shard->tg;
 	struct request *rq = NULL;
-	bool woken, limited;
+	bool limited = false;
 
 	spin_lock(&shard->lock);
 	yield_point();
-	woken = READ_ONCE(shard->woken_until);
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
-	if (!rq)
+	if (!rq) {
+		const bool woken = READ_ONCE(shard->woken_until);
+
 		rq = tg_dispatch_chosen(shard, hctx);
-	limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
-		  test_bit(TG_LIMITED, &shard->state);
+		limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
+			  test_bit(TG_LIMITED, &shard->state);
+	}
 	spin_unlock(&shard->lock);
 	yield_point();
 	/*

@@ -57,7 +57,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (tg->nr_shards == 1)
 		return;
 	yield_point();
-	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
+	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_left(). */
 	smp_mb();
 	yield_point();
 	WRITE_ONCE(shard->granted, 1);

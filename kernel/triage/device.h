@@ -76,7 +76,7 @@ static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *
 }
 
 /* Record that a request goes to the device. */
-static inline void tg_send(struct tg_shard *shard, struct request *rq)
+static __always_inline void tg_send(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
 	struct tg_device *device = &shard->device;
@@ -97,9 +97,9 @@ static inline void tg_send(struct tg_shard *shard, struct request *rq)
 
 /*
  * Record that a request is no longer in the device: it is @done, or the driver sent it
- * back. Called in any context, without a lock.
+ * back. Return whether tg_back_noticed() has work to do for it: the caller must call it next.
  */
-static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
+static inline bool tg_left(struct tg_shard *shard, struct request *rq, bool done)
 {
 	/* Copy the tag, because its cost is reset here. Nothing else writes it at this moment. */
 	const struct tg_tag tag = *tg_tag(rq);
@@ -113,8 +113,17 @@ static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done
 	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
 	smp_mb__after_atomic();
 	yield_point();
-	if (unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||
-	    tg->rotational)
+	return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||
+	       tg->rotational;
+}
+
+/*
+ * Record that a request is no longer in the device, and do all that follows from it. Called in any
+ * context, without a lock.
+ */
+static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
+{
+	if (tg_left(shard, rq, done))
 		tg_back_noticed(shard, rq, done);
 }
 

@@ -168,23 +168,39 @@ static void tg_requeue_request(struct request *rq)
 }
 
 /*
+ * Record that a request's tag is free again. If fewer submitters are greedy now, bulk may go: wake
+ * held shards, like tg_back_noticed().
+ */
+static __always_inline void tg_free_tag(struct tg_data *tg, struct request *rq)
+{
+	const struct tg_tag *tag = tg_tag(rq);
+
+	yield_point();
+	if (likely(tag->held) &&
+	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
+	    atomic_read(&tg->nr_held))
+		tg_wake(tg, tg->nr_shards);
+}
+
+/* Do what tg_finish_request() has to do only for some requests. */
+static noinline void tg_finish_noticed(struct tg_shard *shard, struct request *rq)
+{
+	tg_back_noticed(shard, rq, true);
+	tg_free_tag(shard->tg, rq);
+}
+
+/*
  * Record that a request is done and gives its tag back. This is the last call for a request.
  * There is no completed_request(), because the block layer would call it right before this.
  */
 static void tg_finish_request(struct request *rq)
 {
 	struct tg_shard *shard = rq->mq_hctx->sched_data;
-	const struct tg_tag *tag = tg_tag(rq);
-	struct tg_data *tg = shard->tg;
 
-	if (likely(tag->cost))
-		tg_back(shard, rq, true);
-	yield_point();
-	/* If fewer submitters are greedy now, bulk may go: wake held shards, like tg_back(). */
-	if (likely(tag->held) &&
-	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
-	    atomic_read(&tg->nr_held))
-		tg_wake(tg, tg->nr_shards);
+	if (likely(tg_tag(rq)->cost) && tg_left(shard, rq, true))
+		tg_finish_noticed(shard, rq);
+	else
+		tg_free_tag(shard->tg, rq);
 }
 
 static struct elevator_type triage = {

@@ -146,19 +146,42 @@ static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 	return 0;
 }
 
-/* The two results of tg_submitter_make(), which fit into two registers. */
-struct tg_holder {
-	struct tg_submitter *submitter;
-	int held;
-};
+/*
+ * Record that a submitter holds several tags now, @held of them. Write the time at most once a
+ * tick, because the submitter's threads on other CPUs read it.
+ */
+static noinline void tg_submitter_holds_several(struct tg_data *tg, struct tg_submitter *submitter,
+						int held)
+{
+	const unsigned long now = jiffies;
+
+	if (READ_ONCE(submitter->several_at) != now)
+		WRITE_ONCE(submitter->several_at, now);
+	if (held == TG_SPARSE_TAGS + 1)
+		atomic_inc(&tg->submitters.nr_several);
+	else if (held == TG_TAGS_FEW + 1)
+		atomic_inc(&tg->submitters.nr_greedy);
+}
+
+/* Record that a request has one of the @held tags of its submitter. */
+static __always_inline void tg_submitter_holds(struct tg_data *tg, struct request *rq,
+					       struct tg_submitter *submitter, int held)
+{
+	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter, .held = true };
+	if (held == 1)
+		WRITE_ONCE(submitter->used_at, jiffies);
+	else if (unlikely(held > TG_SPARSE_TAGS))
+		tg_submitter_holds_several(tg, submitter, held);
+}
 
 /*
- * Make an entry for a process that had none, and count a tag in it. Return the entry. If there is
- * no memory for a new entry, use @others.
+ * Make an entry for a process that had none, and count a request's tag in it. If there is no
+ * memory for a new entry, use @others.
  */
-static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pid *pid)
+static noinline void tg_submitter_make(struct tg_data *tg, struct request *rq)
 {
 	struct tg_submitters *submitters = &tg->submitters;
+	struct pid *pid = task_tgid(current);
 	struct hlist_head *bucket = tg_bucket(submitters, pid);
 	struct tg_submitter *submitter, *new;
 	int held;
@@ -182,19 +205,7 @@ static noinline struct tg_holder tg_submitter_make(struct tg_data *tg, struct pi
 	held = tg_submitter_hold(submitter);
 	spin_unlock(&submitters->lock);
 	kfree(new);
-	return (struct tg_holder){ submitter, held };
-}
-
-/*
- * Record that a submitter holds several tags now. Write at most once a tick, because its
- * threads on other CPUs read the field.
- */
-static void tg_submitter_holds_several(struct tg_submitter *submitter)
-{
-	const unsigned long now = jiffies;
-
-	if (READ_ONCE(submitter->several_at) != now)
-		WRITE_ONCE(submitter->several_at, now);
+	tg_submitter_holds(tg, rq, submitter, held);
 }
 
 /*
@@ -212,22 +223,10 @@ void tg_prepare_request(struct request *rq)
 	if (likely(submitter))
 		held = tg_submitter_hold(submitter);
 	rcu_read_unlock_sched();
-	if (unlikely(!held)) {
-		const struct tg_holder made = tg_submitter_make(tg, task_tgid(current));
-
-		submitter = made.submitter;
-		held = made.held;
-	}
-	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter, .held = true };
-	if (held == 1)
-		WRITE_ONCE(submitter->used_at, jiffies);
-	if (likely(held <= TG_SPARSE_TAGS))
-		return;
-	tg_submitter_holds_several(submitter);
-	if (held == TG_SPARSE_TAGS + 1)
-		atomic_inc(&tg->submitters.nr_several);
-	else if (held == TG_TAGS_FEW + 1)
-		atomic_inc(&tg->submitters.nr_greedy);
+	if (likely(held))
+		tg_submitter_holds(tg, rq, submitter, held);
+	else
+		tg_submitter_make(tg, rq);
 }
 
 /* Return whether the current task's cgroup crowds the others, for requests of a class. */
@@ -263,20 +262,16 @@ static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class
 }
 
 /*
- * Limit the tags that the current task may take. Called before a request gets its tag: only the
- * current task then shows which process the request is for.
+ * Limit the tags that the current task may take. @several: some submitter holds several tags.
+ * Otherwise only a cgroup may crowd others.
  */
-void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+static noinline void tg_limit_tags(blk_opf_t opf, struct blk_mq_alloc_data *data, bool several)
 {
 	struct tg_data *tg = tg_of(data->q);
-	const bool several = atomic_read(&tg->submitters.nr_several);
-	const struct blk_mq_hw_ctx *hctx;
+	const struct blk_mq_hw_ctx *hctx = tg_hctx_of_cpu(data->q, opf & REQ_OP_MASK);
 	enum prio_class class;
 	unsigned int part;
 
-	if (likely(!several && !tg_groups_meet(tg)))
-		return;
-	hctx = tg_hctx_of_cpu(data->q, opf & REQ_OP_MASK);
 	if (!several && !tg_lanes_may_crowd(hctx->sched_data))
 		return;
 	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
@@ -286,6 +281,19 @@ void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (part < 64)
 		data->shallow_depth = iosched_shallow_depth(hctx->sched_tags, part,
 							    tg->whole_depth);
+}
+
+/*
+ * Limit the tags that the current task may take. Called before a request gets its tag: only the
+ * current task then shows which process the request is for.
+ */
+void tg_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	const struct tg_data *tg = tg_of(data->q);
+	const bool several = atomic_read(&tg->submitters.nr_several);
+
+	if (unlikely(several || tg_groups_meet(tg)))
+		tg_limit_tags(opf, data, several);
 }
 
 /* Adapt to a hardware queue's new number of tags. Called with the queue frozen. */

@@ -107,16 +107,26 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	if (held != TG_TAGS_FEW)
 		return false;
 	atomic_dec(&submitters->nr_greedy);
-	/* Pairs with tg_set_held(), as in tg_back(). */
+	/* Pairs with tg_set_held(), as in tg_left(). */
 	smp_mb__after_atomic();
 	return true;
+}
+
+/*
+ * Return jiffies. The code on every request's path passes this to time_before() and the like. These
+ * macros declare a variable of their argument's type, and jiffies is volatile: a kernel that
+ * initializes variables on the stack (CONFIG_INIT_STACK_ALL_ZERO) would store to it each time.
+ */
+static inline unsigned long tg_now(void)
+{
+	return jiffies;
 }
 
 /* Return whether a submitter asks for little, by the tags that it holds and has held. */
 static inline bool tg_asks_little(const struct tg_submitter *submitter)
 {
 	return atomic_read(&submitter->held) <= TG_SPARSE_TAGS &&
-	       time_after(jiffies, READ_ONCE(submitter->several_at) + TG_SPARSE_JIFFIES);
+	       time_after(tg_now(), READ_ONCE(submitter->several_at) + TG_SPARSE_JIFFIES);
 }
 
 /*

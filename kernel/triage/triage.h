@@ -359,7 +359,7 @@ static inline bool tg_is_waited_for(struct request *rq)
  */
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
-	return time_before(jiffies, READ_ONCE(tg->groups.shared_at) + HZ);
+	return time_before(tg_now(), READ_ONCE(tg->groups.shared_at) + HZ);
 }
 
 /*
@@ -368,7 +368,7 @@ static inline bool tg_groups_shared(const struct tg_data *tg)
  */
 static inline bool tg_groups_meet(const struct tg_data *tg)
 {
-	return time_before_eq(jiffies, READ_ONCE(tg->groups.shared_at) + 2);
+	return time_before_eq(tg_now(), READ_ONCE(tg->groups.shared_at) + 2);
 }
 
 /*
@@ -392,7 +392,7 @@ static inline void tg_groups_see(struct tg_shard *shard, const struct request *r
 #ifdef CONFIG_BLK_CGROUP
 	const void *group = rq->bio ? rq->bio->bi_blkg : NULL;
 
-	if (group && unlikely(shard->seen != group || time_after(jiffies, shard->seen_at)))
+	if (group && unlikely(shard->seen != group || time_after(tg_now(), shard->seen_at)))
 		tg_groups_met(shard, group);
 #endif
 }

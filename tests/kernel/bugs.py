@@ -114,7 +114,11 @@ def table() -> str:
 
 def put(bug: Bug, sources: Path) -> None:
     """Apply a bug's patch to `sources`, a copy of the modules' sources."""
-    command = [tools.path(PATCH), "-s", "-f", str(sources / bug.file), str(bug.patch)]
+    # Without --fuzz=0 a patch could change another place than it names.
+    command = [
+        *(tools.path(PATCH), "--fuzz=0", "-s", "-f"),
+        *(str(sources / bug.file), str(bug.patch)),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{bug.patch.name} does not apply:\n{done.stdout}"
 

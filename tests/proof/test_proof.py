@@ -112,7 +112,7 @@ OUTSIDE = {
         "tg_account_charge",
         "const u64 time = atomic64_add_return(tg_share_time(cost,",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
-    ("device.h", "tg_back", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
+    ("device.h", "tg_left", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),
     ("group.c", "tg_account_use", "atomic64_add(time, &account->used);"): (
@@ -192,13 +192,13 @@ OUTSIDE = {
         "const int held = atomic_inc_return(&submitter->held);",
     ): "the life of an entry",
     ("submitter.c", "tg_submitter_hold", "atomic_dec(&submitter->held);"): "the life of an entry",
-    ("submitter.c", "tg_prepare_request", "atomic_inc(&tg->submitters.nr_several);"): (
+    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&tg->submitters.nr_several);"): (
         "for tags, which a request has before it is inserted"
     ),
     ("submitter.h", "tg_submitter_put", "atomic_dec(&submitters->nr_several);"): (
         "for tags, which a request has before it is inserted"
     ),
-    ("submitter.c", "tg_prepare_request", "atomic_inc(&tg->submitters.nr_greedy);"): (
+    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&tg->submitters.nr_greedy);"): (
         "lets nothing go"
     ),
     ("submitter.h", "tg_submitter_put", "const int held = atomic_dec_return(&submitter->held);"): (

@@ -187,6 +187,14 @@ static inline s64 atomic64_xchg(atomic64_t *atomic, s64 new)
 	found_;							\
 })
 
+#define try_cmpxchg(word, old, new) ({				\
+	__typeof__(old) old_ = (old);				\
+	__typeof__(*old_) seen_ = cmpxchg(word, *old_, new);	\
+	bool done_ = seen_ == *old_;				\
+	*old_ = seen_;						\
+	done_;							\
+})
+
 static inline bool test_bit(unsigned int bit, const unsigned long *word)
 {
 	return *word >> bit & 1;
@@ -362,14 +370,6 @@ static inline void init_llist_head(struct llist_head *list)
 static inline bool llist_empty(const struct llist_head *list)
 {
 	return !list->first;
-}
-
-/* Add linked nodes from @newest to @oldest. */
-static inline void llist_add_batch(struct llist_node *newest, struct llist_node *oldest,
-				   struct llist_head *list)
-{
-	oldest->next = list->first;
-	list->first = newest;
 }
 
 static inline struct llist_node *llist_del_all(struct llist_head *list)
@@ -563,6 +563,7 @@ static u64 flush_began_at __attribute__((unused));
 
 #define TG_TRACE_H
 #define trace_block_rq_insert(rq) ((void)(rq))
+#define trace_block_rq_insert_enabled() false
 #define trace_triage_dispatch_enabled() false
 #define trace_triage_hold_enabled() false
 

@@ -19,8 +19,8 @@ _SLOW = 2.0
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
-#: A limit of a class (limit_iops_low and the like) is the cause only if the class sent at most this
-#: many times the limit.
+#: A limit of a class (limit_iops_low and the like) is the cause only if the class sent about what
+#: the limit allows: at most this many times more, or less.
 _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to this submitter.
@@ -260,7 +260,7 @@ def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
     ]
     of = seen.class_of(request)
     if seen.place.scheduler == "triage":
-        limit = _limit(of, seen, ahead, end - begin)
+        limit = _limit(of, seen, request, ahead, end - begin)
         if limit:
             return Cause(
                 "limit",
@@ -323,19 +323,26 @@ def _share(of: str, seen: Seen) -> str:
     return "see `triagectl status --pid`"
 
 
-def _limit(of: str, seen: Seen, ahead: Sequence[Request], ns: int) -> str:
-    """Return name and value of a limit that may have held a class: the class did not exceed it.
+def _limit(of: str, seen: Seen, request: Request, ahead: Sequence[Request], ns: int) -> str:
+    """Return name and value of a limit that may have held a request's class while it waited.
 
-    Return an empty text if there is none.
+    The class then sent about as much as the limit allows in this time. Return an empty text if
+    there is no such limit.
     """
     mine = [other for other in ahead if seen.class_of(other) == of]
-    for unit, amount in (
-        ("iops", float(len(mine))),
-        ("kib", sum(other.bytes for other in mine) / 1024),
+    kib = [other.bytes / 1024 for other in mine]
+    for unit, amount, largest in (
+        ("iops", float(len(mine)), 1.0),
+        ("kib", sum(kib), max(kib, default=request.bytes / 1024)),
     ):
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
-        # The class may be over its limit by one (request or KiB), on allowance from earlier.
-        if value and amount - 1 <= _LIMIT_SLACK * value * ns / 1e9:
+        allowed = value * ns / 1e9
+        # The wait may begin right before or right after the class sent one of its requests.
+        if (
+            value
+            and amount - largest <= _LIMIT_SLACK * allowed
+            and allowed <= _LIMIT_SLACK * (amount + largest)
+        ):
             return f"{name} {value}"
     return ""

@@ -8,6 +8,7 @@ may ask for a shorter slice.
 """
 
 import contextlib
+import ctypes
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -56,10 +57,8 @@ def _shortened() -> Callable[[], object]:
     """Ask for a short slice. Return a function that undoes that."""
     numbers = _CALLS.get(os.uname().machine)
     try:
-        import ctypes
-
         call = ctypes.CDLL(None, use_errno=True).syscall
-    except (ImportError, OSError, AttributeError):
+    except (OSError, AttributeError):
         return lambda: None
     if numbers is None or ctypes.sizeof(ctypes.c_void_p) != 8:
         return lambda: None

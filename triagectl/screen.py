@@ -11,7 +11,8 @@ def duration(ns: int | None) -> str:
     if ns is None:
         return "-"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if ns >= size or unit == "us":
+        # Just below a unit, a smaller one would be rounded to 1000.
+        if ns >= size - size // 2000 or unit == "us":
             value = ns / size
             return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
     raise AssertionError(ns)

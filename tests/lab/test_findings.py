@@ -182,7 +182,7 @@ def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
         starved=(("bfq", 2),),
     )  # fmt: skip
-    found = view(tmp_path, dataclasses.replace(bench, protected="backup_sim"))
+    found = view(tmp_path, bench)
     assert found.starved("bfq", "backup_sim")
     turned = dataclasses.replace(bench, protected="database_sim", background=("backup_sim",))
     out = tmp_path / "out"

@@ -33,9 +33,6 @@ SECTORS = 64 << 11
 
 pytestmark = pytest.mark.slow
 TUNED = {"nr_requests": "70", "nomerges": "1", "rq_affinity": "2", "wbt_lat_usec": "12345"}
-JOB = (
-    "[reads]\nioengine=libaio\niodepth=4\ndirect=1\nrw=randread\ntime_based=1\nruntime={seconds}\n"
-)
 
 
 def losetup(*words: object) -> str:

@@ -35,6 +35,7 @@ RUN = ["run", "mixed-priority"]
             "kyber.x is given twice; give it once",
         ),
         (["--set", "kyber.x=010"], "write 10, or 0x8"),
+        (["--set", "kyber.x=00"], "write 0, or 0x0"),
         (["--set", "kyber.x.y=1"], "one dot at most"),
         (["--set", "seconds=5"], "expected device.SETTING=N"),
         (["--set", "iosched.seconds=5"], "expected device.SETTING=N"),

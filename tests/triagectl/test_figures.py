@@ -30,7 +30,15 @@ def test_no_percentile_of_too_few() -> None:
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(None, "-"), (0, "0.0us"), (999_499, "999us"), (2_500_000, "2.5ms"), (12 * 10**9, "12s")],
+    [
+        (None, "-"),
+        (0, "0.0us"),
+        (999_499, "999us"),
+        (999_500, "1.0ms"),
+        (2_500_000, "2.5ms"),
+        (999_500_000, "1.0s"),
+        (12 * 10**9, "12s"),
+    ],
 )
 def test_durations(ns: int | None, text: str) -> None:
     assert screen.duration(ns) == text
@@ -38,9 +46,9 @@ def test_durations(ns: int | None, text: str) -> None:
 
 @pytest.mark.parametrize("power", range(10))
 def test_amounts_and_durations_fit(power: int) -> None:
-    for value in (1, 9.94, 9.96, 99.94, 99.96):
+    for value in (1, 9.94, 9.96, 99.94, 99.96, 999.4, 999.6):
         assert len(screen.amount(value * 10**power)) <= 5
-    assert len(screen.duration(10**power)) <= 5
+        assert len(screen.duration(round(value * 10**power))) <= 5
 
 
 STEADY = [100.0, 101, 99, 102, 98, 100, 101, 99, 100, 102, 98, 100]

@@ -67,8 +67,9 @@ def value(where: str, given: Value) -> Value:
     """Return a user's value, a number as int. Raise RequestError for a number with a leading 0."""
     text = str(given)
     if re.fullmatch(r"0[0-9]+", text):
+        decimal = text.lstrip("0") or "0"
         raise RequestError(
-            f"{where}: {text} is octal for a kernel and decimal for fio; write {text.lstrip('0')}, "
+            f"{where}: {text} is octal for a kernel and decimal for fio; write {decimal}, "
             f"or 0x{int(text, 8) if set(text) <= set('01234567') else int(text):x}"
         )
     return int(text) if is_number(text) else given

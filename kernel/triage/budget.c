@@ -197,13 +197,17 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
  */
 static u64 tg_room_taken(const struct tg_data *tg)
 {
-	u64 sum = tg_bulk_inside(tg);
+	const bool all = tg_groups_shared(tg);
 	unsigned int i;
+	u64 sum = 0;
 
-	if (likely(!tg_groups_shared(tg)))
-		return sum;
-	for (i = 0; i < tg->nr_shards; i++)
-		sum += tg_gauge_cost(&tg->shards[i]->device.urgent);
+	for (i = 0; i < tg->nr_shards; i++) {
+		const struct tg_device *device = &tg->shards[i]->device;
+
+		sum += tg_gauge_cost(&device->bulk);
+		if (all)
+			sum += tg_gauge_cost(&device->urgent);
+	}
 	return sum;
 }
 
@@ -360,11 +364,25 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	       tg_parts_hold(parts, own + average, average);
 }
 
+/*
+ * Return whether a shard may dispatch bulk while other shards wait, and raise the turn at which
+ * shards join. @patient is what tg_bulk_is_let_in() has set.
+ */
+static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool patient)
+{
+	struct tg_parts parts;
+
+	tg_parts_look(shard->tg, shard, &parts);
+	parts.patient = patient;
+	if (parts.waiting)
+		tg_turn_raise(shard->tg, parts.floor);
+	return tg_bulk_is_due(&parts, shard);
+}
+
 /* Return whether a shard may dispatch bulk, while urgent requests come or the device is shared. */
 bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 {
 	struct tg_data *tg = shard->tg;
-	struct tg_parts parts;
 	bool patient = false;
 
 	if (!tg_bulk_is_let_in(tg, &patient))
@@ -376,11 +394,7 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 		tg_turn_raise(tg, tg_turn(shard));
 		return true;
 	}
-	tg_parts_look(tg, shard, &parts);
-	parts.patient = patient;
-	if (parts.waiting)
-		tg_turn_raise(tg, parts.floor);
-	return tg_bulk_is_due(&parts, shard);
+	return tg_bulk_is_due_among(shard, patient);
 }
 
 /*

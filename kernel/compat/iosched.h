@@ -150,7 +150,7 @@ static inline int iosched_probe_shallow_depth(bool *whole)
  *
  * If the number of tags is lowered, the words keep their size. So a word may have more bits than
  * there are tags. Without @whole, the limit is a part of a word's bits or of all tags, whichever
- * are fewer. It is at least 1.
+ * are fewer. The limit is at least 1.
  */
 static inline unsigned int iosched_shallow_depth(const struct blk_mq_tags *tags,
 						 unsigned int part, bool whole)
@@ -319,8 +319,8 @@ static inline void iosched_conf_end(struct blkg_conf_ctx *ctx)
 #endif
 
 /*
- * The queues that a scheduler has now. Its files in debugfs show only these. Since 6.16 the
- * core removes the files after exit_sched(). A file that used q->elevator then would find
+ * The queues that a scheduler has now. Its files in debugfs show only these. Since 6.16 the core
+ * removes the files only after exit_sched(). Until then, a file that used q->elevator would find
  * NULL, freed memory, or the data of the next scheduler.
  */
 struct iosched_alive {

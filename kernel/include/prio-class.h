@@ -55,7 +55,8 @@ static inline bool prio_bounds_valid(const struct prio_bounds *bounds)
  * @bounds: the division of the best-effort levels
  * @ioprio: the request's priority in the format of ioprio_set(2), with class and level
  *
- * Real time is HIGH at any level, idle is LOW, and no priority is NORMAL.
+ * The class real time is HIGH at any level, idle is LOW, and a request without a priority is
+ * NORMAL.
  */
 static inline enum prio_class prio_classify(const struct prio_bounds *bounds,
 					    unsigned short ioprio)

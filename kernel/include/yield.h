@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * yield_point() - a place where a test may delay this CPU, so that another gets ahead of it
+ * yield_point() - a place where a test may delay this CPU, so that another CPU gets ahead
  *
  * Put a yield point at each load or store of data that CPUs share without a lock, at each trylock
  * and after each unlock. In a build with make STORM=1 the test module kernel/storm delays the CPU

@@ -25,7 +25,8 @@ struct tg_shard;
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
  * @next_at: if the budget is below the cost of one request, no bulk may go before this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, in ns; below 0: bulk's
- *	debt. Atomic: a lost charge would let bulk in twice, and a lost grant not at all.
+ *	debt. Atomic, because a lost charge would let bulk in twice, and a lost grant would keep it
+ *	out.
  * @granted_at: when bulk last got a grant; ns
  * @urgent_back_at: when a timed urgent request last came back; ns
  * @turn: the virtual time of fair queueing at which a shard that joins the others begins, in ns. It
@@ -68,7 +69,7 @@ struct tg_budget {
  * @first: the waiting shard whose due cgroup has had least of its share; NULL if no cgroup is due
  *	on a shard that waits, or if cgroups do not share the device
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
- *	counts too. Shards that have to leave the device to @first do not
+ *	counts too. Shards that have to leave the device to @first do not count
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
  * @floor: the least tg_turn() of these shards and of those that send now. tg_budget.turn rises to
  *	this and no further, so that a shard that sends keeps its claim to what it lacks

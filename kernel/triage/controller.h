@@ -39,12 +39,13 @@ struct tg_data;
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on
  * @probe_next: jiffies when the next probe is due
- * @probe_soonest: jiffies when it is due if requests beside bulk call for it (tg_depth_beside())
+ * @probe_soonest: jiffies when the next probe is due if requests beside bulk call for one
+ *	(tg_depth_beside())
  * @probes: number of probes that have ended
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of these requests that took longer than the target
  * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
- * @least_now: the shortest service time since @least was last measured anew
+ * @least_now: the shortest service time since @least was last measured anew, in ns; 0: none yet
  * @drain_until: jiffies; until then @room is smaller, to measure @least
  * @least_until: jiffies when @least is next measured anew
  */

@@ -48,7 +48,7 @@ struct tg_cost {
 
 /**
  * struct tg_work - the requests of one kind dispatched to a device over some time
- * @requests: number of these requests; on a disk, only of those that are not near the head
+ * @requests: number of these requests; on a disk, only those that are not near the head count
  * @kib: length of all requests together, in KiB
  */
 struct tg_work {
@@ -153,8 +153,8 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
 
 /*
  * Slow flash is busy with fewer requests than TG_BUSY_FLASH (costs.c), and the budget may never let
- * it have more. But if urgent requests take at least twice as long as without bulk, the device was
- * at work for at least one part in this many of the time.
+ * more in. But if urgent requests take at least twice as long as without bulk, the device was at
+ * work for at least 1 / TG_COST_BUSY_PART of the time.
  */
 #define TG_COST_BUSY_PART 2
 
@@ -165,7 +165,7 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
  * @elapsed: the length of that time, in ns
  *
  * This measure is rough, and must not change costs that are about right. So costs only rise, and
- * only if those of the work add up to less than half of the time for which the device was at work.
+ * only if the costs of @work add up to less than half of the time for which the device was at work.
  */
 static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)
@@ -182,7 +182,8 @@ static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
  * @sure: the cost of this kind as last learnt from a busy device
  *
  * The device may have been slow for a moment, for another reason than its requests. So take back a
- * sixteenth of what tg_cost_raise() has added. That is slow: costs may rise by a quarter at once.
+ * sixteenth of what tg_cost_raise() has added. This is slower than a rise, which may be a quarter
+ * at once.
  */
 static inline void tg_cost_return(struct tg_cost *cost, const struct tg_cost *sure)
 {

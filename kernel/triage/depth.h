@@ -2,9 +2,9 @@
 /*
  * Computes the limit on bulk in the device while urgent requests come.
  *
- * A request cannot overtake another that is in the device already. So a budget limits the cost
- * of bulk in the device. If the administrator has set a target, this part finds the budget. The
- * budget is right when hardly any urgent request takes longer than the target. Without a
+ * A request cannot overtake another that is in the device already. So a budget limits the cost of
+ * bulk in the device. If the administrator has set a target, this part finds the budget. That
+ * budget is right if one urgent request in TG_DEPTH_RARE takes longer than the target. Without a
  * target, knee.h finds the budget on flash.
  *
  * The target is usually a multiple of the service time of urgent requests without bulk. This
@@ -50,39 +50,40 @@
 /*
  * A probe whose mean is less than half of a confirmed estimate raises a doubt. Either the estimate
  * came from another load, such as the reads of a boot, or a cache answered this probe. So the probe
- * changes nothing, and the next one comes soon. The result with the last of DOUBTS doubts replaces
- * the estimate. That result is worth waiting for: a further probe costs milliseconds, but an
- * estimate that is too small holds bulk for long, because it grows slowly.
+ * changes nothing, and the next one comes soon. After DOUBTS doubts, the result of the last such
+ * probe replaces the estimate. To wait for these probes costs milliseconds. An estimate that is too
+ * small would hold bulk for longer, because it grows slowly.
  *
- * A probe that does not contradict the estimate takes a doubt back, and cannot raise an estimate
- * that was doubted. Otherwise an estimate that two probes in three contradict would only grow.
+ * A probe that does not contradict the estimate takes one doubt back. It does not raise an estimate
+ * that was doubted. Otherwise an estimate could grow although two probes in three contradict it.
  *
  * Only a probe raises a doubt. While there is no bulk, there may be hundreds of results a second.
  * On a device with occasional slow reads, some of these are below half by chance. The mean decides,
- * because a single slow read makes the tail many times as long.
+ * not the tail: a single slow read makes the tail many times as long.
  */
 #define TG_DEPTH_DOUBTED 2
 #define TG_DEPTH_DOUBTS 3
 /*
- * Bulk in the device makes no request faster. So if this many batches of requests beside bulk, in a
- * row, have means below the estimate, the estimate is probably of other requests, and a probe is
- * called for. For example, the estimate is of many processes that were urgent until their cgroup
- * went beyond its share. Where bulk delays no request, at most one batch in 16 is by chance the
- * last of four in a row.
+ * Bulk in the device makes no request faster. So requests beside bulk call for a probe if this many
+ * batches in a row (of PROBE_SAMPLES each) have means below the estimate. The estimate was probably
+ * learnt from other requests: for example, from many processes whose cgroup has since gone beyond
+ * its share. Where bulk delays no request, at most one batch in 16 is by chance the last of four in
+ * a row.
  */
 #define TG_DEPTH_FASTER 4
 /*
- * Some machines sleep between lone requests, which then take longer than requests beside bulk. So
- * if a probe was called for, and its mean is at least this many quarters of the estimate, the least
- * time to the next such probe doubles.
+ * Some machines sleep between lone requests, which then take longer than requests beside bulk.
+ * There, probes that are called for (FASTER) are in vain. So if the mean of such a probe is at
+ * least this many quarters of the estimate, the least time to the next one doubles.
  */
 #define TG_DEPTH_CALLED_FOR 3
 /*
- * The time between probes, as a multiple of the last probe's length. The multiple begins at UNSURE
- * with each result that is not confirmed, and with each doubt. It doubles with each later probe, up
- * to LAST. The least multiple for a probe that is called for begins at UNSURE too. An exchange rate
- * needs less precision than a target, and a probe beside writers takes 36 ms. So for an exchange
- * rate the multiple is at least PRICE once the estimate is confirmed.
+ * The time between probes, as a multiple of the last probe's length. The multiple begins anew at
+ * UNSURE with each result that is not confirmed, and with each doubt. Each later probe doubles it,
+ * up to LAST. While trials find the budget (knee.h), it is at least PRICE if the estimate is
+ * confirmed and not doubted: an exchange rate needs less precision than a target, and a probe
+ * beside writers takes 36 ms. The least multiple for probes that are called for (tg_depth.soonest)
+ * begins at UNSURE too.
  */
 #define TG_DEPTH_SPACING_UNSURE 8
 #define TG_DEPTH_SPACING_PRICE 64
@@ -114,19 +115,19 @@ struct tg_depth_samples {
  * struct tg_depth - the results of probes, and the budget for a target
  * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first. All other fields
  *	are zero at first.
- * @rest: what requests in time have given back and is not added to @budget yet, because it is less
- *	than 1 ns; in units of 1 / (TG_DEPTH_RARE - 1) ns
+ * @rest: the part of what requests in time give back that @budget does not have yet, because it is
+ *	less than 1 ns; in units of 1 / (TG_DEPTH_RARE - 1) ns
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
  * @confirmed: a second result has confirmed @mean and @spread; reset with the last doubt
  *	(TG_DEPTH_DOUBTS)
- * @doubts: number of probes that contradicted @mean, less those that did not; never below 0
+ * @doubts: number of doubts that no later probe has taken back (TG_DEPTH_DOUBTS)
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: at least a quarter of the last result's samples were below TG_DEPTH_AT_ONCE
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
- * @in_probes: samples of probes since the last result of a probe
- * @between: samples while there was no bulk, since the last result of these
+ * @in_probes: samples taken in probes, since such samples last gave a result
+ * @between: samples taken while there was no bulk, since such samples last gave a result
  * @nr_beside: number of samples beside bulk in the present batch
  * @beside: the sum of their latencies, in ns
  * @faster: number of batches beside bulk, in a row up to now, with means below @mean
@@ -201,9 +202,9 @@ static inline void tg_depth_answer(struct tg_depth *depth, u64 mean)
  * @latency: from dispatch to completion, in ns
  * @probe: a probe keeps bulk out; otherwise there is no bulk
  *
- * Each 16 samples of probes give a result, and each 16 while there is no bulk. The two are kept
- * apart: samples from before a probe must not raise a doubt, and a few samples between probes must
- * not discard those of probes. If urgent requests are rare, a result takes several probes.
+ * Every 16 samples taken in probes give a result, and so do every 16 taken while there is no bulk.
+ * The two kinds are kept apart, because only samples of probes may raise a doubt. If urgent
+ * requests are rare, a result needs the samples of several probes.
  *
  * Estimates follow shorter latencies soon and longer ones slowly: a device that is still emptying
  * its write buffer must not be taken for a slow one. Until an estimate is confirmed, each result
@@ -266,7 +267,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
  * @depth: the estimates of requests without bulk; updated
  * @latency: of a request beside bulk, from dispatch to completion, in ns
  *
- * Return: true if requests beside bulk are faster, so that they call for a probe
+ * Return: true if TG_DEPTH_FASTER batches in a row were faster, so that they call for a probe
  */
 static inline bool tg_depth_beside(struct tg_depth *depth, u64 latency)
 {

@@ -13,9 +13,7 @@
 #define TG_DETECTOR_GAP 512	/* sectors */
 /* The score's bound. It is low, so that a few requests of the other kind change the verdict. */
 #define TG_DETECTOR_SURE 4
-/*
- * A flow with a run of this length is a stream. A disk transfers this in about a seek's time.
- */
+/* A flow with a run of this length is a stream. A disk transfers so much in about a seek's time. */
 #define TG_DETECTOR_STREAM 2048	/* sectors */
 
 /**

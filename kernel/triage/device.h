@@ -41,8 +41,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq);
 void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
 
 /*
- * Return how many urgent requests to time in a tick while bulk comes. On a device that answers
- * at once a few suffice, because there bulk delays none. A probe needs more, so that it ends
+ * Return how many urgent requests to time in a tick while bulk comes. On a device that answers at
+ * once, a few suffice, because bulk delays no request there. A probe needs more, so that it ends
  * soon.
  */
 static inline unsigned int tg_samples_beside_bulk(const struct tg_data *tg)
@@ -243,8 +243,8 @@ static inline bool tg_high_came_within(const struct tg_data *tg, unsigned long t
 
 /*
  * Return whether sparse flows of NORMAL go within bulk's budget. They do if HIGH came lately,
- * because they delay HIGH just like bulk. On a disk, bulk's turns of the arm protect HIGH
- * instead. On a device that answers at once, nothing delays HIGH.
+ * because outside the budget they would delay HIGH as bulk does. They do not on a disk, where turns
+ * of the arm protect HIGH, or on a device that answers at once, where nothing delays HIGH.
  */
 static inline bool tg_little_is_bulk(const struct tg_data *tg)
 {
@@ -267,9 +267,9 @@ static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class 
 }
 
 /*
- * Return whether the pace holds the writes of a class in a lane (flushes.h). It holds none of HIGH.
- * @lane is NULL if the pace need not be shared with other classes and cgroups: nothing else is
- * queued on the shard, or the write has aged.
+ * Return whether the pace holds the writes of a class in a lane (flushes.h). It never holds writes
+ * of HIGH. @lane is NULL if the pace need not be shared with other classes and cgroups: nothing
+ * else is queued on the shard, or the write has aged.
  */
 static inline bool tg_pace_is_closed(struct tg_shard *shard, struct tg_lane *lane,
 				     enum prio_class class)
@@ -289,7 +289,10 @@ static inline bool tg_pace_holds(struct tg_shard *shard, struct tg_lane *lane,
 	return true;
 }
 
-/* Return whether the pace never holds a new request: only writes of bulk wait, and none of HIGH. */
+/*
+ * Return whether the pace never holds a new request. It holds only writes: those of LOW, and those
+ * of NORMAL for which no process waits (tg_is_waited_for()).
+ */
 static inline bool tg_passes_pace(enum prio_class class, struct request *rq)
 {
 	return tg_op(rq) != TG_WRITE || class == PRIO_CLASS_HIGH ||
@@ -308,8 +311,8 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 }
 
 /*
- * Add a request to the device's work, and return its cost, in ns. @flow is the flow that it is
- * taken from, or NULL.
+ * Add a request to the device's work, and return its cost, in ns. @flow is the flow from which the
+ * request is taken, or NULL.
  */
 static inline u32 tg_costs_charge(struct tg_shard *shard, const struct tg_flow *flow,
 				  const struct request *rq)

@@ -4,21 +4,22 @@
  *
  * A drive completes a write once the data is in its buffer, and a flush waits until the drive has
  * written the buffer to the medium. If bulk writes faster than the drive empties its buffer, the
- * buffer fills up, and each flush takes as long as a full buffer. How much faster does not matter,
- * because the drive then delays writes until there is room. So a pace above the rate at which the
- * drive empties its buffer changes neither bulk's throughput nor the flushes' time, and a search by
- * small steps does not find this rate from afar. But while the buffer is full, the drive serves
- * bulk's writes at just this rate.
+ * buffer fills up, and each flush has to wait for a full buffer. It does not matter how much faster
+ * bulk writes, because a drive with a full buffer delays writes until there is room. So a pace
+ * above the rate at which the drive empties its buffer changes neither bulk's throughput nor the
+ * flushes' time, and a search by small steps does not find this rate from afar. But while the
+ * buffer is full, the drive serves bulk's writes at just this rate.
  *
  * So while processes flush, a trial now and then lets bulk write at half of its rate. If flushes
- * then save so much time that this is worth a tenth of bulk's throughput, bulk's rate before the
- * trial becomes the estimate of the drive's rate, and bulk's pace from then on. Later flushes take
- * longer than those of the trial by the time that the drive needs to empty its buffer. The pace is
- * so far below the estimate that the buffer becomes empty in a period. While flushes are quick, the
- * estimate rises a little with each period. While they are slow, it falls towards the drive's rate.
- * So there is always a little in the buffer, and the drive is always busy. BBR (Cardwell et al.,
- * 2016) keeps a network's queue short in a similar way: it measures the rate of the slowest link
- * while the queue is long, and the latency while it is short.
+ * then become so much shorter that this is worth a tenth of bulk's throughput, bulk's rate before
+ * the trial becomes the estimate of the drive's rate, and bulk's pace from then on. If a later
+ * flush takes longer than those of the trial, the difference is the time that the drive needs to
+ * empty its buffer. The pace is so far below the estimate that the buffer becomes empty within a
+ * period of some flushes. While flushes are quick, the estimate rises a little with each period.
+ * While they are slow, it falls towards the drive's rate. So there is always a little in the
+ * buffer, and the drive is always busy. BBR (Cardwell et al., 2016) keeps a network's queue short
+ * in a similar way: it measures the rate of the slowest link while the queue is long, and the
+ * latency while it is short.
  *
  * Pure functions that also compile in user space, where they are tested with a model of a buffer.
  */
@@ -28,8 +29,8 @@
 #include "pure.h"
 
 /*
- * A period ends after this number of flushes, or as soon as their mean is certain to be slow
- * (tg_drain_is_over()). After PERIOD_LONG, LEAST flushes suffice.
+ * A period ends after this number of flushes, or as soon as fewer flushes have taken so long that
+ * the mean is certain to be slow (tg_drain_is_over()). After PERIOD_LONG, LEAST flushes suffice.
  */
 #define TG_DRAIN_FLUSHES 8
 #define TG_DRAIN_LEAST 2
@@ -49,7 +50,7 @@
 #define TG_DRAIN_PRICE 1054
 /*
  * A period with quick flushes raises the estimate of the drive's rate by one part in this many. If
- * the estimate exceeds the true rate by one part, the buffer grows by 1.6 % of a period's data.
+ * the estimate exceeds the true rate by as much, the buffer grows by 1.6 % of a period's data.
  */
 #define TG_DRAIN_STEP 64
 /*
@@ -67,9 +68,9 @@
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
 /*
- * The pace is also charged for writes that it never holds, but for at most this many parts of the
- * time for each part that is left to other bulk. Sparse flows and the backlog divide the device in
- * the same ratio (flow.c).
+ * Writes that the pace never holds are charged to it too. They may use up at most this many parts
+ * of the pace for each part that is left to the writes that it holds. Sparse flows and the backlog
+ * divide the device in the same ratio (flow.c).
  */
 #define TG_DRAIN_PASSING 16
 /*
@@ -85,13 +86,14 @@
  * @now: when this was seen, in ns
  * @flushes: number of flushes
  * @flush_ns: sum of their times, in ns
- * @kib: length of all writes of bulk, and of those beside it that the pace never holds, in KiB
- * @busy: number of looks at which bulk was in the device, or requests were held
+ * @kib: length of all writes, of bulk and of urgent requests beside bulk, in KiB
+ * @busy: number of looks (calls of tg_flushes_learn()) at which bulk was in the device, or requests
+ *	were held
  * @idle: number of looks at which there was no bulk
  * @spells: changes if there was a time in which the device was not pressed: then bulk had no pace,
  *	and its writes were not counted
- * @pauses: changes when a pause of bulk begins or ends, because a probe keeps bulk out; odd during
- *	a pause
+ * @pauses: changes when a probe begins to keep bulk out, and when that pause of bulk ends; odd
+ *	during a pause
  */
 struct tg_drain_seen {
 	u64 now;
@@ -110,7 +112,7 @@ struct tg_drain_seen {
  * @estimate: the rate at which the drive empties its buffer, in KiB/s; 0: unknown
  * @trying: a trial runs
  * @guess: the first @estimate is from a period in which bulk was not @backlogged, and has not risen
- *	by TG_DRAIN_SURE yet
+ *	enough since (TG_DRAIN_SURE)
  * @rate: bulk's rate in the last period that was no trial, in KiB/s
  * @backlogged: bulk mostly had requests in that period, so the rate is the drive's
  * @before: the mean time of a flush in that period, in ns
@@ -169,7 +171,7 @@ static inline u32 tg_drain_clamp(u64 pace)
 /*
  * Begin a trial. Its flushes count once the buffer is empty. The drive empties a full buffer in
  * @mean ns, or in twice that time while bulk fills the buffer half as fast. A flush that began
- * before the buffer was empty ends @mean ns after that time at the latest.
+ * before the buffer was empty ends at most @mean ns after it is empty.
  */
 static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
 {
@@ -179,7 +181,7 @@ static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 
 	drain->settled_at = now + mean * (TG_DRAIN_TRIAL + 1);
 }
 
-/* Return bulk's rate if there were no trial, in KiB/s. */
+/* Return the rate at which bulk would write without a trial, in KiB/s. */
 static inline u32 tg_drain_untried(const struct tg_drain *drain)
 {
 	return drain->estimate ?: drain->rate;
@@ -199,8 +201,8 @@ static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
 }
 
 /*
- * Return whether a trial must go on until the buffer is empty. Some writes pass the pace, so @rate,
- * at which bulk wrote, may exceed the trial's pace. Then the buffer needs more time than
+ * Return whether a trial must go on until the buffer is empty. The pace never holds some writes, so
+ * @rate, at which bulk wrote, may exceed the trial's pace. Then the buffer needs more time than
  * tg_drain_try() has allowed: its data divided by the difference of the drive's rate and bulk's.
  * Take this difference as at least 1/8 of bulk's full rate: a trial that lowers the rate by less
  * tells nothing.
@@ -218,7 +220,7 @@ static inline bool tg_drain_settles(struct tg_drain *drain, u32 rate, u64 now)
 	return true;
 }
 
-/* Record that a trial told nothing. @now is the time of the last look at it. */
+/* Record that a trial told nothing. @now is when the device was last seen during the trial. */
 static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 {
 	drain->again_at = now + (now - drain->tried_at) * TG_DRAIN_AGAIN;
@@ -227,9 +229,10 @@ static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 
 /*
  * End a trial, in which bulk wrote @rate, and flushes took @mean ns. If flushes were slower than
- * before, bulk is not the cause, and the trial told nothing. With a pace, flushes are quick before
- * the trial and in it, so only a large difference counts (tg_drain_is_slow()). If bulk wrote hardly
- * less than before and flushes did not become much quicker, the trial told nothing either.
+ * before, something other than bulk makes them slow, and the trial told nothing. With a pace,
+ * flushes are quick before the trial and in it, so only a large difference counts
+ * (tg_drain_is_slow()). If bulk wrote hardly less than before and flushes did not become much
+ * quicker, the trial told nothing either.
  */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u32 exchange, u64 now)
 {
@@ -241,7 +244,7 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u3
 	drain->trying = false;
 	if (told || !drain->alone)
 		drain->alone = mean;
-	/* If the estimate has risen, the drive has become faster. But a guess has to rise first. */
+	/* An estimate that has risen shows that the drive became faster, unless it was a guess. */
 	if (!drain->guess)
 		drain->first = max_t(u32, drain->first, drain->estimate);
 	if (told)
@@ -259,7 +262,7 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u3
 }
 
 /*
- * Forget the last period, and end a trial without a result if one runs: too much has changed since
+ * Forget the last period. If a trial runs, end it without a result. Too much has changed since
  * @now, when the device was last seen.
  */
 static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
@@ -292,9 +295,9 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  *
  * But the pace ends if flushes are slow although the pace did not limit bulk, or although the
  * estimate has fallen to half of the first one, or to the least pace. Then the drive has changed,
- * or bulk is not the cause, and a trial decides anew. So bulk keeps at least half of its
- * throughput, whatever makes flushes slow. A first estimate may be only a guess, because bulk came
- * in bursts. Until it has risen, the pace ends as soon as flushes are slow.
+ * or something other than bulk makes flushes slow. A trial decides anew. So bulk keeps at least
+ * half of its throughput, whatever makes flushes slow. A first estimate may be only a guess,
+ * because bulk came in bursts. Until it has risen, the pace ends as soon as flushes are slow.
  */
 static inline void tg_drain_adapt(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool limited, u32 exchange)
@@ -341,7 +344,10 @@ static inline bool tg_drain_is_due(const struct tg_drain *drain, u64 mean, u32 r
 						     exchange));
 }
 
-/* Learn from a period, in a trial or not. The arguments are those of tg_drain_adapt(). */
+/*
+ * Learn from a period of @time ns, in a trial or not. @backlogged is the new tg_drain.backlogged.
+ * @mean and @rate are those of tg_drain_adapt(), @limited and @exchange those of tg_drain_see().
+ */
 static inline void tg_drain_judge(struct tg_drain *drain, u64 time, u64 mean, u32 rate,
 				  bool backlogged, bool limited, u32 exchange, u64 now)
 {
@@ -384,7 +390,7 @@ static inline bool tg_drain_are_rare(const struct tg_drain *drain, u64 time, u64
 	return time > 3 * max_t(u64, drain->before, flush_ns);
 }
 
-/* Leave what was seen since the last look out of this period. */
+/* Leave out of this period what happened between the looks @last and @seen. */
 static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_drain_seen *last,
 				      const struct tg_drain_seen *seen)
 {
@@ -460,9 +466,10 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
  * @cost: the time that the write takes at the pace, in ns
  * @now: ns
  *
- * The pace never holds such writes, whatever their number. It is charged for them with
- * TG_DRAIN_PASSING parts of the time at most, so that many of them do not hold bulk for ever. They
- * may use their part up to TG_DRAIN_PERIOD later. After that it is bulk's.
+ * The pace holds none of these writes, however many there are. If the pace were charged for all of
+ * them, they could hold bulk for ever. So it is charged for at most TG_DRAIN_PASSING of
+ * TG_DRAIN_PASSING + 1 parts of the time. What these writes have not used after TG_DRAIN_PERIOD is
+ * left to bulk.
  *
  * Return: how much of @cost to charge, in ns
  */

@@ -59,7 +59,7 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * @tick: jiffies when the last request was sent
  * @samples: number of urgent requests that were timed in that tick
  * @unmeasured: number of requests until the next one is measured
- * @returned: what requests that the driver sent back have added to the gauges' @back
+ * @returned: the part of both gauges' @back that comes from requests that the driver sent back
  *
  * The shard's lock guards all fields but @fewest, @learnt_back, @returned and the gauges' @back.
  */

@@ -9,12 +9,12 @@
  * Urgent requests need not wait until their cgroup is due. But a cgroup has urgent requests only
  * while it is within its share: at most a few turns ahead of its part of the device's time, by the
  * weights of the cgroups that ask (tg_account.reach). Beyond its share all its requests are bulk.
- * What a cgroup uses for bulk does not take it beyond its share. So a cgroup whose eager requests
- * take less than its share has short latency, and none gets more of the device by having many
- * processes. Cgroups that ask for nothing have no share.
+ * Bulk uses up a cgroup's share only in the cases that tg_account.used names. So a cgroup whose
+ * eager requests take less than its share has short latency, and none gets more of the device by
+ * having many processes. Cgroups that ask for nothing have no share.
  *
- * A small budget holds bulk while the device is idle. No cgroup has taken this idle time from the
- * others. So it counts as device time too, as if all cgroups had used their parts of it.
+ * A small budget leaves the device idle while it holds bulk. No cgroup has taken this idle time
+ * from the others. So it counts as device time too, as if all cgroups had used their parts of it.
  */
 #ifndef TG_GROUP_H
 #define TG_GROUP_H
@@ -41,11 +41,11 @@ enum tg_shared {
 /**
  * struct tg_had - how much of the device's time, or of the pace, a cgroup has used
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
- * @now: the virtual time at which a child that comes after a pause begins, apart from what it keeps
- *	(tg_account_join()). It only rises. When bulk goes, it rises to the @time of the child that
- *	is due (for the pace: of the child that writes). When an urgent request goes, it rises to
- *	the @time of the child that sends it, less the longest hold. A child that is beyond its
- *	share while no other child asks raises it to its own @time.
+ * @now: the virtual time at which a child begins after a pause, less what the child keeps
+ *	(tg_account_join()). @now only rises. When bulk goes, it rises to the @time of the child
+ *	that is due (for the pace: of the child that writes). When an urgent request goes, it rises
+ *	to the @time of the child that sends it, less the longest hold. A child that is beyond its
+ *	share while no other child asks raises @now to its own @time.
  */
 struct tg_had {
 	atomic64_t time;
@@ -62,8 +62,9 @@ struct tg_had {
  * @used: the virtual time that these requests have used: eager ones, others of a submitter that
  *	asks for little, and any that went while eager ones waited. It stays near the parent's
  *	@reach (tg_account_use()).
- * @reach: the virtual time that each of its children may have used. As device time passes, it grows
- *	by this account's part of that time, divided by the weights of the children that ask
+ * @reach: the virtual time that each child has been due; a child whose @used exceeds it by more
+ *	than a few turns is beyond its share. As device time passes, @reach grows by this account's
+ *	part of that time, divided by the weights of the children that ask
  * @reach_at: the time of tg_groups.clock up to which @reach counts
  * @part: its part of the device when it last asked, in units of 1 / TG_WHOLE
  * @asked: number of the interval (TG_ASKS_JIFFIES) in which it last asked for device time
@@ -90,9 +91,9 @@ struct tg_account {
 };
 
 /*
- * The order in which tg_choose() asks lanes for a request: first, of cgroups within their share,
- * those with requests of HIGH, then those with other eager requests. Then the lane whose turn it
- * is, and then the others.
+ * The order in which tg_choose() asks lanes for a request: first the lanes with requests of HIGH,
+ * then those with other eager requests, both only if their cgroup is within its share. Then the
+ * lane whose turn it is, and then the others.
  */
 enum tg_rank {
 	TG_RANK_HIGH,
@@ -144,11 +145,12 @@ struct tg_lane {
  * @all: account of the whole device
  * @own: account of the requests of the root cgroup, and of those without a cgroup
  * @active: the policy is active for the device, so the cgroups have weights
- * @shared_at: jiffies when requests of two cgroups last met, or a cgroup was last beyond its share;
- *	written once a tick by any shard
- * @bulk_at: jiffies when bulk last went while cgroups shared the device; written likewise
- * @seen: the cgroup whose request came last, as far as shards have noticed; only compared. It has
- *	its own cache line: each request may write it.
+ * @shared_at: jiffies when requests of two cgroups last met (one came after the other, or both were
+ *	queued on a shard), or a cgroup was last beyond its share; written once a tick by any shard
+ * @bulk_at: jiffies when bulk last went while cgroups shared the device; written once a tick by any
+ *	shard
+ * @seen: the cgroup whose request came last, as far as shards have noticed; only compared, because
+ *	it may have been freed. It has its own cache line, because each request may write it.
  * @clock: the device's time that has passed while cgroups share it, in ns
  * @done: tg_groups_done() when @clock was last advanced
  * @held_from: when a small budget began to hold bulk, or when @clock was advanced during this hold,

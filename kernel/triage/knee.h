@@ -31,8 +31,8 @@
 
 /*
  * Bins of latencies, each an eighth of an octave wide. The first begins at a slow request's latency
- * without bulk. The last begins at 59 times that latency, and counts all longer ones alike:
- * otherwise a few very long ones would hide the others.
+ * without bulk, and also counts shorter latencies. The last begins at 59 times that latency, and
+ * counts all longer ones alike: otherwise a few very long ones would hide the others.
  */
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 48
@@ -62,7 +62,7 @@
  */
 #define TG_KNEE_GLANCE 32
 #define TG_KNEE_PLAINLY 256
-/* A larger budget has to be worth more by this. */
+/* A larger budget must be worth more than the best known one by this. */
 #define TG_KNEE_MARGIN 32
 /*
  * The time from a failed trial to the next trial of the same place (below or above), as a multiple
@@ -113,11 +113,12 @@ enum tg_knee_place {
  * @spacing: time from the last trial of the same place to the next, as a multiple of the
  *	trial's length
  * @took: number of requests since a trial last began or ended
- * @settling: number of these requests that came before @settled_at
- * @counted: number of these requests that came later, while the budget limited bulk, and within
- *	TG_KNEE_PAUSE of the request before, unless a probe was between (tg_knee_interrupt())
+ * @settling: how many of the @took requests came before @settled_at
+ * @counted: how many of the @took requests came later, while the budget limited bulk. Requests are
+ *	left out that came more than TG_KNEE_PAUSE after the request before, or as the first after a
+ *	probe or a pause of bulk (tg_knee_interrupt())
  * @worth: worth of @budget after the last trial, in 1/1024 of an octave
- * @last_at: when the last request came, in ns; 0: do not count the time since then
+ * @last_at: when the last request came, in ns; 0: the time since then does not count
  * @last_work: cost of all bulk served until then, in ns
  * @settled_at: requests before this time do not count; ns
  * @trials: number of trials; tg_knee_forget() keeps this field and the next
@@ -331,7 +332,7 @@ static inline bool tg_knee_done(const struct tg_knee *knee, u64 enough)
 	       seen->work >= enough;
 }
 
-/* End a trial if what it has counted suffices. Called once for each request that it counts. */
+/* End a trial if it has counted enough. Called once for each request that the trial counts. */
 static inline void tg_knee_judge(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
 	const s32 here = tg_knee_worth(&knee->seen[TG_KNEE_HERE], sample->exchange);
@@ -371,8 +372,9 @@ static inline enum tg_knee_place tg_knee_due(const struct tg_knee *knee, u64 lea
 }
 
 /*
- * Begin a trial if one is due. But a request while bulk does not fill the budget begins none,
- * because that trial might end without a judgement. Restart the search if the worth has changed.
+ * Begin a trial if one is due. But do not begin one while the budget does not limit bulk, because
+ * that trial might end without a judgement. Restart the search if the best budget's worth has
+ * changed.
  */
 static inline void tg_knee_rest(struct tg_knee *knee, const struct tg_knee_sample *sample)
 {
@@ -411,9 +413,9 @@ static inline bool tg_knee_is_stuck(const struct tg_knee *knee)
 }
 
 /*
- * Return whether a probe may begin. During a trial it may not: a probe would interrupt the trial.
- * But while the device answers @at_once, a trial does not go on anyway, and only a probe can find
- * that the device has a queue again.
+ * Return whether a probe may begin. It may not during a trial, because it would interrupt the
+ * trial. But while the device answers @at_once, a trial does not go on anyway, and only a probe can
+ * find that the device has a queue again.
  */
 static inline bool tg_knee_rests(const struct tg_knee *knee, bool at_once)
 {

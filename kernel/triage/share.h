@@ -80,14 +80,14 @@ static inline u64 tg_share_time(u64 cost, u32 weight)
 }
 
 /**
- * tg_share_spent() - charge a share of all service for a request that goes out of turn
- * @due: the value of @served from which on this request was allowed to go out of turn
+ * tg_share_spent() - charge a class's guaranteed share for a request that goes out of turn
+ * @due: this request was allowed to go out of turn once @served reached this, in ns
  * @served: cost of all requests so far, in ns
  * @burst: cost that may go out of turn at once after a pause, in ns
  * @cost: of this request, in ns
  * @percent: the share; above 0
  *
- * Return: the value of @served from which on the next request may go out of turn
+ * Return: the new @due, for the next request
  */
 static inline u64 tg_share_spent(u64 due, u64 served, u64 burst, u32 cost, u32 percent)
 {

@@ -93,7 +93,7 @@ u64 tg_submitter_id_of_current(struct tg_data *tg);
 
 /*
  * Record that a request's tag is free again. The entry may be gone afterwards. Return whether one
- * submitter fewer is greedy. If so, this function was a full barrier.
+ * submitter fewer is greedy. If so, this function has executed a full barrier.
  */
 static inline bool tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)
@@ -107,7 +107,10 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	if (held != TG_TAGS_FEW)
 		return false;
 	atomic_dec(&submitters->nr_greedy);
-	/* Pairs with tg_set_held(), as in tg_left(). */
+	/*
+	 * Pairs with tg_set_held(): its caller sees nr_greedy, or this function's caller sees
+	 * nr_held.
+	 */
 	smp_mb__after_atomic();
 	return true;
 }
@@ -115,7 +118,8 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 /*
  * Return jiffies. The code on every request's path passes this to time_before() and the like. These
  * macros declare a variable of their argument's type, and jiffies is volatile: a kernel that
- * initializes variables on the stack (CONFIG_INIT_STACK_ALL_ZERO) would store to it each time.
+ * initializes variables on the stack (CONFIG_INIT_STACK_ALL_ZERO) would store to that variable each
+ * time.
  */
 static inline unsigned long tg_now(void)
 {
@@ -130,9 +134,9 @@ static inline bool tg_asks_little(const struct tg_submitter *submitter)
 }
 
 /*
- * Return whether a request's flags say that a process waits for it, however many tags its
- * submitter holds: metadata, swap, and writes of fsync() and of a journal. Direct writes
- * are REQ_SYNC too, but also REQ_IDLE: their submitter does not wait for each.
+ * Return whether a request's flags say that a process waits for it, however many tags its submitter
+ * holds. The flags of metadata, swap, and writes of fsync() and of a journal do. Direct writes are
+ * REQ_SYNC too, but also REQ_IDLE: their submitter does not wait for each.
  */
 static inline bool tg_flags_hint(blk_opf_t flags)
 {

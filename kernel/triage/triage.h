@@ -20,10 +20,9 @@
  *	inspect.c	makes the files in debugfs, and the tracepoints
  *	main.c		sets up and frees the scheduler; has the elevator's operations
  *
- * A part's header has its functions and its structure, with the lock of this structure.
- * The functions of order.c and merge.c are declared here. cost.h, depth.h, detector.h,
- * drain.h, knee.h, limit.h, share.h and turn.h make no kernel calls: tests run them in user
- * space.
+ * A part's header declares its functions and its structure; the lock that guards a structure is in
+ * it. This header declares the functions of order.c and merge.c. cost.h, depth.h, detector.h,
+ * drain.h, knee.h, limit.h, share.h and turn.h make no kernel calls: tests run them in user space.
  *
  * Words that all parts use:
  *	shard		the scheduler of one hardware queue; a disk has one shard in all
@@ -53,8 +52,8 @@
  *	pressed		the device is pressed if an urgent request came in the last second;
  *			then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
- *	gap		the time between two requests of bulk, if the budget is below the cost
- *			of one: bulk may then use the fraction budget / cost of the time
+ *	gap		the time from one request of bulk to the next, while the budget is below
+ *			the cost of one request: so long that bulk uses budget / cost of the time
  *	pace		the rate at which bulk may write while processes flush (flushes.h)
  *	gated		bulk is gated if it may go only right behind an urgent request
  *	grant		the cost that gated bulk may send behind one urgent request
@@ -114,7 +113,8 @@ enum tg_reason {
  * @cost: the cost that was charged for the request, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while the request is queued in a lane
  * @class: enum prio_class; set when it is queued, or goes at once (tg_take_only())
- * @paced: the request goes only while the pace is open (flushes.h); set when it is dispatched
+ * @paced: the request is a write that obeys the pace (flushes.h), so the pace is charged in full;
+ *	set when the request is dispatched
  * @held: the request is counted in @submitter->held
  * @returned: the driver sent the request back; reset when it is queued on tg_shard.at_head
  * @urgent: it goes before bulk and outside bulk's budget
@@ -122,8 +122,9 @@ enum tg_reason {
  *	the budget apply.
  * @timed: the controller may learn from its service time; set only while it is in the device
  * @clean: no bulk was in the device when the request was dispatched; valid if @timed
- * @charged: bulk: the budget and tg_shard.bulk_turn have been charged for the request; urgent: the
- *	pace has been charged. It stays set if the driver sends the request back.
+ * @charged: tg_bulk_charge() was called for the request or, if it is an urgent write,
+ *	tg_flushes_charge(). This stays set if the driver sends the request back, so that no request
+ *	is charged twice
  * @measured: its service time will be counted in a histogram; set only while it is in the device
  *
  * Only the request's owner writes this structure: first the submitter, then the holder of the
@@ -150,7 +151,7 @@ struct tg_tag {
 
 static inline struct tg_tag *tg_tag(struct request *rq)
 {
-	/* A 32-bit kernel fails here: its elv.priv is too small. */
+	/* On a 32-bit kernel the build fails here, because elv.priv is too small. */
 	static_assert(sizeof(struct tg_tag) <= sizeof(rq->elv.priv));
 	return (struct tg_tag *)rq->elv.priv;
 }
@@ -164,13 +165,12 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @tg: the scheduler of the device; set once
  * @hctx: the hardware queue to run; also read without the lock
  * @kick: tg_drain() ended a hold, so tg_shard_leave() runs the hardware queue
- * @granted: 1 if an urgent request of this shard gave bulk a grant, and there are several shards:
- *	any of them may use the grant. A dispatcher resets this field after it has unlocked, and
- *	wakes one held shard.
+ * @granted: 1 if an urgent request of this shard gave bulk a grant that another shard may use.
+ *	After the dispatcher has unlocked, it resets this field and wakes one held shard.
  * @queued: number of requests on @at_head and in @lanes, plus 1 while the inbox is
  *	emptied; also read without the lock
  * @index: its index in tg_data.shards; set once
- * @at_head: requests that go before all others, oldest first
+ * @at_head: requests that the driver sent back, in this order; they go before all others
  * @lanes: lanes that have requests, in any order
  * @nr_lanes: number of lanes in @lanes; also read without the lock
  * @workers_crowd: the latest request of a workqueue's worker was of a cgroup that crowded others
@@ -186,7 +186,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @exceeded: the last choice left out a cgroup that is beyond its share
  * @pace: the state of the pace, looked up once for each choice (tg_pace_is_closed_now())
  * @pace_first: while @pace is TG_PACE_OPEN: of the lanes that wait for the pace, the one whose
- *	cgroup has had least of it; NULL if none waits, or only one lane has requests
+ *	cgroup has had least of the pace; NULL if none waits, or only one lane has requests
  * @awaits_pace: the shard waits for the pace (tg_pace_tell()); also read without the lock
  * @pace_at: jiffies at the last choice that set @paced; also read without the lock
  * @asked: counts the choices among several lanes (tg_lane_pick())
@@ -203,9 +203,9 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	and the waiting shard with the least virtual time goes first. Also read without the lock.
  * @pace_turn: the same for the pace, in ns: it grows by the time that each charged write of this
  *	shard takes at the pace. Also read without the lock.
- * @woken_until: jiffies; set when the shard is woken, 0 once a dispatcher chooses. Until this time
- *	a woken shard that has requests counts as waiting until bulk may go
- *	(tg_waits_for_bulk()). tg_wake() and the watchdog also write this, without the lock.
+ * @woken_until: jiffies; set when the shard is woken, reset to 0 when a dispatcher chooses a
+ *	request. Before this time, tg_waits_for_bulk() treats a woken shard that has requests as if
+ *	it were still held. tg_wake() and the watchdog also write this, without the lock.
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
@@ -263,13 +263,13 @@ struct tg_shard {
  * struct tg_data - the scheduler of one device
  * @queue: the device's queue; this field and the next four are set once
  * @rotational: the device is a disk, with one arm
- * @whole_depth: the block layer applies the limit that limit_depth() sets to all tags of a hardware
- *	queue. If false, it applies the limit to each word of their bitmap.
+ * @whole_depth: the limit from limit_depth() is on the tags of a whole hardware queue. If false, it
+ *	is on the tags in each word of the bitmap (iosched_probe_shallow_depth()).
  * @nr_shards: number of @shards; if it is 1, that shard has all requests
  * @shards: one for each hardware queue, or one in all; on the request queue's NUMA node
  * @nr_held: number of shards with TG_HELD set; atomic
- * @woken_until: jiffies; the latest @woken_until of a shard. Written once a tick by any CPU that
- *	wakes a shard. After this time no woken shard counts as waiting until bulk may go.
+ * @woken_until: jiffies; the latest tg_shard.woken_until. Any CPU that wakes a shard may write
+ *	this, once a tick. After this time, only held shards wait for bulk (tg_some_may_wait()).
  * @wake_from: index of the shard with which tg_wake() begins; any value is safe
  * @hinted_due: hinted requests may go before HIGH again once the sum of all shards' @served
  *	reaches this. Dispatchers of all shards write it without a common lock. If two write at
@@ -312,7 +312,7 @@ static inline struct tg_data *tg_of(const struct request_queue *q)
 
 /*
  * Return the hardware queue of an operation that this CPU submits now. A polled request may go to
- * another one.
+ * another hardware queue.
  */
 static inline struct blk_mq_hw_ctx *tg_hctx_of_cpu(const struct request_queue *q, enum req_op op)
 {
@@ -354,8 +354,8 @@ static inline bool tg_is_waited_for(struct request *rq)
 }
 
 /*
- * Return whether requests of two cgroups met in the last second. If so, cgroups share the device by
- * their accounts (group.h).
+ * Return whether requests of two cgroups met (tg_groups.shared_at) in the last second, or a cgroup
+ * was beyond its share. If so, cgroups share the device by their accounts (group.h).
  */
 static inline bool tg_groups_shared(const struct tg_data *tg)
 {
@@ -386,7 +386,10 @@ static inline bool tg_charges_bulk(const struct tg_data *tg)
 	return READ_ONCE(tg->budget.pressed) || tg_is_shared(tg);
 }
 
-/* Notice if requests of two cgroups meet. Called for each new request that is in the inbox. */
+/*
+ * Notice if requests of two cgroups meet. A dispatcher calls this for each new request in the
+ * inbox.
+ */
 static inline void tg_groups_see(struct tg_shard *shard, const struct request *rq)
 {
 #ifdef CONFIG_BLK_CGROUP

@@ -16,12 +16,12 @@
  * (elevator_queue.sysfs_lock). Readers take no lock: each tunable is one word, and any
  * combination of values is safe.
  *
- * Bulk's budget is @budget_fixed if that is set. Else the controller finds a budget with
- * which urgent requests keep a target: @latency_target_us if that is set, else their latency
- * without bulk times @latency_factor. Without either, bulk's throughput is weighed against
- * urgent requests' latency by @exchange: on flash by trials (knee.h), on a disk by a formula
- * (turn.h). If @exchange is 0 too, @latency_factor counts as TG_FACTOR_ELSE. On a disk, this target
- * also bounds the length of bulk's turns beside HIGH.
+ * Bulk's budget is @budget_fixed if that is set. Else the controller finds a budget with which
+ * urgent requests keep a target: @latency_target_us if that is set, else their latency without bulk
+ * times @latency_factor. Without either, bulk's throughput is weighed against urgent requests'
+ * latency by @exchange: on flash by trials (knee.h), on a disk by a formula (turn.h). If @exchange
+ * is 0 too, @latency_factor counts as TG_FACTOR_ELSE. On a disk, that target also bounds the length
+ * of bulk's turns beside HIGH, whatever @exchange is.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;

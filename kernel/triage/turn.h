@@ -2,9 +2,9 @@
 /*
  * Finds the turn of bulk that is worth most on a disk's arm.
  *
- * Turns of bulk and pauses follow each other. Each turn begins with a seek to bulk's place (@way).
- * A slow urgent request waits for a whole turn, and then takes as long as without bulk (@alone). So
- * at an exchange rate, as in knee.h, a turn is worth
+ * Turns of bulk alternate with pauses. Each turn begins with a seek to bulk's place (@way). A slow
+ * urgent request waits for a whole turn, and then takes as long as without bulk (@alone). So at an
+ * exchange rate, as in knee.h, a turn is worth
  *
  *	worth = ln((turn - way) / (turn + pause)) - exchange / 100 * (turn + alone) / alone
  *

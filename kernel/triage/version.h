@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The version of everything here: the module, its packages, ./triage and triagectl. A
- * release changes it in this line and nowhere else.
+ * The version of everything here: the module, its packages, ./triage and triagectl. A release
+ * changes it in the line below, and adds it to CHANGELOG.md.
  */
 #ifndef TRIAGE_VERSION_H
 #define TRIAGE_VERSION_H

@@ -8,8 +8,8 @@ describes these types exactly as they were compiled. From it this program makes:
 
 private.h   the private types, and prototypes of the functions exported to modules
 features.h  macros that say which of several shapes an interface has in this kernel
-made-from   the state of the files from which these were made: if none of those files has
-            changed since, the program ends at once
+made-from   the state of the input files. If none of them has changed since the last run, the
+            program leaves both headers as they are
 
 The program probes features and never compares versions, because some features
 changed inside a stable series. iosched.h, blkdrv.h and timers.h explain each feature.
@@ -235,7 +235,8 @@ def private_header(found: dict[str, str], functions: dict[str, str]) -> str:
     prototypes = [text for name, text in functions.items() if name not in CALLBACKS]
     body = "\n".join([*types_of_functions, *definitions, *prototypes])
     checks = [_same_layout(name, text) for name, text in found.items() if text.startswith("struct")]
-    # In C, a struct that is first named inside a prototype is known only there. So declare each.
+    # In C, a struct that is first named inside a prototype is known only there. So declare each
+    # struct before.
     structs = sorted(set(re.findall(r"\bstruct (\w+)", body)))
     return "\n".join(
         [
@@ -266,7 +267,10 @@ def _same_layout(name: str, definition: str) -> str:
 
 
 def offsets(definition: str) -> dict[str, int]:
-    """Return the offset of each member, as pahole notes it, if offsetof() takes the member."""
+    """Return the offset of each member that offsetof() accepts: name -> offset, as pahole notes it.
+
+    The name of a member of an inner struct has the outer member's name before it, if that has one.
+    """
     blocks: list[dict[str, int]] = [{}]
     for line in definition.splitlines()[1:]:
         text, _, note = line.strip().partition("/*")
@@ -289,7 +293,7 @@ def offsets(definition: str) -> dict[str, int]:
 
 
 def shapes(operations: str) -> dict[str, str]:
-    """Return each function pointer in a struct: name -> shape (result and arguments)."""
+    """Return the function pointers in a struct's definition: name -> shape (result, arguments)."""
     found = re.findall(r"^\t(.*?)\(\*(\w+)\)(\(.*?\));", operations, re.MULTILINE)
     return {
         name: re.sub(r"\s+", " ", f"{result.strip()} {arguments}").replace("* *", "**")
@@ -298,7 +302,10 @@ def shapes(operations: str) -> dict[str, str]:
 
 
 def features_header(found: dict[str, str], functions: dict[str, str], symbols: set[str]) -> str:
-    """Return the text of features.h."""
+    """Return the text of features.h.
+
+    Raise MissingError if the kernel lacks one of OPERATIONS, or has it in an unknown shape.
+    """
     here = shapes(found["elevator_mq_ops"])
     for name, known in OPERATIONS.items():
         if here.get(name) not in known:
@@ -321,7 +328,10 @@ def features_header(found: dict[str, str], functions: dict[str, str], symbols: s
 
 
 def write_if_changed(path: Path, text: str) -> None:
-    """Write a generated header if its text differs: make rebuilds all that uses a changed file."""
+    """Write a generated header, with a guard added, if its text differs.
+
+    make rebuilds all that uses a changed header.
+    """
     guard = f"GENERATED_{path.stem.upper()}_H"
     text = (
         "/* SPDX-License-Identifier: GPL-2.0-only */\n"
@@ -333,7 +343,10 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def with_btf(vmlinux: Path, folder: Path) -> Path:
-    """Return `vmlinux`, or, of a boot image, a file with BTF that is unpacked to `folder`."""
+    """Return a file with BTF: `vmlinux` itself or, if that is a boot image, its unpacked kernel.
+
+    The unpacked kernel is a file in `folder`.
+    """
     try:
         with vmlinux.open("rb") as file:
             if not boot.is_image(file.read(boot.HEADER_END)):
@@ -348,7 +361,7 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return what the BTF has: types (name -> definition), and declarations (name -> text).
 
-    The declarations are those of CALLBACKS, and of the FUNCTIONS that are exported.
+    The declarations are those of CALLBACKS, and of the FUNCTIONS in `symbols`.
     """
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):

@@ -43,17 +43,23 @@ def _is_bzimage(data: bytes) -> bool:
 
 
 def _is_raw(data: bytes) -> bool:
-    """Return whether `data` begins an Image (Documentation/arch/arm64/booting.rst, and riscv's)."""
+    """Return whether `data` is the start of an Image, the format of arm64 and RISC-V.
+
+    Documentation/arch/ describes the header: arm64/booting.rst and riscv/boot-image-header.rst.
+    """
     return data[0x38:0x3C] in (b"ARM\x64", b"RSC\x05")
 
 
 def _is_zboot(data: bytes) -> bool:
-    """Return whether `data` begins an EFI program that unpacks an Image (CONFIG_EFI_ZBOOT)."""
+    """Return whether `data` is the start of an EFI program that unpacks an Image.
+
+    A kernel with CONFIG_EFI_ZBOOT is such a program.
+    """
     return data.startswith(b"MZ") and data[4:8] == b"zimg"
 
 
 def uncompressed(image: bytes) -> bytes:
-    """Return what a boot image holds: the kernel's ELF file, or its BTF alone."""
+    """Return the kernel's ELF file from a boot image, or only the BTF if there is no ELF file."""
     try:
         if image.startswith(GZIP):
             image = _unpacked(image)

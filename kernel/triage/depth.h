@@ -158,7 +158,7 @@ struct tg_depth {
 /**
  * tg_depth_target() - the latency that few urgent requests may exceed
  * @depth: the estimates of their latency without bulk
- * @factor_pct: the multiple of that latency that they may take, in hundredths
+ * @factor_pct: the target as a multiple of their 99th percentile without bulk, in hundredths
  *
  * The 99th percentile without bulk is taken to be three mean distances above the mean. A
  * uniform distribution has it at two, an exponential one at five.
@@ -307,11 +307,10 @@ static inline u32 tg_depth_spacing(struct tg_depth *depth, u32 least)
  * @limited: bulk would have used more than the budget
  * @least: the smallest budget to set, with which bulk still goes now and then, in ns
  *
- * The expected change is zero when 1 in TG_DEPTH_RARE is late (stochastic approximation of a
- * quantile). tg_depth.rest keeps this true for a small budget, to which one request gives back less
- * than 1 ns.
- * Until the first request is late, each request raises the budget by 1/16 if @limited. A device
- * without a queue has no limit.
+ * The budget's expected change is zero if 1 request in TG_DEPTH_RARE is late (stochastic
+ * approximation of a quantile). tg_depth.rest keeps this true for a small budget, to which one
+ * request gives back less than 1 ns. Until the first request is late, each request raises the
+ * budget by 1/16 if @limited. A device without a queue has no limit.
  */
 static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limited,
 				  u64 least)

@@ -81,9 +81,9 @@ struct tg_flows {
 };
 
 /*
- * The queued requests of a class in the order in which they came: an hlist with its last
- * node. They are linked through rq->hash, which is free: triage does not use the block layer's hash
- * of requests to merge.
+ * The queued requests of a class in the order in which they came: an hlist with its last node. They
+ * are linked through rq->hash. This node is free, because triage does not use the hash table in
+ * which the block layer looks for merges.
  */
 struct tg_arrivals {
 	struct hlist_head first;
@@ -93,7 +93,7 @@ struct tg_arrivals {
 /**
  * struct tg_class - queued requests of one class and cgroup on one shard
  * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL
- * @sparse: the other sparse flows, likewise
+ * @sparse: the other sparse flows, in the order in which they joined
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists
  * @queued: number of requests in @arrivals; also read without the lock

@@ -42,9 +42,9 @@
 /* One request in this many is a slow one. */
 #define TG_KNEE_SLOWEST 8
 /*
- * All counts are halved once there are this many requests and twice the bulk that a judgement
- * needs: then earlier requests weigh less, and half of the counts still suffices. At MOST times
- * this number of requests the counts are halved in any case.
+ * The counts of a budget are halved once they have this many requests, and twice the bulk that a
+ * judgement needs. So earlier requests weigh less, and half of the counts still suffices. At MOST
+ * times this number of requests the counts are halved in any case.
  */
 #define TG_KNEE_KEPT 1024
 #define TG_KNEE_MOST 64
@@ -94,8 +94,9 @@ struct tg_knee_seen {
 };
 
 /*
- * The places of three budgets: the best known budget (HERE), and those half an octave below and
- * above it. A trial compares one of these two with the best. A search begins at HERE.
+ * The places of three budgets: the best known one is HERE, a budget half an octave smaller is
+ * BELOW, and one half an octave larger is ABOVE. A trial compares BELOW or ABOVE with HERE. A
+ * search begins at HERE.
  */
 enum tg_knee_place {
 	TG_KNEE_HERE,
@@ -109,8 +110,8 @@ enum tg_knee_place {
  * @budget: the best known budget, in ns; 0: the search has not begun
  * @at: the place of the budget in use: HERE, or BELOW or ABOVE during a trial
  * @seen: the requests counted with @budget, and with the budgets below and above it
- * @wait: number of requests until the next trial of the budget below, and of the one above
- * @spacing: time from the last trial of the same place to the next, as a multiple of the
+ * @wait: by place, number of requests until the next trial there
+ * @spacing: by place, time from the last trial to the next trial there, as a multiple of the last
  *	trial's length
  * @took: number of requests since a trial last began or ended
  * @settling: how many of the @took requests came before @settled_at

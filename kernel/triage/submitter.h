@@ -62,7 +62,7 @@ struct tg_submitter {
  *	tg_prepare_request() have this entry too, but it does not count them.
  */
 struct tg_submitters {
-	spinlock_t lock; /* guards membership and numbers */
+	spinlock_t lock; /* guards buckets, last_id and unknown */
 	u64 last_id;
 	unsigned long unknown;
 	atomic_t nr_several;
@@ -107,10 +107,7 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	if (held != TG_TAGS_FEW)
 		return false;
 	atomic_dec(&submitters->nr_greedy);
-	/*
-	 * Pairs with tg_set_held(): its caller sees nr_greedy, or this function's caller sees
-	 * nr_held.
-	 */
+	/* Pairs with tg_set_held(): the holder sees nr_greedy, or our caller sees nr_held. */
 	smp_mb__after_atomic();
 	return true;
 }

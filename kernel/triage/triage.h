@@ -170,7 +170,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @queued: number of requests on @at_head and in @lanes, plus 1 while the inbox is
  *	emptied; also read without the lock
  * @index: its index in tg_data.shards; set once
- * @at_head: requests that the driver sent back, in this order; they go before all others
+ * @at_head: requests that the driver sent back, in the order in which they were inserted again;
+ *	they go before all others
  * @lanes: lanes that have requests, in any order
  * @nr_lanes: number of lanes in @lanes; also read without the lock
  * @workers_crowd: the latest request of a workqueue's worker was of a cgroup that crowded others

@@ -72,7 +72,7 @@ struct tg_budget {
  *	counts too. Shards that have to leave the device to @first do not count
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
  * @floor: the least tg_turn() of these shards and of those that send now. tg_budget.turn rises to
- *	this and no further, so that a shard that sends keeps its claim to what it lacks
+ *	this and no further, so that a shard that sends now does not lose what it still lacks
  *
  * tg_parts_look() fills this structure. That function visits each shard, so one call serves many
  * decisions.

@@ -7,10 +7,10 @@
  * budget is right if one urgent request in TG_DEPTH_RARE takes longer than the target. Without a
  * target, knee.h finds the budget on flash.
  *
- * The target is usually a multiple of the service time of urgent requests without bulk. This
- * time depends on the device, and on how many urgent requests meet there. So the controller
- * measures it: now and then a probe keeps bulk out for a moment. Thus bulk's budget does not
- * shrink because urgent requests queue behind each other.
+ * The target is usually a multiple of the service time of urgent requests without bulk. This time
+ * depends on the device, and on how many urgent requests are there at once. So the controller
+ * measures it: now and then a probe keeps bulk out for a moment. Thus urgent requests that queue
+ * behind each other do not shrink bulk's budget.
  *
  * Pure functions that also compile in user space, where they are tested against a model of a
  * queue.
@@ -208,7 +208,7 @@ static inline void tg_depth_answer(struct tg_depth *depth, u64 mean)
  *
  * Estimates follow shorter latencies soon and longer ones slowly: a device that is still emptying
  * its write buffer must not be taken for a slow one. Until an estimate is confirmed, each result
- * that does not confirm it replaces it.
+ * that does not confirm the estimate replaces it.
  *
  * Return: true if this was the last sample of a result
  */
@@ -374,9 +374,9 @@ static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
  * @gated: bulk needs grants
  * @cost: cost of the request, in ns
  *
- * The debt is at most this request's cost, even if no urgent request comes and bulk goes
- * again and again without a grant. If bulk needs no grant, there is no debt. Otherwise debts
- * would grow without end, and keep bulk out later.
+ * The debt is at most this request's cost, even if no urgent request comes and bulk goes again and
+ * again without a grant. While bulk needs no grant, it has no debt. Such a debt would grow without
+ * end, and keep bulk out once bulk is gated.
  *
  * Return: the new @granted
  */

@@ -208,9 +208,9 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk is gated: it has to wait for an urgent request, and goes right behind it.
- * If the budget has room for several requests, this wait would only leave the device idle. A
- * disk has no gate, because it chooses by itself which request it serves first.
+ * Return whether bulk is gated: bulk has to wait for an urgent request, and goes right behind that
+ * request. If the budget has room for several requests, this wait would only leave the device idle.
+ * A disk has no gate, because it chooses by itself which request it serves first.
  */
 static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 {

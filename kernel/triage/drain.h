@@ -3,12 +3,12 @@
  * Finds the pace at which bulk may write, so that a drive's write buffer stays short.
  *
  * A drive completes a write once the data is in its buffer, and a flush waits until the drive has
- * written the buffer to the medium. If bulk writes faster than the drive empties its buffer, the
- * buffer fills up, and each flush has to wait for a full buffer. It does not matter how much faster
- * bulk writes, because a drive with a full buffer delays writes until there is room. So a pace
- * above the rate at which the drive empties its buffer changes neither bulk's throughput nor the
- * flushes' time, and a search by small steps does not find this rate from afar. But while the
- * buffer is full, the drive serves bulk's writes at just this rate.
+ * written the buffer to the medium. The rate at which the drive empties its buffer is called the
+ * drive's rate here. If bulk writes faster, the buffer fills up, and each flush has to wait for a
+ * full buffer. It does not matter how much faster bulk writes, because a drive with a full buffer
+ * delays writes until there is room. So a pace above the drive's rate changes neither bulk's
+ * throughput nor the time of flushes, and a search by small steps would not find the drive's rate
+ * from afar. But while the buffer is full, the drive serves bulk's writes at just the drive's rate.
  *
  * So while processes flush, a trial now and then lets bulk write at half of its rate. If flushes
  * then become so much shorter that this is worth a tenth of bulk's throughput, bulk's rate before
@@ -44,8 +44,8 @@
 /* A trial divides bulk's rate by this. */
 #define TG_DRAIN_TRIAL 2
 /*
- * The price of a tenth of bulk's throughput: 100 ln(10/9) = 10.54 per cent, as in the exchange rate
- * (knee.h), in hundredths of a per cent.
+ * The worth of a tenth of bulk's throughput on the scale of the exchange rate (knee.h), in
+ * hundredths of a per cent: 100 ln(10/9) = 10.54 %.
  */
 #define TG_DRAIN_PRICE 1054
 /*
@@ -54,16 +54,17 @@
  */
 #define TG_DRAIN_STEP 64
 /*
- * The time from one trial to the next, as a multiple of the trial's length: trials cost bulk 0.8 %.
- * After a trial that told nothing, the multiple is only AGAIN: such trials cost at most 6 %.
+ * The time from one trial to the next, as a multiple of the trial's length: trials cost bulk 0.8 %
+ * of its throughput. After a trial that told nothing, the multiple is only AGAIN: such trials cost
+ * at most 6 %.
  */
 #define TG_DRAIN_SPACING 64
 #define TG_DRAIN_AGAIN 8
 /*
- * Many periods in a row in which flushes are quick and the pace holds writes show that the estimate
- * is far too low. So after each RISE such periods the step doubles, RISE_MAX times at most. The
- * largest step doubles the estimate. Near the true rate, a period with slow flushes comes before
- * the step doubles.
+ * If flushes are quick and the pace holds writes in many periods in a row, the estimate is far too
+ * low. So after every RISE such periods the step doubles, RISE_MAX times at most. The largest step
+ * doubles the estimate. Near the true rate, a period with slow flushes comes before the step
+ * doubles.
  */
 #define TG_DRAIN_RISE 8
 #define TG_DRAIN_RISE_MAX 6
@@ -188,9 +189,9 @@ static inline u32 tg_drain_untried(const struct tg_drain *drain)
 }
 
 /*
- * Return whether a trial in which bulk wrote @rate lowered bulk's rate by more than 1/8. Bulk that
- * writes at most TG_DRAIN_TRIAL times the least pace counts as lowered: there is nothing to gain
- * from slowing it down further.
+ * Return whether a trial in which bulk wrote @rate lowered bulk's rate by more than 1/8. Also
+ * return true if bulk's full rate is at most TG_DRAIN_TRIAL times the least pace: there is nothing
+ * to gain from slowing bulk down further.
  */
 static inline bool tg_drain_lowered(const struct tg_drain *drain, u32 rate)
 {
@@ -229,10 +230,10 @@ static inline void tg_drain_told_nothing(struct tg_drain *drain, u64 now)
 
 /*
  * End a trial, in which bulk wrote @rate, and flushes took @mean ns. If flushes were slower than
- * before, something other than bulk makes them slow, and the trial told nothing. With a pace,
- * flushes are quick before the trial and in it, so only a large difference counts
- * (tg_drain_is_slow()). If bulk wrote hardly less than before and flushes did not become much
- * quicker, the trial told nothing either.
+ * before, something other than bulk makes them slow, and the trial told nothing. While there is a
+ * pace, flushes are quick both before a trial and in it, so only a large difference counts as
+ * slower (tg_drain_is_slow()). If bulk wrote hardly less than before and flushes did not become
+ * much quicker, the trial told nothing either.
  */
 static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u32 exchange, u64 now)
 {
@@ -290,8 +291,8 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
  * wrote. The drive has written all of it, except for what the buffer holds more than before: the
  * growth of tg_drain.buffered times the drive's rate. If the drive's rate is below the estimate,
- * the estimate moves half way to it. It moves no further, because mean times of two periods only
- * roughly show the buffer at this period's ends.
+ * the estimate moves half way to it. It moves no further, because the mean times of two periods
+ * show only roughly how full the buffer was when this period began and ended.
  *
  * But the pace ends if flushes are slow although the pace did not limit bulk, or although the
  * estimate has fallen to half of the first one, or to the least pace. Then the drive has changed,
@@ -434,7 +435,7 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 		drain->begin = *seen;
 		return true;
 	}
-	/* In a pause bulk does not keep the drive busy, so its rate tells nothing. */
+	/* While a probe keeps bulk out, bulk's rate does not show the drive's. */
 	if (seen->pauses != last.pauses || seen->pauses % 2) {
 		tg_drain_leave_out(drain, &last, seen);
 		return false;
@@ -462,7 +463,7 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
 
 /**
  * tg_drain_passes() - charge the pace for a write that it never holds
- * @at: the time up to which such writes have used their part of the time; updated; in ns
+ * @at: the time up to which such writes have used up their part of the pace; updated; in ns
  * @cost: the time that the write takes at the pace, in ns
  * @now: ns
  *

@@ -101,8 +101,8 @@ struct tg_arrivals {
  *	it had beyond the share, because one request took longer than what the class lacked
  * @started: number of flows that have joined @hinted or @sparse so far
  * @sparse_leads: cost that sparse flows have sent since the backlog began to wait, less what the
- *	backlog's requests allow them, in ns (tg_class_count()). Below 0: they have not used what
- *	the backlog's last request allows them, because that request was large
+ *	backlog's requests allow them, in ns (tg_class_count()). Below 0: cost that the backlog's
+ *	last request still allows sparse flows, because that request was large
  * @paced: the pace held the whole backlog when tg_flow_next_bulk() last looked
  * @paced_at: jiffies when the pace last held a write of the class
  *
@@ -153,9 +153,9 @@ struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 u64 tg_flow_take(struct tg_shard *shard, struct request *rq);
 
 /*
- * Return the key of the flow for requests with @flags of the submitter with the id @owner. Requests
- * whose flags say that a process waits for them have a key and a flow of their own. So they do not
- * queue behind the submitter's bulk.
+ * Return the key of a submitter's flow for requests with @flags. @owner is the submitter's id.
+ * Requests whose flags say that a process waits for them have a key and a flow of their own. So
+ * they do not queue behind the submitter's bulk.
  */
 static inline u64 tg_flow_key(u64 owner, blk_opf_t flags)
 {

@@ -13,7 +13,7 @@
  * TG_GAUGE_ONE plus its cost, so that one addition counts both the request and its cost.
  */
 struct tg_gauge {
-	u64 sent;			/* guarded by the shard's lock; reads need none */
+	u64 sent;			/* the shard's lock guards writes; readers need no lock */
 	atomic64_t back;		/* completions add to it */
 };
 

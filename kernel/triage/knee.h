@@ -9,12 +9,12 @@
  *
  *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
- * This is throughput minus delay at a price, as in the theory of congestion control. Now and
- * then the controller tries a budget larger or smaller by half an octave (a factor of 1.41).
- * A trial goes on until it is clear which of the two budgets is worth more. The controller
- * keeps that one. Only the difference of two worths decides, and both are measured beside
- * bulk. So delays that bulk does not cause are in both and cancel: the device's own slow
- * reads, flushes, garbage collection, and requests that bypass the scheduler.
+ * This is throughput minus delay at a price, as in the theory of congestion control. Now and then
+ * the controller tries a budget larger or smaller by half an octave (a factor of 1.41). A trial
+ * goes on until it is clear which of the two budgets is worth more. The controller keeps that
+ * budget. Only the difference of two worths decides, and both are measured beside bulk. So delays
+ * that bulk does not cause are in both and cancel: the device's own slow reads, flushes, garbage
+ * collection, and requests that bypass the scheduler.
  *
  * Pure functions that also compile in user space, where they are tested with models.
  */
@@ -72,11 +72,17 @@
 #define TG_KNEE_SPACING_FIRST 32
 #define TG_KNEE_SPACING_GROWTH 4
 #define TG_KNEE_SPACING_LAST 512
-/* The search begins anew if the best budget's worth has changed by this since the last trial. */
+/*
+ * The search begins anew if the best budget's worth has changed by more than this since the last
+ * trial.
+ */
 #define TG_KNEE_CHANGED 768
-/* The search begins anew after a longer pause of urgent requests; ns. */
+/* The search begins anew if no urgent request came for longer than this, in ns. */
 #define TG_KNEE_FORGET 1000000000ull
-/* Bulk's throughput is not measured over a longer pause between two urgent requests; ns. */
+/*
+ * Bulk's throughput is not measured between two urgent requests that are further apart than this,
+ * in ns.
+ */
 #define TG_KNEE_PAUSE 32000000ull
 
 /**
@@ -149,7 +155,7 @@ struct tg_knee {
  * @limited: bulk would have used more than the budget
  * @now: ns
  * @work: cost of the bulk served so far, in ns
- * @enough: cost of the bulk that must be served with one budget before its throughput can be
+ * @enough: cost of the bulk that must be served with one budget before bulk's throughput can be
  *	judged, in ns
  * @least: the smallest budget to try, with which bulk still goes now and then, in ns
  * @settle: how long earlier requests may still affect the device, in ns

@@ -19,8 +19,8 @@
  * tg_share_charge() - charge a flow for a request
  * @deficit: the rest of the flow's turn, in ns of cost; below 0: its debt
  * @cost: of the request, in ns
- * @level: I/O priority level, 0 to 7. The weight is 8 - level, scaled so that level 4, the
- *	default, is charged the cost itself
+ * @level: I/O priority level, 0 to 7. The flow's weight is 8 - level; at level 4, the default, the
+ *	charge is the cost itself
  * @quantum: a turn, in ns
  *
  * Return: the new deficit

@@ -8,9 +8,9 @@
  * interface on older kernels, and names the change that it covers. Remove a block when
  * no kernel from before that change is supported.
  *
- * Two differences need no block. Until late in the 6.12 stable series a request has a
- * priority field; req_get_ioprio() in <linux/blk-mq.h> covers both cases. Since 6.18
- * elevator_attrs is const; a table that is not const suits both.
+ * Two differences need no block. Until late in the 6.12 stable series a request has a priority
+ * field; req_get_ioprio() in <linux/blk-mq.h> covers both cases. Since 6.18 elevator_attrs is
+ * const; a table that is not const suits all kernels.
  */
 #ifndef IOSCHED_H
 #define IOSCHED_H

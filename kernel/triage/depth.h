@@ -51,8 +51,8 @@
  * A probe whose mean is less than half of a confirmed estimate raises a doubt. Either the estimate
  * came from another load, such as the reads of a boot, or a cache answered this probe. So the probe
  * changes nothing, and the next one comes soon. After DOUBTS doubts, the result of the last such
- * probe replaces the estimate. To wait for these probes costs milliseconds. An estimate that is too
- * small would hold bulk for longer, because it grows slowly.
+ * probe replaces the estimate. To wait for them costs only milliseconds. If a cache's answers
+ * replaced the estimate, it would be too small, and hold bulk for longer, because it grows slowly.
  *
  * A probe that does not contradict the estimate takes one doubt back. It does not raise an estimate
  * that was doubted. Otherwise an estimate could grow although two probes in three contradict it.
@@ -72,9 +72,9 @@
  */
 #define TG_DEPTH_FASTER 4
 /*
- * Some machines sleep between lone requests, which then take longer than requests beside bulk.
- * There, probes that are called for (FASTER) are in vain. So if the mean of such a probe is at
- * least this many quarters of the estimate, the least time to the next one doubles.
+ * Some machines sleep between lone requests, which then take longer than requests beside bulk. On
+ * these machines, probes that are called for (FASTER) are in vain. So if the mean of such a probe
+ * is at least this many quarters of the estimate, the least time to the next one doubles.
  */
 #define TG_DEPTH_CALLED_FOR 3
 /*
@@ -375,8 +375,8 @@ static inline s64 tg_depth_grant(s64 granted, u64 budget, u64 inside)
  * @cost: cost of the request, in ns
  *
  * The debt is at most this request's cost, even if no urgent request comes and bulk goes again and
- * again without a grant. While bulk needs no grant, it has no debt. Such a debt would grow without
- * end, and keep bulk out once bulk is gated.
+ * again without a grant. While bulk needs no grant, it has no debt. Without these two rules, debts
+ * would grow without end, and keep bulk out later.
  *
  * Return: the new @granted
  */

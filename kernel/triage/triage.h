@@ -49,8 +49,8 @@
  *	stream		a flow that has read or written in sequence for a while (detector.h)
  *	greedy		a submitter that holds more than eight tags
  *	room		the limit on the cost of bulk in a device that is shared (tg_is_shared())
- *	pressed		the device is pressed if an urgent request came in the last second;
- *			then the budget applies
+ *	pressed		the device is pressed if an urgent request came in the last second
+ *			(tg_pressed()); then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
  *	gap		the time from one request of bulk to the next, while the budget is below
  *			the cost of one request: so long that bulk uses budget / cost of the time

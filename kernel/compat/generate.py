@@ -205,7 +205,10 @@ def _run(program: str, *arguments: str) -> str:
 
 
 def exported(headers: Path) -> set[str]:
-    """Return the names of the functions that the kernel with these headers exports to modules."""
+    """Return the names of the functions that the kernel with these headers exports to modules.
+
+    Raise MissingError if there are no kernel headers in the folder `headers`.
+    """
     try:
         lines = (headers / "Module.symvers").read_text().splitlines()
     except OSError as error:
@@ -269,7 +272,7 @@ def _same_layout(name: str, definition: str) -> str:
 def offsets(definition: str) -> dict[str, int]:
     """Return the offset of each member that offsetof() accepts: name -> offset, as pahole notes it.
 
-    The name of a member of an inner struct has the outer member's name before it, if that has one.
+    A member of a named inner struct has the name outer.inner.
     """
     blocks: list[dict[str, int]] = [{}]
     for line in definition.splitlines()[1:]:
@@ -345,7 +348,7 @@ def write_if_changed(path: Path, text: str) -> None:
 def with_btf(vmlinux: Path, folder: Path) -> Path:
     """Return a file with BTF: `vmlinux` itself or, if that is a boot image, its unpacked kernel.
 
-    The unpacked kernel is a file in `folder`.
+    The unpacked kernel is a file in `folder`. Raise MissingError if `vmlinux` cannot be read.
     """
     try:
         with vmlinux.open("rb") as file:
@@ -361,7 +364,8 @@ def with_btf(vmlinux: Path, folder: Path) -> Path:
 def described(vmlinux: Path, symbols: set[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return what the BTF has: types (name -> definition), and declarations (name -> text).
 
-    The declarations are those of CALLBACKS, and of the FUNCTIONS in `symbols`.
+    The declarations are those of CALLBACKS, and of the FUNCTIONS in `symbols`. Raise MissingError
+    if the BTF lacks a type of REQUIRED.
     """
     found = types(str(vmlinux), (*REQUIRED, *OPTIONAL, *PUBLIC))
     if not all(name in found for name in REQUIRED):

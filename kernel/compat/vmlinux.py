@@ -59,7 +59,10 @@ def _is_zboot(data: bytes) -> bool:
 
 
 def uncompressed(image: bytes) -> bytes:
-    """Return the kernel's ELF file from a boot image, or only the BTF if there is no ELF file."""
+    """Return the kernel's ELF file from a boot image, or only the BTF if there is no ELF file.
+
+    Raise ImageError if `image` is no boot image, is damaged, or needs a program that is missing.
+    """
     try:
         if image.startswith(GZIP):
             image = _unpacked(image)

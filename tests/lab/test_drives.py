@@ -152,8 +152,8 @@ def test_the_readme_tells_the_errors_of_the_demos_drive() -> None:
     drive = drives.find("980pro")
     held = [point for point in drive.points if point.role == "held" and "p99_us" in point.measured]
     found = re.search(
-        r"For (\d+) loads that the fit did not use, its P99 is off by ([\d.]+) % in the median and "
-        r"([\d.]+) % at worst",
+        r"For (\d+) loads that the fit did not use, the model's P99 is off by ([\d.]+) % in "
+        r"the median and ([\d.]+) % at worst",
         (sources.ROOT / "README.md").read_text(),
     )
     assert found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A program that stands in for QEMU, with no guest, in tests of how the lab handles runs.
+"""A program in place of QEMU, for tests of how the lab handles runs. It runs no guest.
 
-It takes QEMU's options. On request it makes an empty file as the machine's saved state. To run a
-job, it reads the job from the archive and writes results like a guest's. The figures depend only on
-the scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
+The program takes QEMU's options. To save a machine's state, it makes an empty file. To run a job,
+it reads the job from the archive and writes results like a guest's. The figures depend only on the
+scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
 `no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`. With the last one, the program sends the signal,
 once, to its parent process: the lab, or a worker of the lab's cluster.
 """

@@ -26,7 +26,7 @@ class Case:
 
     @property
     def view(self) -> View:
-        """Return the view of the only point; fail if there are several points."""
+        """Return the view of the only point; fail unless there is exactly one point."""
         (view,) = self.views
         return view
 

@@ -131,7 +131,8 @@ def collected(out: Path, operations: str) -> pl.DataFrame:
         (out / "runs/none-0/run.json", {"sections": ["app", "bulk"]}),
     ):
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    # The lab finds logs by a section's place. The job's log has place 0, now the application's.
+    # A log's name begins with the number of its section. The job's logs have number 0, which now is
+    # the application's number.
     shutil.rmtree(out / "runs/none-0/out/logs")
     (out / "runs/none-0/out/operations.csv").write_text(operations)
     return samples.collect(out)

@@ -42,7 +42,7 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
-    """The title gives the ratio of the means. A dot shows the mean of the repeats' ratios."""
+    """The title has the ratio of the means. A dot is at the mean of the repeats' own ratios."""
     places = [
         dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
         for place in charts.places(study.view, study.values)
@@ -81,7 +81,7 @@ def test_the_means_of_few_repeats_title_the_chart(tmp_path: Path) -> None:
 def test_a_background_that_starves_without_a_scheduler_has_a_title(
     tmp_path: Path, repeats: int
 ) -> None:
-    """A share of zero throughput is undefined, so only the scheduler `none` has a place."""
+    """A share of zero throughput is undefined, so only `none` has a dot. The title names bfq."""
     stuck = STUDY.loads["none"] | {"backup_sim": rundirs.Load(0, 100)}
     bench = dataclasses.replace(STUDY, loads=STUDY.loads | {"none": stuck}, repeats=repeats)
     found = case(tmp_path, bench)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of kernel headers for clang: two configuration files differ, the rest is linked."""
+"""Tests of kernel headers for clang: two configuration files are changed, all others are links."""
 
 from pathlib import Path
 

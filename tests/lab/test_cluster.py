@@ -18,7 +18,7 @@ from triagelab.run import cluster
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that joins late gets the files of both runs. In the end no Dask plugin has them."""
+    """A worker that joins later gets the files of both runs. Dask keeps no plugin of ours."""
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

@@ -28,7 +28,7 @@ def test_a_cdf_says_how_many_requests_are_done_by_when() -> None:
     traces = {trace["name"]: trace for trace in drawn(chart)["data"]}
     none, bfq = traces["none"], traces["bfq"]
     assert none["x"] == [1.0, 1.0]
-    # One step, from 0 to 99.9 % of the requests; y is -log10(1 - share).
+    # The line has one step. y is -log10(1 - share of requests done), and 3 stands for 99.9 %.
     assert none["y"] == pytest.approx([0, 3], abs=1e-6)
     assert bfq["x"] == [1.0, 1.0, 100.0]
     assert bfq["y"][1] == pytest.approx(-np.log10(0.05))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of the map of drives: a cell shows a drive's worst point; the worst drive comes first."""
+"""Tests of the map of drives: each cell shows a drive's worst point; the worst drive is first."""
 
 import dataclasses
 import math

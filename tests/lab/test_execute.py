@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests: a damaged run record is named; an error after a request to stop counts as a stop."""
+"""Tests of run records that are damaged, and of errors after a request to stop."""
 
 import asyncio
 import os

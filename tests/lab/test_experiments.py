@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of experiments: ours are valid, a job file makes one, and a matrix has all its points."""
+"""Tests of experiments: ours are valid, a job file becomes one, and all points are planned."""
 
 import re
 from pathlib import Path

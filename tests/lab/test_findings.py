@@ -34,7 +34,7 @@ def view(tmp_path: Path, bench: Bench = STUDY) -> View:
 
 
 def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
-    """prio-basic is chosen: bfq has a lower latency, but leaves the backup only a sixth."""
+    """prio-basic is chosen: bfq has a lower latency, but slows the backup down to a sixth."""
     answer = findings.answer(view(tmp_path))
     headline = plain(answer.headline)
     assert headline.startswith("Choose prio-basic: database_sim's P99 latency is ")
@@ -55,7 +55,7 @@ def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
 
 
 def choice(tmp_path: Path, **loads: tuple[float, float]) -> Choice | None:
-    """Return the choice. `loads`: scheduler -> latency in µs, and IOPS of the background."""
+    """Return the choice. `loads`: scheduler -> the database's latency in µs, the backup's IOPS."""
     made = {
         name: {"database_sim": Load(300, latency), "backup_sim": Load(kept, 3000, bs=131072)}
         for name, (latency, kept) in loads.items()
@@ -88,7 +88,7 @@ def test_equals_are_chosen_together(tmp_path: Path) -> None:
 def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
     """A scheduler must be good at all points to be chosen, or to beat another one.
 
-    prio-basic is slow at the second point, and there bfq is slower than `late`.
+    At the second point, prio-basic is slow, and bfq is slower than `late`.
     """
 
     def at(point: rundirs.Record, scheduler: str, job: str, load: Load) -> Load:
@@ -176,7 +176,7 @@ def test_where_none_starves_the_job_the_headline_says_so(tmp_path: Path) -> None
 
 
 def test_a_background_that_starves_keeps_what_it_has(tmp_path: Path) -> None:
-    """The headline has the background's share, and the number of repeats in which it starved."""
+    """The headline says what share the background keeps, and in how many repeats it starved."""
     loads = {"none": STUDY.loads["none"], "bfq": STUDY.loads["bfq"]}
     bench = dataclasses.replace(
         STUDY, loads=loads, protected="backup_sim", background=("database_sim",), alone=None,
@@ -239,9 +239,9 @@ def test_a_run_that_failed_takes_no_verdict_from_the_others(tmp_path: Path) -> N
 
 
 def test_a_failed_run_is_judged_by_no_verdict_that_the_baseline_starved(tmp_path: Path) -> None:
-    """If `none` starves the job, each verdict beside `none` says only that.
+    """If `none` starves the job, each verdict on a comparison with `none` says only this.
 
-    Such a verdict must not count as a judgement of kyber, which lacks a repeat.
+    kyber lacks a repeat. Such a verdict must not count as if the lab had judged kyber.
     """
     starved, failed = (("none", 2),), (("kyber", 0),)
     found = choices.choose([view(tmp_path, dataclasses.replace(STUDY, starved=starved))])
@@ -295,7 +295,7 @@ def test_without_the_baselines_repeats_the_means_decide(tmp_path: Path) -> None:
 
 
 def test_repeats_without_a_pair_are_compared_by_their_means(tmp_path: Path) -> None:
-    """bfq and none share no repeat. bfq leaves the backup only a sixth, so it is not chosen."""
+    """bfq and none share no repeat. bfq slows the backup down to a sixth, so it is not chosen."""
     failed = (("bfq", 2), ("bfq", 3), ("none", 0), ("none", 1))
     bench = dataclasses.replace(STUDY, repeats=4, failed=failed)
     answer = findings.answer(view(tmp_path, bench))
@@ -397,7 +397,7 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert f"under bfq backup_sim keeps at least {digits(100 * least)} % of its" in headline
     assert [detail.split(":")[0] for detail in answer.details] == ["bfq", "none", "mq-deadline"]
     assert "at t_apps = 16" in answer.details[1]
-    assert "keeps" not in answer.details[1]  # the share kept is relative to none
+    assert "keeps" not in answer.details[1]  # a line about none: shares are relative to none
 
 
 def test_over_points_too_few_repeats_choose_by_their_means(tmp_path: Path) -> None:
@@ -598,7 +598,7 @@ def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
 
 
 def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
-    """CPU time is equal here, and bfq completes the fewest requests: its count is highest."""
+    """All runs have equal CPU time. bfq completes the fewest requests, and spends most on each."""
     told = judged(tmp_path, "instructions_per_io")
     headline = plain(told.headline)
     assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")
@@ -713,7 +713,7 @@ def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
 
 
 def stepped(folder: Path, metric: str, slower: float, repeats: int = 5, *names: str) -> Answer:
-    """Return the answer for two points; `slower` divides kyber's throughput at the second."""
+    """Return the answer for two points; `slower` divides kyber's throughput at the second point."""
     return findings.of_all(steps(folder, metric, slower, repeats, *names))
 
 

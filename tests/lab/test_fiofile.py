@@ -117,7 +117,7 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     ],
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
-    """The lab must read each number exactly like fio: priorities decide which job is protected."""
+    """The lab does not calculate: a wrong priority would make it protect the wrong job."""
     with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
@@ -254,7 +254,7 @@ def test_an_option_that_stands_for_nothing_is_not_set(tmp_path: Path) -> None:
     path = tmp_path / "job.fio"
     path.write_text("[a]\nrw=read\nprio=${LEVEL}\n")
     assert "prio" not in fiofile.read(path, {"LEVEL": ""}).jobs[0].options
-    with pytest.raises(RequestError, match="prio="):  # a variable without a value is a mistake
+    with pytest.raises(RequestError, match="prio="):  # a variable that nobody has set is an error
         fiofile.read(path).check()
 
 

@@ -46,7 +46,7 @@ def job(
 
 
 def busy(at_once: float) -> dict[str, Any]:
-    """Return figures of a load with `at_once` requests in the device."""
+    """Return the figures of a load that keeps `at_once` requests in the device."""
     return READ | {"iops": 1000.0 * at_once}
 
 

@@ -72,7 +72,7 @@ def make(folder: Path) -> None:
 
 
 def names(folder: Path, change: Callable[[machines.Qemu], machines.Qemu] | None = None) -> set[str]:
-    """Return a small experiment's run names on the machine made of the files in `folder`."""
+    """Return the names of a small experiment's runs, on a machine made of the files in `folder`."""
     tools.qemu_version.cache_clear()
     tools.qemu_files.cache_clear()
     kernel = kernels.Kernel(RELEASE, folder / "vmlinuz", folder, None)
@@ -90,7 +90,7 @@ def names(folder: Path, change: Callable[[machines.Qemu], machines.Qemu] | None 
 
 
 def choose(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let the lab use the files in `folder`."""
+    """Make the lab use the files in `folder` in place of its own."""
     patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     patch.setenv("TRIAGE_CACHE", str(folder / "cache"))
     patch.setattr(guest, "FILES", folder / "guest")

@@ -27,7 +27,7 @@ class Boots:
         return Outcome(0, folder, 1.0)
 
 
-#: QEMU's options, from which the lab derives a machine's properties.
+#: QEMU's options. From these the lab tells whether a machine has real time, and whether it has KVM.
 OPTIONS = {
     "sim": ("-accel", "tcg,thread=single", "-icount", "shift=0"),
     "vm": ("-accel", "tcg,thread=multi"),
@@ -85,7 +85,7 @@ def test_nothing_else_is_tried_twice(
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Base:
-    """Return a guest to boot; let the lab see an empty cache, and a /dev/kvm it may open."""
+    """Return a guest to boot. The lab's cache is empty, and /dev/kvm seems to be accessible."""
     monkeypatch.setenv("TRIAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     image = tmp_path / "vmlinuz"

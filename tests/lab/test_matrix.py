@@ -36,9 +36,10 @@ def test_an_interrupted_matrix_has_the_kernels_that_were_done(
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Replace kernels.find() with a function that fetches nothing; return the kernels it found.
+    """Replace kernels.find() with a function that fetches nothing.
 
-    It finds every kernel except 6.21, which Debian lacks, and `runing`, a misspelt name.
+    The function finds every kernel except 6.21, which Debian lacks, and `runing`, a misspelt name.
+    Return the list to which it adds each kernel that it finds.
     """
     found = []
 

@@ -227,8 +227,8 @@ def test_a_run_is_the_same_in_a_larger_matrix_whatever_it_is_called_there(
         )
         assert (here.sections, here.job) == (there.sections, there.job)
     # A run's name has the values that all of its points share. The run of the job alone belongs to
-    # every point. In the small matrix every point has apps=4, so its name has apps=4 too. In the
-    # large matrix it does not.
+    # every point. In the small matrix every point has apps=4, so the name of this run has it too.
+    # In the large matrix apps varies, so the name lacks it.
     assert {here.id == there.id for here, there in again if here.point.get("alone")} == {False}
     assert {here.id == there.id for here, there in again if not here.point.get("alone")} == {True}
 

@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Yield a folder in which all users may write, like /tmp; new files in it are private."""
+    """Yield a folder in which all users may write, like /tmp; set a umask for private files."""
     umask = os.umask(0o077)
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o1777)
@@ -45,7 +45,7 @@ def somebody_else() -> Iterator[None]:
 def test_any_user_can_lock_what_another_made(folder: Path) -> None:
     """Any user can lock another user's file, even where the kernel refuses O_CREAT on it.
 
-    It does so in sticky folders like /tmp, if fs.protected_regular is 1 or 2.
+    The kernel refuses it in sticky folders like /tmp, if fs.protected_regular is 1 or 2.
     """
     lock = folder / "lock"
     with somebody_else(), files.exclusive(lock, "taken"):

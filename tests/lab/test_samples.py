@@ -542,7 +542,7 @@ def test_who_completes_nothing_is_late_with_everything_beside_who_is_in_time(out
 
 
 def test_threads_of_one_job_are_late_together(out: Path) -> None:
-    """Of a job's eight requests, the two of one thread are late, so a quarter of the job."""
+    """Of a job's eight requests, the two of one thread are late: a quarter."""
 
     def two(fio: dict[str, Any]) -> None:
         for job, bins in zip(fio["jobs"], ({"1000": 6}, {"9000": 2}), strict=True):

@@ -241,8 +241,9 @@ def test_the_chance_is_that_of_a_paired_t_on_logarithms() -> None:
     assert np.log(found.ci95) - logs.mean() == pytest.approx(
         [-4.3027 * error, 4.3027 * error], rel=1e-4
     )
-    # A resolution makes the tested difference smaller and the interval wider. Its square is
-    # subtracted from the difference's square, and added to that of half the interval's width.
+    # A resolution makes the tested difference smaller and the interval wider. The resolution's
+    # square is subtracted from the difference's square, and added to the square of half the
+    # interval's width.
     coarse = compare(repeats(1, 1, 1), repeats(*np.exp(logs)), 0.1)
     assert coarse and coarse.ci95
     assert coarse.lower
@@ -260,9 +261,10 @@ def test_two_repeats_have_a_chance() -> None:
 
 
 def test_a_step_is_all_that_is_known_of_the_spread_where_nothing_varies() -> None:
-    """If no value varies, the resolution (a step of 0.1) gives the standard error.
+    """If no value varies, the standard error follows from the resolution, a step of 0.1.
 
-    It is the error of the mean of the 3 pairs' differences if each value lies anywhere in a step.
+    Each value is taken to lie anywhere in a step. The standard error is that of the mean of the 3
+    pairs' differences.
     """
     found = compare(repeats(*[2.0] * 3), repeats(*[1.0] * 3), 0.1)
     assert found

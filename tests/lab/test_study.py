@@ -176,7 +176,7 @@ def test_a_chart_is_of_points_that_are_measured(
 def planned(
     found: object, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[bool], dict[str, list[plan.Run]]]:
-    """Return a function that plans the runs of each measure, of the quick study or the whole."""
+    """Return a function that plans the runs of each measure, for the quick or the whole study."""
     monkeypatch.setattr(tools, "qemu_version", lambda: "QEMU 1")
     return _planned
 

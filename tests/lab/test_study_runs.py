@@ -88,7 +88,9 @@ expects = ["kyber > none"]
 """
 WORDS = ["study", "--device", "null"]
 REPEATS = 2
-RUNS = REPEATS * (2 * 2 + 1 + 2)  # crowd: points × schedulers + urgent alone; total: schedulers
+#: crowd has 2 points with 2 schedulers each, and a run of the job urgent alone. total has a run
+#: with each scheduler.
+RUNS = REPEATS * (2 * 2 + 1 + 2)
 QUICK_RUNS = 1 + 1
 INTERRUPTED = 130
 
@@ -97,7 +99,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Put a study of two small experiments, and a fake QEMU, in place of the real ones."""
+    """Put a study of two small experiments in place of the lab's, and a fake in place of QEMU."""
     folder = tmp_path_factory.mktemp("laboratory")
     with pytest.MonkeyPatch.context() as patch:
         fakeqemu.install(folder / "bin")
@@ -209,7 +211,7 @@ def test_its_page_is_readable_on_a_screen_and_a_telephone(quiet: Path, tmp_path:
     seen = browser.look({"screen": (page, 1280), "telephone": (page, 390)}, tmp_path)
     for of in seen.values():
         browser.assert_readable(of)
-        # Each of 2 schedulers has one trace in lines, CDF and bars, and two in the heat maps.
+        # Each of 2 schedulers has one trace in lines, CDF and bars, and two traces in heat maps.
         assert sorted(of["drawings"].values()) == [2, 2, 2, 4]
 
 
@@ -262,7 +264,7 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """The whole study renames the run of the job alone; the test of taking over relies on this."""
+    """The whole study renames the run of the job alone. Tests of taking over runs rely on this."""
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)
@@ -370,7 +372,7 @@ def test_in_real_time_it_waits_for_who_measures(
     waiting = []
 
     def study(then: Callable[[], None]) -> int:
-        """Hold the lock until the study says that it waits, then call `then`."""
+        """Run the study while the lock is held. When it waits, free the lock and call `then`."""
         with lock.open("w") as theirs:
 
             def said(message: object, **_: object) -> None:

@@ -109,7 +109,7 @@ def test_verdicts_are_of_every_pair(found: dict[str, Any]) -> None:
 def test_a_percentile_one_bin_higher_is_no_difference(tmp_path: Path) -> None:
     """A P99 that is one histogram bin higher in every repeat is no difference.
 
-    A mean that is higher by as much is a difference.
+    A mean that is higher by the same factor is a difference.
     """
     loads = {name: STUDY.loads[name] for name in ("none", "kyber")}
     out = rundirs.make(tmp_path / "out", dataclasses.replace(STUDY, loads=loads))

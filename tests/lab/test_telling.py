@@ -10,7 +10,8 @@ from rich.text import Text
 from triagelab.base import sources
 from triagelab.commands import listing, telling
 
-#: A path longer than a terminal's line. rich could wrap it at its space, and take parts for markup.
+#: A path longer than a terminal's line. By default, rich would wrap it at the space, and take
+#: [bold] and :x: for markup.
 LONG = f"/tmp/{'a-long-folder-/' * 20}with a space/[bold]/:x:/report.html"
 
 

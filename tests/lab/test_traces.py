@@ -50,7 +50,7 @@ def written(folder: Path, text: str) -> Path:
 def replayed(
     folder: Path, text: str, processes: int = 1, runtime: str = "10", speed: int = 100
 ) -> list[list[str]]:
-    """Return the lines of each process's iolog, without the three before the requests."""
+    """Return the requests' lines in each process's iolog, without the three lines before them."""
     written(folder, text)
     job = folder / "job.fio"
     job.write_text(JOB.format(processes=processes, runtime=runtime, speed=speed))
@@ -59,7 +59,7 @@ def replayed(
 
 
 def lines_of(content: Path | str) -> list[str]:
-    """Return the lines of a process's iolog, without the three before the requests."""
+    """Return the requests' lines in a process's iolog, without the three lines before them."""
     assert isinstance(content, Path)
     return content.read_text().splitlines()[3:]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of experiments: ours are valid, a job file becomes one, and all points are planned."""
+"""Tests of experiments: ours are valid; a job file becomes an experiment; a matrix has all points."""
 
 import re
 from pathlib import Path

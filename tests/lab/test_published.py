@@ -25,7 +25,7 @@ OURS = published.load().finding
 
 
 def seen(*ratios: float) -> Comparison:
-    """Return the comparison of these ratios, one for each repeat, as the only one of its report."""
+    """Return a comparison with these ratios of repeats, judged as the only one of its report."""
     ratio = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
     assert ratio
     (found,) = judged([ratio])

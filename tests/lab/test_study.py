@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of study.toml: ours names existing things, and a malformed one gives a clear error."""
+"""Tests of study.toml: all names in ours exist, and a malformed file gives a clear error."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

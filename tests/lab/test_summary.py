@@ -218,7 +218,7 @@ def test_a_job_that_always_starved_says_so_in_the_same_place(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_where_nothing_differs_five_reports_of_100_have_a_verdict_at_most(tmp_path: Path) -> None:
-    """If all schedulers have the same true values, about 5 % of reports at most claim a difference.
+    """If all schedulers have the same true values, at most about 5 % of reports claim a difference.
 
     The test simulates 200 reports. It takes the means of one report, some of them from few
     requests, and multiplies each value by random noise of 5 %. The bound allows three standard

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of experiments: ours are valid; a job file becomes an experiment; a matrix has all points."""
+"""Tests of experiments: ours are valid, matrices are complete, a job file is an experiment too."""
 
 import re
 from pathlib import Path

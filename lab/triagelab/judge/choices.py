@@ -6,9 +6,9 @@ A goal is a figure that should be low or high. If an experiment is judged by met
 and the background's bandwidth.
 
 A scheduler is visibly better than another in a goal if the verdict says so, the difference is at
-least a tenth, and the metric does not call it `negligible`. A scheduler beats another if it is
-visibly better in some goal at some point, and not visibly worse in any goal at any point. A
-scheduler is worth choosing if none beats it and, without `judged_by`, if it never starves the
+least a tenth, and the difference exceeds the metric's `negligible`. A scheduler beats another if it
+is visibly better in some goal at some point, and not visibly worse in any goal at any point. A
+scheduler is worth choosing if no other beats it and, without `judged_by`, if it never starves the
 protected job. Changing schedulers has a cost. So a scheduler other than the baseline must also be
 visibly better than the baseline in some goal at some point.
 
@@ -61,8 +61,8 @@ class Choice:
                  protected job's tail latency. With `judged_by`, power is the product of the gains
                  over the baseline in each of its metrics
     worth        the schedulers worth choosing, the best in the first goal first
-    beaten       scheduler -> a scheduler that beats it; the baseline if no scheduler beats it, but
-                 it is nowhere visibly better than the baseline
+    beaten       scheduler -> a scheduler that beats it; or the baseline, for a scheduler that is
+                 nowhere visibly better than the baseline, but that no scheduler beats
     starving     schedulers under which the protected job completed nothing in some repeat; empty
                  with `judged_by`
     as_baseline  schedulers that do not visibly differ from the baseline
@@ -101,7 +101,10 @@ class _Field:
 
     @property
     def by_means(self) -> bool:
-        """Return True if the baseline or all others have too few repeats: mean ratios decide."""
+        """Return True if the baseline or all others have too few repeats for a verdict.
+
+        Mean ratios then decide.
+        """
         return BASELINE not in self.judged or len(self.judged) < 2
 
     def better(self, view: View, a: str, b: str) -> bool:
@@ -121,7 +124,7 @@ class _Field:
         return ratio > ALIKE if more else ratio * ALIKE < 1
 
     def beats(self, a: str, b: str) -> bool:
-        """Return True if a is better than b in a goal at some point, and never worse."""
+        """Return True if a is visibly better than b in a goal at some point, and never worse."""
         return self.gains(a, b) and not self.gains(b, a)
 
     def gains(self, a: str, b: str) -> bool:
@@ -275,7 +278,7 @@ def _alone(view: View) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the background's least bandwidth at any point, as a share of that under the baseline.
+    """Return the least share of its baseline bandwidth that the background keeps at any point.
 
     A point where the share is unknown counts as 1.
     """

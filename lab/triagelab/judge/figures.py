@@ -49,14 +49,14 @@ def quantity(value: float, unit: str, ci95: Iterable[float] | None = None) -> st
 
 
 def times(comparison: Comparison | Ratio) -> str:
-    """Format a ratio with its interval: 0.42 × [0.40, 0.45]."""
+    """Format a ratio with its interval: 0.420 × [0.401, 0.450]."""
     if comparison.ratio is None:
         return "no ratio (divided by 0)"
     return f"{digits(comparison.ratio)}{SPACE}×" + _interval(comparison.ci95, 1)
 
 
 def share(comparison: Comparison | Ratio) -> str:
-    """Format a ratio as percent() does, with its interval: 97 % [96, 98]."""
+    """Format a ratio as percent() does, with its interval: 97.0 % [96.1, 98.2]."""
     if comparison.ratio is None:
         return "no share (of 0)"
     if comparison.ratio >= _MULTIPLE:
@@ -65,7 +65,7 @@ def share(comparison: Comparison | Ratio) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Format a ratio as a percentage: 97 %. A large ratio is a multiple: 6 027 ×."""
+    """Format a ratio as a percentage, 97.0 %, or a large ratio as a multiple, 6 027 ×."""
     if ratio >= _MULTIPLE:
         return f"{digits(ratio)}{SPACE}×"
     return f"{digits(ratio * 100)}{SPACE}%"

@@ -59,7 +59,7 @@ def answer(view: View) -> Answer:
 
 
 def _choose(view: View, job: str, choice: Choice) -> str:
-    """Return the headline of a choice, with the figures of the schedulers in it."""
+    """Return the headline that names the chosen schedulers, with their figures."""
     under = view.row(BASELINE, job, view.tail(job))
     if choice.worth == [BASELINE]:
         assert under is not None  # a scheduler without a value is not worth choosing
@@ -94,7 +94,10 @@ def _offer(view: View, job: str, name: str) -> str:
 
 
 def _unchosen(view: View, job: str, first: str) -> str:
-    """Return the headline if no scheduler can be chosen, for example without the baseline."""
+    """Return the headline that says that no scheduler can be chosen.
+
+    For example, the baseline was not measured. The scheduler `first` has the lowest tail latency.
+    """
     row = view.row(first, job, view.tail(job))
     assert row is not None
     told = f"its {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
@@ -223,7 +226,7 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 
 def _least_kept(found: list[View], scheduler: str) -> str:
-    """Describe each background job's least throughput, as a share of that under the baseline."""
+    """Describe the least share of its baseline throughput that each background job keeps."""
     kept = _least_of_each(found, scheduler)
     return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
 
@@ -307,7 +310,7 @@ def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | Non
 
 
 def _beaten(name: str, choice: Choice | None) -> str:
-    """Return a clause that says that a scheduler is not worth choosing; empty if it is."""
+    """Return a clause that says that a scheduler is not worth choosing; empty if none is needed."""
     if choice is None or name == BASELINE or name in choice.worth:
         return ""
     if name in choice.starving:

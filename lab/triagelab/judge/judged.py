@@ -74,7 +74,10 @@ def _losses(found: Sequence[View], choice: Choice) -> list[str]:
 
 
 def _gained(found: Sequence[View], name: str) -> str:
-    """Return a clause: a scheduler's best figures over the points, if better than its worst."""
+    """Return a clause with a scheduler's best figures over the points.
+
+    Leave out a figure that hardly differs from the scheduler's worst one (_differs()).
+    """
     if len(found) == 1:
         return ""
     worst, best = (_figures(found, name, best=best) for best in (False, True))
@@ -102,7 +105,7 @@ def _each(found: Sequence[View], names: Sequence[str]) -> list[str]:
 
 
 def _unchosen(found: Sequence[View], names: list[str]) -> str:
-    """Return the headline if no scheduler can be chosen."""
+    """Return the headline that says why no scheduler can be chosen."""
     if len(names) == 1:
         told = f": {told}" if (told := _told(found, names[0])) else ""
         return f"Only {names[0]} was measured, so there is nothing to choose{told}."
@@ -129,11 +132,11 @@ def _told(found: Sequence[View], name: str) -> str:
 
 
 def _figures(found: Sequence[View], name: str, *, best: bool = False) -> dict[str, _Figure]:
-    """Return a scheduler's worst figure over the points, or its best, for each judged metric.
+    """Return a scheduler's worst figure over the points, or its `best`, for each judged metric.
 
-    The figure is the value if the metric is `absolute` or the baseline was not measured. Otherwise
-    it is the ratio to the baseline. A figure without a ratio, as for the baseline itself, is the
-    value if the experiment has one point. With several points, such a figure is left out.
+    A figure is the value if the metric is `absolute` or the baseline was not measured at the point.
+    Otherwise it is the ratio to the baseline. If there is no ratio, as for the baseline itself, the
+    figure is the value in an experiment of one point, and is left out with several points.
     """
     where = varying(list(found))
     chosen: dict[str, _Figure] = {}

@@ -40,7 +40,7 @@ class View:
         protected = environment.get("protected")
         self.protected: str | None = protected if protected in self.jobs else None
         self.background = [name for name in environment.get("background", []) if name in self.jobs]
-        self.repeats = min(map(_repeats, here), default=0)  # the fewest behind any figure
+        self.repeats = min(map(_repeats, here), default=0)  # the fewest repeats of any figure
         #: scheduler -> its repeats; some of its figures may rest on fewer
         self.repeats_of = {
             name: max(_repeats(row) for row in here if row["scheduler"] == name)
@@ -64,7 +64,7 @@ class View:
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
 
     def alone_run(self, metric: str) -> Record | None:
-        """Return the whole-run row of runs of the protected job alone, or None. See alone()."""
+        """Return the row of a whole-run metric for the runs that alone() reads, or None."""
         if self._alone_key is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, None, metric))
@@ -82,7 +82,10 @@ class View:
         return self.starved(scheduler, job) if metrics.find(metric).is_latency_of_job else ""
 
     def told(self, job: str | None, metric: str) -> str:
-        """Return `metric`, or MAXIMUM if some scheduler has too few requests for `metric`."""
+        """Return `metric`, or MAXIMUM if requests are too few for `metric` under some scheduler.
+
+        For the protected job, the requests of the job alone must suffice too.
+        """
         rows = [
             (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
         ]
@@ -119,9 +122,9 @@ class View:
         return None
 
     def ratio(self, a: str, b: str, job: str | None, metric: str) -> float | None:
-        """Return a's figure divided by b's: from paired repeats if compared, else from the means.
+        """Return a's figure divided by b's; None if a figure is missing, or if b's is 0.
 
-        Return None if a figure is missing, or if b's is 0.
+        It is the ratio of paired repeats if the summary has it, else the ratio of the means.
         """
         compared = self.compare(a, b, job, metric)
         if compared is not None and compared.ratio is not None:

@@ -6,10 +6,10 @@ higher (<=), not lower (>=), or the same within a tenth (=).
 
 A finding agrees if all its expectations hold. `<` and `>` need a verdict. The others need the
 interval of the ratio: `<=` needs an upper end below 1.1, `>=` a lower end above 1/1.1, and `=`
-both. A finding disagrees if a verdict or an interval contradicts an expectation. If the repeats
-show neither, the finding is not comparable, because a difference may exist although none is
-visible. It is not comparable either if the job starved or completed too few requests, or if the
-file gives another reason (`not_comparable`).
+both. A finding disagrees if a verdict or an interval contradicts an expectation. If a finding
+neither agrees nor disagrees, it is not comparable, because a difference may exist although no
+verdict shows it. A finding is also not comparable if the job starved or completed too few requests,
+or if the file of findings gives another reason (`not_comparable`).
 """
 
 from collections.abc import Callable, Mapping
@@ -118,7 +118,8 @@ class Finding:
     source          the publication's key in the file
     where           the place of the finding in the publication
     not_comparable  the reason why the study cannot check the finding; None if the study can
-    measure         the study's measure that checks the finding: `metric` of `job` at the point `at`
+    measure         the experiment of the study that checks the finding, by `metric` of `job` at the
+                    point `at`
     because         the reason why our result differs, with a source; shown after "disagree"
     """
 

@@ -64,7 +64,7 @@ COUNTERS = (
 DIRECTIONS = ("read", "write", "trim")
 #: fio's name for flushes. They move no data, but a job waits for them.
 SYNC = "sync"
-#: Metric -> the part of the file name that marks fio's log of this metric.
+#: Metric -> the word that marks it in the names of fio's logs, as in 0_clat.log.
 LOGS = {"lat_us": "lat", "clat_us": "clat"}
 
 Row = dict[str, int]  # the counters at one moment
@@ -91,7 +91,8 @@ def collect(out: Path) -> pl.DataFrame:
     environment = read_environment(out)
     schedulers = list(environment["schedulers"])
     order = {name: index for index, name in enumerate(schedulers)}
-    # A run may count for several points. The table then has the run's rows once for each point.
+    # A run counts for several points if they differ only in values that do not affect it. The
+    # table then has the run's rows once for each of these points.
     done = [
         (run | {"point": point}, values)
         for path, run in records.runs(out)
@@ -251,7 +252,7 @@ def _by_weight(thread: Record, read: Record) -> float:
     """Return the number of bytes that a process moved, divided by the process's weight.
 
     The weight is 8 minus the best-effort level, which is 4 if the job file does not set it. In
-    the kernel, bfq derives a process's weight in the same way.
+    the kernel, bfq's weights of processes are ten times these.
     """
     options = read.get("global options", {}) | thread.get("job options", {})
     done = sum(thread[way]["io_bytes"] for way in DIRECTIONS if way in thread)
@@ -279,7 +280,10 @@ def _merged_bins(parts: list[Record]) -> Bins:
 
 
 def _operations(path: Path, application: str) -> Iterator[Value]:
-    """Yield the metrics of an application's operations, and the mean latency of each window."""
+    """Yield the metrics of an application's operations, and their mean latency over time.
+
+    A mean is of the operations that ended within LOG_WINDOW_MS.
+    """
     done = _done(path)
     latencies = [latency for _, latency in done]
     job = Done(
@@ -452,8 +456,8 @@ def _completed(row: Row) -> int:
 def _does_io(rows: list[Row], index: int) -> bool:
     """Return True if the sample at `index` shows I/O.
 
-    A request is in flight in this sample, or requests completed both between the sample before
-    and this one, and between this one and the sample after.
+    A sample shows I/O if a request is in flight, or if requests completed both since the sample
+    before and until the sample after.
     """
     if rows[index]["in_flight"]:
         return True

@@ -61,8 +61,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The ratio of one side's values to the other side's, and the test of their difference.
+    """The ratio of the first side's values to the second's, and the test of their difference.
 
+    A side is a scheduler, or the protected job alone.
     judged() turns the test into a verdict, which depends on all comparisons of the report.
 
     ratio   the geometric mean of the repeats' ratios. If a value is 0: the ratio of the means, or
@@ -153,7 +154,7 @@ def compare(
 
 
 def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple[bool, float]:
-    """Return True if the mean of `differences` is below 0, and the p-value of the mean.
+    """Return whether the mean of `differences` is below 0, and the p-value of this mean.
 
     The p-value is the chance of a mean this far from 0 if the two sides do not differ. With too
     few repeats for an interval, it is 1.

@@ -32,9 +32,9 @@ def summarise(table: pl.DataFrame, environment: Record) -> Record:
     """Build the content of summary.json from the tidy table.
 
     A verdict compares two schedulers, `a` and `b`, at one point. `b` comes before `a` in the
-    experiment's list, and `ratio` is the value under `a` divided by the value under `b`. In a row,
-    `requests` is the number of requests in all repeats, and `starved` is the number of repeats in
-    which the job completed nothing.
+    experiment's list of schedulers, and `ratio` is the value under `a` divided by the value under
+    `b`. In a row, `requests` is the number of requests in all repeats, and `starved` is the number
+    of repeats in which the job completed nothing.
     """
     values, requests = by_repeat(table), _requests(table)
     return {
@@ -166,8 +166,8 @@ def _step(metric: Metric, *rest_on: dict[int, int]) -> float:
 def _verdicts(values: Values, requests: Requests, environment: Record) -> list[Record]:
     """Return the verdicts on all pairs of schedulers at all points, corrected for their number.
 
-    If a job starved under a scheduler of the pair, the verdict says so and is not part of that
-    number.
+    If a job starved under a scheduler of the pair, the verdict says so, and the correction does
+    not count it.
     """
     wanted: list[tuple[str | None, Metric]] = [
         *itertools.product(
@@ -216,7 +216,7 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 def alone_key(point: str, found: list[str]) -> str | None:
     """Return the point in `found` to compare `point` with: the protected job runs alone there.
 
-    The returned point's settings must be a subset of the settings at `point`. If several points
+    Except for `alone`, its settings must be a subset of the settings at `point`. If several points
     fit, return the one with the most settings; if no point fits, return None.
     """
     here = {**json.loads(point), "alone": True}.items()

@@ -30,7 +30,7 @@ _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
 #: Seconds that a storm may take by the guest's clock; a storm without a bug ends long before.
 _GUEST_LIMIT_S = 600
-#: The factor by which waits may be longer in a debug kernel.
+#: The factor by which the load and each wait may last longer in a debug kernel.
 _DEBUG_SLOW = 4
 #: Number of requests that a plan divides among its groups of processes. Some kinds of groups use
 #: only a part of their share.
@@ -292,7 +292,8 @@ class Result:
     """The result of a storm.
 
     reason       the failure's message; empty if nothing failed
-    last         the last steps of the CPUs, the latest first
+    last         the last yield points (places where the storm may delay a CPU) that CPUs passed,
+                 the latest first
     fingerprint  a hash of all yield points that CPUs passed, and of the times at these points
     seconds      the duration by the host's clock
     folder       the folder with the guest's output; the lab removes it unless something failed
@@ -397,7 +398,7 @@ def _ended(storm: Storm, outcome: Outcome, folder: Path, seconds: float) -> Resu
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """Return the result of a storm whose guest died; read the last steps from the console's log."""
+    """Return the result of a storm whose guest died; read `last` from the console's log."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)
@@ -501,7 +502,7 @@ def shrink(
 
 
 def _without(storm: Storm, chunk: int) -> Iterator[Storm]:
-    """Yield the storm without each group of `chunk` parts in turn, if any part is left."""
+    """For each group of `chunk` parts, yield the storm without this group, if a part is left."""
     bits = [n for n in range(len(storm.plan.parts)) if storm.mask >> n & 1]
     if len(bits) < 2:
         return

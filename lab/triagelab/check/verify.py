@@ -31,8 +31,8 @@ _SKIPPED = 77
 _CHECK_LIMIT_S = 300
 #: Seconds that a guest may take, by the host's clock: the limits of its checks plus the allowance,
 #: but never more than _GUEST_LIMIT_S. The lab needs this limit if a bug leaves preemption off for
-#: good. Then no program runs that could report the bug, and the kernel's own messages keep its
-#: watchdog quiet.
+#: good. Then no program runs that could report the bug, and the kernel's watchdog says nothing,
+#: because each message on the console resets it.
 _GUEST_LIMIT_S = 1800.0
 _GUEST_ALLOWANCE_S = 180.0
 #: Seconds that a guest's boot may take, by the host's clock.
@@ -311,7 +311,7 @@ def _script(scheduler: str, wanted: Iterable[Check]) -> str:
 
 
 def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]:
-    """Return the results of the checks that ended in a guest; if none did, the first one failed."""
+    """Return the results of the checks that ended in a guest; if none ended, fail the first one."""
     found = []
     for check in wanted:
         record = out / f"{check.script.name}.status"

@@ -23,7 +23,7 @@ from triagelab.ask.drives import Point
 from triagelab.base.errors import RequestError
 
 _US = {"lat_ns": 1000.0, "clat_ns": 1000.0, "slat_ns": 1000.0, "lat": 1.0, "clat": 1.0, "slat": 1.0}
-#: Engines that wait for each request, whatever `iodepth` says. fio takes psync if none is given.
+#: Engines that wait for each request, whatever `iodepth` says. fio's default engine is psync.
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _ASYNCHRONOUS = ("libaio", "io_uring", "posixaio")
 #: Engines that bypass the page cache whatever `direct` says.
@@ -91,7 +91,7 @@ class _Side:
     slat: _Latency | None = None
 
     def us(self, *names: str) -> Iterator[tuple[_Latency, float]]:
-        """Yield the latencies of these names that fio reports, each with its units per µs."""
+        """Yield the latencies of these names that fio reports, each with its units in one µs."""
         for name in names:
             for key in (f"{name}_ns", name):
                 if latency := getattr(self, key):
@@ -100,7 +100,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Job:
-    """A job, or the processes of a group of jobs if fio reports the group.
+    """A job; or several jobs that fio reports as one, because of `group_reporting`.
 
     groupid  number of the job's group. A job that waits for the jobs before it (`stonewall`) begins
              a new group. The options alone do not tell the groups: fio reports `stonewall` only if
@@ -143,7 +143,7 @@ class Found:
     """The points in a folder of fio's results.
 
     submissions  a point's load -> its smallest mean submission latency, in ns
-    left_out     a sentence for each job that is no point
+    left_out     for each job that gave no point, a sentence that says why
     """
 
     points: list[Point]
@@ -162,7 +162,7 @@ class Found:
 
 
 class _LeftOutError(Exception):
-    """A job that is no point; the text says why."""
+    """A job gives no point; the text says why."""
 
 
 def read(folder: Path) -> Found:
@@ -287,7 +287,7 @@ def _require_plain(options: Mapping[str, str], writes: bool) -> None:
 
 
 def _bytes(given: str, operation: str) -> int:
-    """Return the size of an operation's requests from fio's `bs`: one for all, or reads,writes."""
+    """Return the size of an operation's requests from fio's `bs`: one size, or READS,WRITES."""
     sizes = given.split(",")
     return fiofile.size((sizes[1] if operation == "write" and sizes[1:] else sizes[0]) or "4k")
 

@@ -43,7 +43,7 @@ class Compared:
 
 
 def compare(simulate: Simulator, drive: drives.Drive, times: float = 1) -> list[Compared]:
-    """Return the drive's points with the model's figures; leave out the roles state and info.
+    """Return the drive's points with the model's figures, without the points of state and info.
 
     `times` multiplies the simulated measurements' length, which must not change the figures.
     """
@@ -192,8 +192,8 @@ _SLOWEST_FLASH_US = 2000
 _FLASH_STARTS, _FLASH_STEPS = 10, 200
 #: The same for a disk.
 _DISK_STARTS, _DISK_STEPS = 3, 120
-#: The number of trials with each pair of spindle speed and queue rule of a disk. The best pair is
-#: then searched further.
+#: The number of trials with each pair of spindle speed and queue rule of a disk. The search then
+#: goes on with the best pair.
 _CHOICE_STEPS = 30
 #: The weight of each kind of error in the cost that the search minimises.
 _WEIGHTS: Mapping[str, float] = {"rate": 1.0, "mean": 1.0, "p99": 0.3}

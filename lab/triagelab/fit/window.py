@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Choose how long a load is simulated, from the load and from the model's own parameters.
 
-A point's figures are those of the steady state, because their sources measured for minutes or
-prepared the drive. So a longer simulation must give the same figures. The warm-up therefore lasts
-until the load has filled the model's buffer, clean space and write cache. The measurement lasts for
-many periods of everything that repeats.
+A point's figures are those of the drive's steady state: the drive was measured for minutes, or
+prepared first. So a longer simulation must give the same figures. The warm-up therefore lasts until
+the load has filled the model's buffer, clean space and write cache. The measurement lasts for many
+periods of everything in the model that repeats.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _COMMANDS = 20_000
 _TURNS = 800
 #: The measurement has at least this many of the model's periods (_period_s()).
 _PERIODS = 100
-#: The commands of a short simulation.
+#: The number of commands of a short simulation.
 _BRIEF_COMMANDS = 6_000
 
 
@@ -60,8 +60,8 @@ class Window:
 def steady(model: Mapping[str, int], load: Load, times: float = 1) -> Window:
     """Return the window in which a model with these parameters shows its steady state.
 
-    `times` multiplies the measurement's length. A test passes 10, and checks that each drive misses
-    the same figures as with 1.
+    `times` multiplies the measurement's length. A test passes 10, and checks that the same figures
+    exceed their bounds as with 1.
     """
     counted_s = times * max(
         _COMMANDS / load.rarest, _TURNS * load.turn_s, _PERIODS * _period_s(model, load)
@@ -88,7 +88,7 @@ def _settling_s(model: Mapping[str, int], load: Load) -> float:
 
 
 def _period_s(model: Mapping[str, int], load: Load) -> float:
-    """Return the longer of the periods of a slow controller and of bursts of copies."""
+    """Return the longer period: of the controller's slow phases, or of bursts of copies."""
     slow_s = model["ctrl_slow_every_ms"] / 1000 if model["ctrl_slow_ms"] else 0.0
     if not load.writes or not _copies(model):
         return slow_s
@@ -99,8 +99,8 @@ def _period_s(model: Mapping[str, int], load: Load) -> float:
 def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
     """Return the bytes of the buffer that the load fills a second, when the model is steady.
 
-    A write fills at least one unit of map_kib. Flash programs, and the copies that come with them,
-    limit the rate. A hard disk has neither, so there the load alone gives the rate.
+    A write fills at least one unit of map_kib. Flash programs, and the copies that garbage
+    collection makes, limit the rate. A hard disk has neither, so there the load alone gives it.
     """
     wanted = load.writes * max(load.bytes, model["map_kib"] << 10)
     program_ns = model["program_ns"] + _copies(model) * model["gc_ns"]
@@ -110,5 +110,8 @@ def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
 
 
 def _copies(model: Mapping[str, int]) -> float:
-    """Return the number of copies that come with each flash program once no space is clean."""
+    """Return the number of copies that garbage collection makes for each flash program.
+
+    It begins once no space is clean.
+    """
     return max(model["gc_amplify_pct"] - 100, 0) / 100

@@ -75,8 +75,8 @@ def _starved(view: View, job: str | None) -> list[str]:
 def protection(identity: str, found: list[Place], view: View, looks: dict[str, Style]) -> Chart:
     """Draw the protection chart.
 
-    The scheduler of a lower dot protects better. The scheduler of a dot further to the right costs
-    the background less.
+    The lower a scheduler's dot, the better the protection. The further right the dot, the less the
+    scheduler costs the background.
     """
     height, margin = 420, {"l": 62, "r": 16, "t": 14, "b": 52}
     bottom, top = _log_range(found)

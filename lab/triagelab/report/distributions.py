@@ -33,8 +33,8 @@ PANEL = 92  # pixels
 def cdf(identity: str, job: str, found: Mapping[str, Bins], looks: Mapping[str, Style]) -> Chart:
     """Draw the cumulative distribution of latency, with a line for each scheduler.
 
-    On the y axis, 0, 90, 99 and 99.9 % have equal distances: each step leaves a tenth of the
-    requests that the step before left.
+    On the y axis, 0, 90, 99 and 99.9 % have equal distances: from each of them to the next, the
+    share of slower requests falls to a tenth.
 
     found  the job's histograms, by scheduler
     """

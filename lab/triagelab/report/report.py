@@ -302,7 +302,7 @@ def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
 
 
 def _varied(environment: Record) -> list[tuple[str, str]]:
-    """Describe the matrix: each varied name with its values, and the settings behind a value."""
+    """Describe the matrix: each varied name, its values, and the settings that a value sets."""
     lines = []
     for name, cases in environment.get("vary", {}).items():
         values = []

@@ -79,7 +79,8 @@ def latency(
 def _latency_title(job: str, lines: dict[str, Line], width: float) -> str:
     """Return the title: the lowest and the highest usual latency of the schedulers.
 
-    A scheduler's usual latency is the median of its windows. Its worst window is added in brackets.
+    A scheduler's usual latency is the median of its windows' means. The title adds the mean of its
+    worst window in brackets.
     """
     if not lines:
         return f"{job}: latency over time"

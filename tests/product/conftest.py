@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Start this folder's longest files first: a worker of pytest-xdist takes a whole file at a time.
+"""Start this folder's longest files first.
 
-The very first, test_recipes.py, mostly waits. So it costs little beside files that keep all cores
-busy, and would cost much at the end, when no such file is left.
+A worker of pytest-xdist takes a whole file at a time. At the end it would run a long file alone,
+while the other workers have nothing to do. The very first file, test_recipes.py, mostly waits. So
+it costs little beside files that keep all cores busy.
 """
 
 from pathlib import Path

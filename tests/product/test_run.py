@@ -219,7 +219,7 @@ def test_a_program_takes_longer_beside_a_load(tmp_path: Path) -> None:
 
 def test_a_task_that_takes_too_long_counts_with_the_time_that_it_has_had(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    # A build takes longer than a second, also alone.
+    # A build takes longer than a second, even without a load.
     words = ["--vary", "task=build", "--vary", "load=none", "--vary", "patience=1"]
     done = triage(
         "run", "source-tree", *words, "--schedulers", "none", "--repeats", "1", "--out", out

@@ -70,8 +70,8 @@ def test_triage_withstands(seeds: range, tmp_path: Path) -> None:
 def test_a_seed_replays_to_the_last_instruction(scheduler: str, tmp_path: Path) -> None:
     """Replays of a seed have the same fingerprint, and another seed has another one.
 
-    A fingerprint covers every step and its time. A step is a yield point in triage, and a kprobe
-    in kyber.
+    A fingerprint covers each yield point that a CPU passes, and the time. A yield point is a call
+    in triage's code, or a kprobe in kyber.
     """
     prints = []
     for n in range(2):
@@ -114,7 +114,7 @@ def test_a_bug_is_found_and_its_replay_shrunk(
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
-#: A bug that both a check and one storm in three find: its name, the number of seeds to try, and
+#: A bug that a check finds, and one storm in three too: its name, the number of seeds to try, and
 #: the message's pattern.
 ALSO_CHECKED = (
     "triage-foreign-class",

@@ -25,7 +25,7 @@ from triagelab.run import execute, machines
 
 _SCRIPT = verify.CHECKS / "storm.sh"
 _MEMORY_MB = {False: 512, True: 1024}
-#: Seconds that a storm, and a guest's boot, may take by the host's clock, on a busy computer.
+#: Seconds that a storm, and a guest's boot, may take by the host's clock, even on a busy computer.
 _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
 #: Seconds that a storm may take by the guest's clock; a storm without a bug ends long before.
@@ -309,7 +309,7 @@ class Result:
 
     @property
     def kind(self) -> str:
-        """Return the failure's first complaint, with N for each number, to compare failures."""
+        """Return the line that first reports the failure, with N for each number, to compare."""
         lines = self.reason.splitlines() or [""]
         line = next((line for line in lines if _COMPLAINT.search(line)), lines[0])
         return re.sub(r"0x[0-9a-f]+|\d+", "N", re.sub(r"\[.*?\]|^FAIL: ", "", line)).strip()
@@ -342,7 +342,7 @@ class Runner:
     out: Path
 
     async def run(self, storm: Storm) -> Result:
-        """Carry out a storm. If it fails, keep its output in a folder with the storm's name."""
+        """Carry out a storm. If it fails, keep its output in a folder named after its replay."""
         folder = self.out / storm.replay.replace(":", "-")
         shutil.rmtree(folder, ignore_errors=True)
         job = Job(

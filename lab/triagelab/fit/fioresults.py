@@ -91,7 +91,7 @@ class _Side:
     slat: _Latency | None = None
 
     def us(self, *names: str) -> Iterator[tuple[_Latency, float]]:
-        """Yield the latencies of these names that fio reports, each with its units in one µs."""
+        """Yield each latency of these names that fio reports, and its number of units in a µs."""
         for name in names:
             for key in (f"{name}_ns", name):
                 if latency := getattr(self, key):

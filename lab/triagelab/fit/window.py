@@ -10,7 +10,8 @@ periods of everything in the model that repeats.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: The measurement has at least this many commands: 200 of them exceed the P99.
+#: The measurement has at least this many commands of each kind whose figures are judged: 200 of
+#: them exceed the P99.
 _COMMANDS = 20_000
 #: The measurement has at least this many turns of the queue (Load.turn_s). The P99 of 256 commands
 #: at once needs so many: after 80 turns it still grows by a fifth.

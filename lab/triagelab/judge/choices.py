@@ -258,7 +258,8 @@ def level(views: Sequence[View], name: str) -> float:
     """Return the protected job's tail latency at the worst point.
 
     If the job was also measured alone at all points, return the ratio to its latency alone.
-    Otherwise return µs. Return infinity if the job starved, or has no figure, at some point.
+    Otherwise return the latency in µs. Return infinity if the job starved, or has no figure, at
+    some point.
     """
     relative = all(_alone(view) for view in views)
     return max(_level(view, name, relative) for view in views)

@@ -81,7 +81,7 @@ def _interval(ci95: Iterable[float] | None, divisor: float) -> str:
 def digits(value: float) -> str:
     """Format a value with three significant digits.
 
-    A value of 100 or more is a whole number, with its digits in groups of three.
+    Format a value of 100 or more as a whole number, with its digits in groups of three.
     """
     if abs(value) >= 100 or value == 0:
         return f"{value:,.0f}".replace(",", THIN_SPACE)

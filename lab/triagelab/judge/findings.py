@@ -96,7 +96,8 @@ def _offer(view: View, job: str, name: str) -> str:
 def _unchosen(view: View, job: str, first: str) -> str:
     """Return the headline that says that no scheduler can be chosen.
 
-    For example, the baseline was not measured. The scheduler `first` has the lowest tail latency.
+    A cause may be that the baseline was not measured. `first` is the scheduler with the lowest tail
+    latency.
     """
     row = view.row(first, job, view.tail(job))
     assert row is not None
@@ -310,7 +311,7 @@ def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | Non
 
 
 def _beaten(name: str, choice: Choice | None) -> str:
-    """Return a clause that says that a scheduler is not worth choosing; empty if none is needed."""
+    """Return "; not worth choosing …" for a scheduler that is not worth choosing, else ""."""
     if choice is None or name == BASELINE or name in choice.worth:
         return ""
     if name in choice.starving:

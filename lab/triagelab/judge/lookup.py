@@ -58,7 +58,7 @@ class View:
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
-        """Return the protected job's row when it runs alone under the baseline, or None."""
+        """Return the protected job's row from its runs alone under the baseline, or None."""
         if self._alone_key is None or self.protected is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
@@ -84,7 +84,7 @@ class View:
     def told(self, job: str | None, metric: str) -> str:
         """Return `metric`, or MAXIMUM if requests are too few for `metric` under some scheduler.
 
-        For the protected job, the requests of the job alone must suffice too.
+        For the protected job, return MAXIMUM also if requests are too few when it runs alone.
         """
         rows = [
             (self.row(name, job, metric), self.row(name, job, MAXIMUM)) for name in self.schedulers
@@ -111,7 +111,7 @@ class View:
         return "; ".join(filter(None, [quantity(row["mean"], row["unit"]), starved]))
 
     def compare(self, a: str, b: str, job: str | None, metric: str) -> Comparison | None:
-        """Return the comparison of a with b; None if the summary has none.
+        """Return the comparison of a with b; None if the summary does not compare them.
 
         If the summary compares b with a, invert that comparison.
         """
@@ -227,7 +227,7 @@ def shown(row: Record) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points of the matrix that differ in nothing but one number, sorted by that number."""
+    """Points of the matrix that differ only in one number, sorted by that number."""
 
     key: str  # the number's name
     fixed: str  # the rest of the point, for people; may be empty

@@ -45,7 +45,7 @@ SCHEMA = {
     "time_s": pl.Float64,
     "value": pl.Float64,
     "unit": pl.String,
-    "requests": pl.Int64,  # requests that the value was computed from; null if not counted
+    "requests": pl.Int64,  # number of requests behind the value; null if not counted
 }
 
 # The columns of samples.csv. All except time_ns and in_flight are running totals.
@@ -150,7 +150,7 @@ def _values(path: Path, run: Record, environment: Record) -> Iterator[Value]:
 def _measured(
     job: str | None, wanted: Iterable[Metric], of: Done | Together | Whole
 ) -> Iterator[Value]:
-    """Yield the value of each `wanted` metric that has a value.
+    """Yield the value of each `wanted` metric that can be computed.
 
     Skip a latency metric of a job if the job completed too few requests for it.
     """

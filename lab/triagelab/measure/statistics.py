@@ -15,7 +15,7 @@ All comparisons of one report are a family. Holm's method (S. Holm, A Simple Seq
 Rejective Multiple Test Procedure, 1979) limits the chance of a false verdict in a report to
 5 %. A false verdict claims a difference where there is none. The limit also holds if the
 comparisons depend on each other. tests/lab/test_statistics.py measures how often intervals
-miss and how often verdicts are false.
+miss the true value, and how often verdicts are false.
 """
 
 import math
@@ -84,7 +84,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A ratio with its verdict, which depends on all comparisons of its report."""
+    """A ratio and the verdict on it. The verdict depends on all comparisons of the report."""
 
     ratio: float | None
     ci95: Interval | None
@@ -182,8 +182,8 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
 def judged(family: Sequence[Ratio]) -> list[Comparison]:
     """Return all comparisons of a report with their verdicts, by Holm's method.
 
-    The method corrects for the number of comparisons. A comparison with too few repeats for a
-    verdict is not part of that number.
+    The method corrects for the number of comparisons. Those with too few repeats for a verdict do
+    not count.
     """
     enough = [ratio for ratio in family if ratio.n >= REPEATS_FOR_VERDICT]
     limit = 0.0

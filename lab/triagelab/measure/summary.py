@@ -20,7 +20,7 @@ from triagelab.run.records import point_order
 Record = dict[str, Any]
 Key = tuple[str, str, str | None, str]  # point, scheduler, job, metric
 Values = dict[Key, dict[int, float]]  # by repeat number
-Requests = dict[Key, dict[int, int]]  # the requests that a value was computed from, by repeat
+Requests = dict[Key, dict[int, int]]  # the number of requests behind a value, by repeat
 
 
 def is_alone(point: Record) -> bool:
@@ -70,7 +70,7 @@ def by_repeat(table: pl.DataFrame) -> Values:
 
 
 def _requests(table: pl.DataFrame) -> Requests:
-    """Return the number of requests that each value was computed from, by repeat."""
+    """Return the number of requests behind each value, by repeat."""
     found: Requests = {}
     counted = table.filter(pl.col("time_s").is_null(), pl.col("requests").is_not_null())
     columns = ("point", "scheduler", "job", "metric", "repeat", "requests")

@@ -83,7 +83,7 @@ class Map:
         return max(seen, key=lambda each: each[1].level)
 
     def text(self, drive: str, scheduler: str) -> str:
-        """Return both figures of a cell as text for people; a dash if it was not measured."""
+        """Return both figures of a cell as text for people; a dash if there is no such cell."""
         cell = self.cells.get((drive, scheduler))
         return cell.text if cell else "–"
 

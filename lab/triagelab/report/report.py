@@ -92,7 +92,7 @@ class JobTable:
 
     job: str
     best: str | None
-    tail: str  # metric of the job's longest latencies
+    tail: str  # the label of the job's tail metric: P99 or maximum latency
     blocks: list[tuple[str, list["Line"]]]  # a metric's name and its lines
 
 
@@ -340,7 +340,8 @@ def table(result: Record, environment: Record) -> RenderableType:
     """Build the terminal's output for 80 columns: the tables and the answer at each point.
 
     The map of several drives comes next, and the answer over all points last, if they exist.
-    With more than POINTS_SHOWN points, that answer replaces the tables and answers of points.
+    With more than POINTS_SHOWN points, the answer over all points replaces each point's tables
+    and answer.
     """
     views = lookup.views(result, environment)
     overall = findings.overall(views)

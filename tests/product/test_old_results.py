@@ -3,7 +3,8 @@
 
 `data/results-0.1.tar.xz` is a results folder of version 0.1, with the summary that 0.1 made. Its
 runs are made up: tests/lab/rundirs.py of the last commit before 0.2 (79409e5^) wrote them, for
-three repeats of two schedulers and the baseline. Its environment.json has the keys that 0.1 wrote.
+three repeats under none and under prio-basic, and of the protected job alone. Its environment.json
+has the keys that 0.1 wrote.
 """
 
 import json

@@ -175,9 +175,9 @@ def _who(dice: _Dice) -> str:
 
 
 def _neighbours(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield a process whose threads read neighbouring blocks at once, so that requests merge."""
+    """Yield a process whose threads ask for neighbouring blocks at once, so that requests merge."""
     threads = 2 + dice.below(3)
-    # With an area, the threads read the same few blocks again and again; otherwise they move on.
+    # With an area, the threads use the same few blocks again and again; otherwise they move on.
     area = f" first={dice.below(512)} area={threads}" if dice.happens(0.7) else ""
     yield (
         f"process threads={threads} together=1 step=1{area} requests={requests // threads} "
@@ -227,7 +227,7 @@ def _cached(dice: _Dice, requests: int) -> Iterator[str]:
 
 
 def _now_and_then(dice: _Dice, requests: int) -> Iterator[str]:
-    """Yield processes that pause between requests, so that the disk is idle at times."""
+    """Yield processes that pause after some requests, so that the disk is idle at times."""
     yield (
         f"process count={1 + dice.below(3)} requests={requests // 20} write={dice.below(50)} "
         f"pause_every={1 + dice.below(4)} pause_us={dice.among([500, 5000, 30000])} {_who(dice)}"

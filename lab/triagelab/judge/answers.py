@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from triagelab.measure.statistics import NOT_ENOUGH, REPEATS_FOR_VERDICT
 
-#: The first words of a headline that compares means: there are too few repeats for verdicts.
+#: The first words of a headline that compares means, because repeats are too few for verdicts.
 BY_MEANS = f"{NOT_ENOUGH.capitalize()}; by the means: "
 
 

@@ -279,9 +279,9 @@ def _alone(view: View) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the least share of its baseline bandwidth that the background keeps at any point.
+    """Return the background's bandwidth relative to the baseline, at the point where it is least.
 
-    A point where the share is unknown counts as 1.
+    A point where this ratio is unknown counts as 1.
     """
     return min((_kept(view, name) for view in views), default=1.0)
 

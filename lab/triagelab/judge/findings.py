@@ -227,13 +227,16 @@ def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) ->
 
 
 def _least_kept(found: list[View], scheduler: str) -> str:
-    """Describe the least share of its baseline throughput that each background job keeps."""
+    """Describe each background job's throughput relative to the baseline, at its worst point."""
     kept = _least_of_each(found, scheduler)
     return f"{listed(kept)} of its throughput under {BASELINE}" if kept else ""
 
 
 def _least_of_each(found: list[View], scheduler: str) -> list[str]:
-    """Return a phrase for each background job: the least share of its throughput that it keeps."""
+    """Return a phrase for each background job: its least throughput relative to the baseline.
+
+    Return [] for the baseline itself.
+    """
     if scheduler == BASELINE:
         return []
     kept = []
@@ -274,7 +277,7 @@ def _than_baseline(view: View, job: str, scheduler: str) -> str:
 
 
 def _price(view: View, scheduler: str) -> str:
-    """Describe each background job's throughput, as a share of that under the baseline."""
+    """Describe each background job's throughput relative to the baseline."""
     kept = [
         f"{job} keeps {text}" for job in view.background if (text := _kept(view, scheduler, job))
     ]

@@ -133,7 +133,7 @@ class View:
         return above["mean"] / below["mean"] if above and below and below["mean"] else None
 
     def kept(self, scheduler: str, job: str) -> float | None:
-        """Return a job's bandwidth as a share of that under the baseline; None if it is unknown."""
+        """Return a job's bandwidth relative to the baseline; None if this ratio is unknown."""
         return self.ratio(scheduler, BASELINE, job, "bytes_per_s")
 
     def ranked(self, job: str | None, metric: str) -> list[str]:

@@ -342,7 +342,7 @@ class Runner:
     out: Path
 
     async def run(self, storm: Storm) -> Result:
-        """Carry out a storm. If it fails, keep its output in a folder named after its replay."""
+        """Carry out a storm. If it fails, keep its output in a folder named after Storm.replay."""
         folder = self.out / storm.replay.replace(":", "-")
         shutil.rmtree(folder, ignore_errors=True)
         job = Job(

@@ -45,7 +45,8 @@ class Compared:
 def compare(simulate: Simulator, drive: drives.Drive, times: float = 1) -> list[Compared]:
     """Return the drive's points with the model's figures, without the points of state and info.
 
-    `times` multiplies the simulated measurements' length, which must not change the figures.
+    `times` multiplies the length of the simulated measurements. Longer ones must not change the
+    figures.
     """
     points = [point for point in drive.points if point.role in ("fit", *drives.PREDICTED)]
     return [

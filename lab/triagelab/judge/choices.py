@@ -59,7 +59,7 @@ class Choice:
                  that do not visibly differ from it. Power is throughput over latency (L. Kleinrock,
                  Power and Deterministic Rules of Thumb, 1979): the background's bandwidth over the
                  protected job's tail latency. With `judged_by`, power is the product of the gains
-                 over the baseline in each of its metrics
+                 over the baseline in the judged metrics
     worth        the schedulers worth choosing, the best in the first goal first
     beaten       scheduler -> a scheduler that beats it; or the baseline, for a scheduler that is
                  nowhere visibly better than the baseline, but that no scheduler beats

@@ -183,8 +183,8 @@ def _at_the_last(found: list[View]) -> Answer:
 class _Worst:
     """A scheduler's worst point.
 
-    level  the protected job's tail latency there, divided by its tail latency when it runs alone
-           if that was measured at all points; infinite if the job starved or was not measured
+    level  the protected job's tail latency there; relative to the job alone, if the job alone was
+           measured at all points. Infinite if the job starved or was not measured there
     text   the level for people
     where  the point for people
     """

@@ -149,7 +149,10 @@ class View:
         return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
-        """Return the other schedulers that do not visibly differ from `best`."""
+        """Return the schedulers whose verdict against `best` is "no difference seen".
+
+        Leave out schedulers under which the job starved, if the metric is a latency.
+        """
         others = [
             name
             for name in self.ranked(job, metric)
@@ -162,7 +165,10 @@ class View:
         ]
 
     def protectors(self) -> list[str]:
-        """Return the schedulers that visibly lower the protected job's tail latency, best first."""
+        """Return the schedulers with a verdict that they lower the protected job's tail latency.
+
+        The scheduler with the lowest latency comes first.
+        """
         if self.protected is None:
             return []
         tail = self.tail(self.protected)

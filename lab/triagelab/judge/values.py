@@ -33,9 +33,10 @@ class _Value:
 def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
     """Name the values of the setting `name` that no other value beats under a scheduler.
 
-    The value with the lowest tail latency comes first. A value beats another if it is better by a
-    tenth in latency or in the background's bandwidth, and not worse by a tenth in either. Return
-    None if fewer than two values were measured, or if no value has a finite latency.
+    The value with the lowest tail latency comes first. A value beats another if it is better by
+    more than a tenth in latency or in the background's bandwidth, and not worse by more than a
+    tenth in either. Return None if fewer than two values were measured, or if no value has a finite
+    latency.
     """
     found = [_value(view, scheduler, name) for view in views if scheduler in view.schedulers]
     if len(found) < 2 or all(math.isinf(one.level) for one in found):

@@ -228,8 +228,8 @@ static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the device may have another request of bulk, from any shard. Set @patient if the
- * only reason is that no bulk was sent for the time tg_patience().
+ * Return whether the device may have another request of bulk, from any shard. Set @patient if it
+ * may because no bulk was sent for the time tg_patience().
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
@@ -365,8 +365,8 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard may dispatch bulk while other shards wait, and raise the turn at which
- * shards join. @patient is what tg_bulk_is_let_in() has set.
+ * Return whether a shard may dispatch bulk while other shards may wait. If any waits, raise the
+ * turn at which shards join. @patient is what tg_bulk_is_let_in() has set.
  */
 static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool patient)
 {

@@ -188,6 +188,7 @@ static noinline bool tg_some_ends_hold(struct tg_shard *shard, struct list_head 
 	return false;
 }
 
+/* Report insertions before the requests are pushed: then they are the dispatcher's. */
 static noinline void tg_trace_insertions(struct list_head *list)
 {
 	struct request *rq;

@@ -57,7 +57,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (tg->nr_shards == 1)
 		return;
 	yield_point();
-	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_left(). */
+	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
 	smp_mb();
 	yield_point();
 	WRITE_ONCE(shard->granted, 1);
@@ -139,8 +139,30 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	tag->timed = false;
 }
 
-/* Do what tg_back() has to do only for some requests: learn, and wake held shards. */
-void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
+/*
+ * Subtract a request from its gauge: it is @done, or the driver sent it back. Return whether
+ * tg_back_noticed() must be called next, as for a few requests.
+ */
+static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, bool done)
+{
+	/* Copy the tag, because its cost is reset here. Nothing else writes it at this moment. */
+	const struct tg_tag tag = *tg_tag(rq);
+	struct tg_data *tg = shard->tg;
+
+	tg_tag(rq)->cost = 0;
+	atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back :
+							   &shard->device.bulk.back);
+	if (!done)
+		atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);
+	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
+	smp_mb__after_atomic();
+	yield_point();
+	return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||
+	       tg->rotational;
+}
+
+/* Learn from a request that has left its gauge, and wake held shards. */
+static void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 {
 	const struct tg_tag *tag = tg_tag(rq);
 	struct tg_data *tg = shard->tg;
@@ -156,6 +178,55 @@ void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 		tg_disk_back(shard, rq);
 	if (atomic_read(&tg->nr_held))
 		tg_wake(tg, tg->nr_shards);
+}
+
+/* Record that the driver sends a request back. It is inserted again later. */
+void tg_requeue_request(struct request *rq)
+{
+	struct tg_shard *shard = rq->mq_hctx->sched_data;
+
+	if (!iosched_was_prepared(rq) || !tg_tag(rq)->cost)
+		return;
+	if (tg_back(shard, rq, false))
+		tg_back_noticed(shard, rq, false);
+	tg_tag(rq)->returned = true;
+}
+
+/*
+ * Subtract a request's tag from those of its submitter, if it was counted. If fewer submitters are
+ * greedy now, bulk may go: wake held shards, like tg_back_noticed().
+ */
+static __always_inline void tg_put_tag(struct tg_data *tg, struct request *rq)
+{
+	const struct tg_tag *tag = tg_tag(rq);
+
+	yield_point();
+	if (likely(tag->held) &&
+	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
+	    atomic_read(&tg->nr_held))
+		tg_wake(tg, tg->nr_shards);
+}
+
+/* The rest of tg_finish_request() for a few requests; apart, so that others save no registers. */
+static noinline void tg_finish_noticed(struct tg_shard *shard, struct request *rq)
+{
+	tg_back_noticed(shard, rq, true);
+	tg_put_tag(shard->tg, rq);
+}
+
+/*
+ * Record that a request is done and gives its tag back. This is the last call for a request, in any
+ * context, without a lock. There is no completed_request(), because the block layer would call it
+ * right before this.
+ */
+void tg_finish_request(struct request *rq)
+{
+	struct tg_shard *shard = rq->mq_hctx->sched_data;
+
+	if (likely(tg_tag(rq)->cost) && tg_back(shard, rq, true))
+		tg_finish_noticed(shard, rq);
+	else
+		tg_put_tag(shard->tg, rq);
 }
 
 void tg_device_init(struct tg_device *device)

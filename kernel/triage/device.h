@@ -38,7 +38,8 @@
 void tg_device_init(struct tg_device *device);
 void tg_device_exit(struct tg_device *device);
 void tg_send_noticed(struct tg_shard *shard, struct request *rq);
-void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done);
+void tg_requeue_request(struct request *rq);
+void tg_finish_request(struct request *rq);
 
 /*
  * Return how many urgent requests to time in a tick while bulk comes. On a device that answers at
@@ -93,38 +94,6 @@ static __always_inline void tg_send(struct tg_shard *shard, struct request *rq)
 	device->unmeasured--;
 	if (!device->unmeasured || device->tick != now || tg_notices(tg, device, rq))
 		tg_send_noticed(shard, rq);
-}
-
-/*
- * Record that a request is no longer in the device: it is @done, or the driver sent it
- * back. Return whether tg_back_noticed() has work to do for it: the caller must call it next.
- */
-static inline bool tg_left(struct tg_shard *shard, struct request *rq, bool done)
-{
-	/* Copy the tag, because its cost is reset here. Nothing else writes it at this moment. */
-	const struct tg_tag tag = *tg_tag(rq);
-	struct tg_data *tg = shard->tg;
-
-	tg_tag(rq)->cost = 0;
-	atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back :
-							   &shard->device.bulk.back);
-	if (!done)
-		atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);
-	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
-	smp_mb__after_atomic();
-	yield_point();
-	return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||
-	       tg->rotational;
-}
-
-/*
- * Record that a request is no longer in the device, and do all that follows from it. Called in any
- * context, without a lock.
- */
-static inline void tg_back(struct tg_shard *shard, struct request *rq, bool done)
-{
-	if (tg_left(shard, rq, done))
-		tg_back_noticed(shard, rq, done);
 }
 
 /* Record that a request has come. Call this before tg_detector_see(). */

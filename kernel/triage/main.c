@@ -158,51 +158,6 @@ static void tg_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 IOSCHED_DEPTH_UPDATED(tg_depth_updated, tg_tags_resized);
 
-/* Record that the driver sends a request back. It is inserted again later. */
-static void tg_requeue_request(struct request *rq)
-{
-	if (!iosched_was_prepared(rq) || !tg_tag(rq)->cost)
-		return;
-	tg_back(rq->mq_hctx->sched_data, rq, false);
-	tg_tag(rq)->returned = true;
-}
-
-/*
- * Record that a request's tag is free again. If fewer submitters are greedy now, bulk may go: wake
- * held shards, like tg_back_noticed().
- */
-static __always_inline void tg_free_tag(struct tg_data *tg, struct request *rq)
-{
-	const struct tg_tag *tag = tg_tag(rq);
-
-	yield_point();
-	if (likely(tag->held) &&
-	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
-	    atomic_read(&tg->nr_held))
-		tg_wake(tg, tg->nr_shards);
-}
-
-/* Do what tg_finish_request() has to do only for some requests. */
-static noinline void tg_finish_noticed(struct tg_shard *shard, struct request *rq)
-{
-	tg_back_noticed(shard, rq, true);
-	tg_free_tag(shard->tg, rq);
-}
-
-/*
- * Record that a request is done and gives its tag back. This is the last call for a request.
- * There is no completed_request(), because the block layer would call it right before this.
- */
-static void tg_finish_request(struct request *rq)
-{
-	struct tg_shard *shard = rq->mq_hctx->sched_data;
-
-	if (likely(tg_tag(rq)->cost) && tg_left(shard, rq, true))
-		tg_finish_noticed(shard, rq);
-	else
-		tg_free_tag(shard->tg, rq);
-}
-
 static struct elevator_type triage = {
 	.ops = {
 		.init_sched		= tg_init_sched,

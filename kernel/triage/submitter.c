@@ -261,10 +261,7 @@ static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class
 	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
 }
 
-/*
- * Limit the tags that the current task may take. @several: some submitter holds several tags.
- * Otherwise only a cgroup may crowd others.
- */
+/* @several: some submitter holds several tags. Otherwise only a cgroup may crowd others. */
 static noinline void tg_limit_tags(blk_opf_t opf, struct blk_mq_alloc_data *data, bool several)
 {
 	struct tg_data *tg = tg_of(data->q);

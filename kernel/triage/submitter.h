@@ -13,10 +13,11 @@
 #include <linux/atomic.h>
 #include <linux/blk-mq.h>
 #include <linux/cache.h>
-#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
+
+#include "clock.h"
 
 struct pid;
 struct tg_data;
@@ -110,17 +111,6 @@ static inline bool tg_submitter_put(struct tg_submitters *submitters,
 	/* Pairs with tg_set_held(): the holder sees nr_greedy, or our caller sees nr_held. */
 	smp_mb__after_atomic();
 	return true;
-}
-
-/*
- * Return jiffies. The code on every request's path passes this to time_before() and the like. These
- * macros declare a variable of their argument's type, and jiffies is volatile: a kernel that
- * initializes variables on the stack (CONFIG_INIT_STACK_ALL_ZERO) would store to that variable each
- * time.
- */
-static inline unsigned long tg_now(void)
-{
-	return jiffies;
 }
 
 /* Return whether a submitter asks for little, by the tags that it holds and has held. */

@@ -95,6 +95,7 @@ enum tg_reason {
 
 #include "arm.h"
 #include "budget.h"
+#include "clock.h"
 #include "controller.h"
 #include "costs.h"
 #include "flow.h"

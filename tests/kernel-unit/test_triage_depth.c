@@ -200,24 +200,43 @@ static void test_contradicted_more_often_than_not(void)
 	expect("an estimate that every second one contradicts", depth.mean, 200000);
 }
 
+/* Give a result of which every fourth request takes @quick ns, and the others @usual ns. */
+static void quarter(struct tg_depth *depth, u64 quick, u64 usual, bool probe)
+{
+	u32 i;
+
+	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
+		tg_depth_alone(depth, i % 4 ? usual : quick, probe);
+}
+
 /*
- * If a quarter of a probe's requests end at once, because they fail or come from a cache, this only
- * raises a doubt. Three such probes show that the device answers at once.
+ * If a quarter of a probe's requests end at once, because they fail or come from a cache, the probe
+ * only raises a doubt, whatever the others take. Three such probes show that the device answers at
+ * once. Results between probes never do.
  */
 static void test_at_once_is_doubted(void)
 {
-	struct tg_depth depth = begun();
-	u32 i;
+	static const u64 usual[] = { 30000, 70000 };
+	u32 i, probes;
 
-	for (i = 0; i < 2; i++)
-		probe(&depth, 70000, 5000);
-	for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
-		tg_depth_alone(&depth, i % 4 ? 30000 : TG_DEPTH_AT_ONCE - 1, true);
-	expect("doubts", depth.doubts, 1);
-	expect("at once, after one probe", depth.at_once, false);
-	for (i = 0; i < 2 * TG_DEPTH_PROBE_SAMPLES; i++)
-		tg_depth_alone(&depth, i % 4 ? 30000 : TG_DEPTH_AT_ONCE - 1, true);
-	expect("at once, after three", depth.at_once, true);
+	for (i = 0; i < 2; i++) {
+		struct tg_depth depth = begun();
+
+		for (probes = 0; probes < 2; probes++)
+			probe(&depth, 70000, 5000);
+		for (probes = 0; probes < 3; probes++)
+			quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], false);
+		expect("at once, after results between probes", depth.at_once, false);
+		depth.mean = 70000;
+		quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], true);
+		expect("doubts", depth.doubts, 1);
+		expect("at once, after one probe", depth.at_once, false);
+		for (probes = 0; probes < 2; probes++)
+			quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], true);
+		expect("at once, after three", depth.at_once, true);
+		probe(&depth, usual[i], 0);
+		expect("at once, after a usual probe", depth.at_once, false);
+	}
 }
 
 /* A slow read in each probe does not hide that an estimate is ten times too large. */
@@ -537,10 +556,11 @@ static void test_larger_bulk(void)
 /* If a quarter of a probe's answers come at once, the device has no queue: bulk has no limit. */
 static void test_at_once(void)
 {
-	struct tg_depth depth = begun();
 	u32 i, at_once;
 
 	for (at_once = 0; at_once <= TG_DEPTH_PROBE_SAMPLES; at_once++) {
+		struct tg_depth depth = begun();
+
 		for (i = 0; i < TG_DEPTH_PROBE_SAMPLES; i++)
 			tg_depth_alone(&depth, TG_DEPTH_AT_ONCE - (i < at_once), true);
 		for (i = 0; i < 1000; i++)

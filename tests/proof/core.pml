@@ -602,6 +602,7 @@ inline wake()
 
 /* core.c tg_insert_requests: ends = likely(!test_bit(TG_HELD, &shard->state)) || tg_some_ends_hold(shard, list); */
 /* core.c tg_insert_requests: preempt_disable(); */
+/* core.c tg_insert_requests: tg_push(&shard->inbox, newest, oldest); */
 /* core.c tg_push: struct llist_node *first = READ_ONCE(inbox->first); */
 /* core.c tg_push: while (!try_cmpxchg(&inbox->first, &first, newest)); */
 /* core.c tg_insert_requests: if (unlikely(test_bit(TG_HELD, &shard->state)) && ends) */
@@ -681,9 +682,9 @@ inline back_noticed()
 }
 
 #if COMPLETERS
-/* device.h tg_left: atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back : */
-/* device.h tg_left: smp_mb__after_atomic(); */
-/* device.h tg_left: return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured || */
+/* device.c tg_back: atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back : */
+/* device.c tg_back: smp_mb__after_atomic(); */
+/* device.c tg_back: return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured || */
 active [COMPLETERS] proctype completer()
 {
 	LOCALS;
@@ -753,9 +754,9 @@ active [ENDERS] proctype ender()
 #endif
 	load(NR_HELD, seen);
 #ifndef FLAW_ENDED_WITHOUT_WAKE
-	/* main.c tg_free_tag: unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) && */
-	/* main.c tg_free_tag: atomic_read(&tg->nr_held)) */
-	/* main.c tg_free_tag: tg_wake(tg, tg->nr_shards); */
+	/* device.c tg_put_tag: unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) && */
+	/* device.c tg_put_tag: atomic_read(&tg->nr_held)) */
+	/* device.c tg_put_tag: tg_wake(tg, tg->nr_shards); */
 	if
 	:: seen -> seen = 0; wake()
 	:: else

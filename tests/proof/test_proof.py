@@ -46,7 +46,7 @@ SHARED = re.compile(
     r"smp_\w+\(|cmpxchg\(|_(?:acquire|relaxed)\(|llist_(?:add|del)|test_and_\w+_bit"
     r"|\b(?:set|clear)_bit|atomic(?:64)?_(?:inc|dec|add|sub|xchg|fetch)\w*\("
     r"|atomic_read\(&[\w>-]*nr_held\)|run_hw_queue|preempt_(?:dis|en)able|synchronize_rcu"
-    r"|\bxchg\(|\btg_(?:run|wake|release|take_in|drain|set_held|watch)\("
+    r"|\bxchg\(|\btg_(?:run|wake|release|push|take_in|drain|set_held|watch)\("
     r"|\btg_(?:shard_enter|shard_leave|core_wait_for_inserters)\("
 )
 CODE = re.compile(r"\t+[^\t/*]")
@@ -112,7 +112,7 @@ OUTSIDE = {
         "tg_account_charge",
         "const u64 time = atomic64_add_return(tg_share_time(cost,",
     ): "which cgroup goes first; beyond its share a request is one of bulk",
-    ("device.h", "tg_left", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
+    ("device.c", "tg_back", "atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);"): (
         "which cgroup goes first; beyond its share a request is one of bulk"
     ),
     ("group.c", "tg_account_use", "atomic64_add(time, &account->used);"): (

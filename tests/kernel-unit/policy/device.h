@@ -384,7 +384,8 @@ static void process_send(struct process *p, struct request *rq)
 	rq->sector = any_between(0, 1 << 26) * (SZ_4K >> SECTOR_SHIFT);
 	rq->start_time_ns = kernel_now;
 	rq->mq_hctx = hctx;
-	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter, .held = true };
+	/* @held is set above, so no tag is counted. */
+	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter };
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);
 	tg_insert_requests(hctx, &list, 0);
@@ -421,8 +422,7 @@ static void device_refuse(struct request *rq)
 {
 	struct list_head list;
 
-	tg_back(rq->mq_hctx->sched_data, rq, false);
-	tg_tag(rq)->returned = true;
+	tg_requeue_request(rq);
 	INIT_LIST_HEAD(&list);
 	list_add_tail(&rq->queuelist, &list);
 	tg_insert_requests(rq->mq_hctx, &list, BLK_MQ_INSERT_AT_HEAD);
@@ -448,7 +448,7 @@ static void device_answer(void)
 	while ((rq = tg_first(&in_device)) && rq->at <= kernel_now) {
 		struct process *p = rq->process;
 
-		tg_back(&shards[p->shard], rq, true);
+		tg_finish_request(rq);
 		p->sent--;
 		rq->at = kernel_now + p->think_ns;
 		list_move_tail(&rq->queuelist, &p->idle);

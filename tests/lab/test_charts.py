@@ -36,7 +36,7 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
         high = trace["y"][0] + trace["error_y"]["array"][0]
         assert high == pytest.approx(place.protection.ci95[1])
     assert chart.title.startswith("Worth choosing: prio-basic (")
-    assert " × alone, 58" in chart.title
+    assert "\u00a0× alone, 58" in chart.title
     assert ", bfq (" in chart.title
     assert chart.title.endswith("100\u00a0% of the background kept)")
 
@@ -50,7 +50,7 @@ def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
     title = charts.protection("c", places, study.view, study.looks).title
     assert "77" not in title
     level = choices.level([study.view], "prio-basic")
-    assert f"prio-basic ({figures.digits(level)} × alone" in title
+    assert f"prio-basic ({figures.digits(level)}\u00a0× alone" in title
 
 
 def test_who_starves_in_some_repeats_has_no_place_and_a_note(tmp_path: Path) -> None:

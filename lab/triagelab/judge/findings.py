@@ -262,7 +262,7 @@ def _than_alone(view: View, row: Record) -> str:
     alone = view.alone(row["metric"])
     if not alone or not alone["mean"]:
         return ""
-    return f", {digits(row['mean'] / alone['mean'])} × what it is alone"
+    return f", {digits(row['mean'] / alone['mean'])}{SPACE}× what it is alone"
 
 
 def _than_baseline(view: View, job: str, scheduler: str) -> str:

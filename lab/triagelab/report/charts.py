@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from triagelab.base import metrics
 from triagelab.judge import choices, figures, findings, lookup
-from triagelab.judge.figures import name_of, scale_for
+from triagelab.judge.figures import SPACE, name_of, scale_for
 from triagelab.judge.lookup import BASELINE, View
 from triagelab.measure import statistics
 from triagelab.measure.statistics import NO_DIFFERENCE, Comparison, Ratio
@@ -204,8 +204,8 @@ def _protection_title(found: list[Place], view: View) -> str:
         worth = choices.none_is_worth(choice)
         seen = f"{'by the means ' if choice.by_means else ''}{worth[0].lower()}{worth[1:]}"
     return (
-        f"{view.protected}'s {name_of(view.tail(view.protected))} is {reach} × what it is alone: "
-        f"{seen}"
+        f"{view.protected}'s {name_of(view.tail(view.protected))} is {reach}{SPACE}× what it is "
+        f"alone: {seen}"
     )
 
 
@@ -213,7 +213,7 @@ def _standing(place: Place, view: View) -> str:
     # The latency here is a ratio of means, which the report's sentences also use. The dot is the
     # geometric mean of the paired ratios, so the two may differ.
     ratio = figures.digits(choices.level([view], place.scheduler))
-    return f"{ratio} × alone, {figures.percent(_ratio(place.kept))} of the background kept"
+    return f"{ratio}{SPACE}× alone, {figures.percent(_ratio(place.kept))} of the background kept"
 
 
 def _ratio(comparison: Comparison | Ratio) -> float:

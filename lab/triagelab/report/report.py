@@ -447,5 +447,7 @@ def _figure(row: Record | None) -> str:
 def _sign(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    ratio = "" if comparison.ratio is None else f"{figures.digits(comparison.ratio)} × "
-    return f"{ratio}{SIGNS.get(comparison.verdict, STARVED)}"
+    sign = SIGNS.get(comparison.verdict, STARVED)
+    if comparison.ratio is None:
+        return sign
+    return f"{figures.digits(comparison.ratio)}{figures.SPACE}× {sign}"

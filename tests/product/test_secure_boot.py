@@ -56,9 +56,9 @@ cp signed.ko /lib/modules/$(uname -r)/extra/triage-iosched.ko
 echo "try signed" > /dev/kmsg
 echo triage > $scheduler && cat $scheduler > out/chosen
 mount -t tracefs trace /sys/kernel/tracing
-while sleep 0.02; do dd if=/dev/{DISK} of=/dev/null bs=4k count=4 iflag=direct; done 2> out/dd &
+while sleep 0.02; do dd if=/dev/{DISK} of=/dev/null bs=4k count=100 iflag=direct; done 2> out/dd &
 {CTL} top {DISK} --interval 1 --count 1 > out/top
-{CTL} explain {DISK} --for 1 > out/explain
+{CTL} explain {DISK} --for 3 > out/explain
 {CTL} status {DISK} > out/status
 kill $!
 wait

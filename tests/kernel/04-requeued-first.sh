@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: requests that the device gives back (inserted at the head) are served
-#         once, before all others, oldest first. In a scheduler without
-#         thresholds they need only go before the rest of their class, in any order.
+#         once, before all others, oldest first. In a scheduler that has no be_high_max
+#         and be_low_min they need only go before the rest of their class, in any order.
 # Needs: gatedisk
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -32,7 +32,7 @@ put_requests < "$TEST_TMP/asked"
 gate open
 wait_requests
 
-# waited SECTOR: print the time from submission to the device, in ms.
+# waited SECTOR: print how long the request at SECTOR waited before the device got it, in ms.
 waited() {
 	submitted=$(awk -v sector="$1" '$2 == sector { print $4 }' \
 		"$TEST_TMP/all.done")

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no request is lost, and no data is wrong, while the device's scheduler
-#         is exchanged for each of the kernel's own and back, under load.
+#         is exchanged for each of the kernel's own schedulers and back, under load.
 # Needs: null_blk, fio
 # Machine: sim
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 # switch_under_load SECONDS: under a load of SECONDS, exchange the scheduler for each other one and
-# back, at least twice and for at least 3 seconds. Set $outlived if the load runs on after that.
+# back, at least twice and for at least 3 seconds. Set $outlived if the load still runs after that.
 switch_under_load() {
 	start_verified_load "$1"
 	enough=$(($(seconds_up) + 3 * SLOW))

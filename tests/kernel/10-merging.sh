@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: adjacent requests of one priority become one request, whether the new
-#         one comes before, after or between the queued ones. Requests that differ
+#         one lies before, behind or between the queued ones. Requests that differ
 #         in operation, priority or class, or that are already in the device, stay
 #         apart. A merged request is as old as its oldest part.
 # Needs: gatedisk; a scheduler that says it merges
@@ -61,9 +61,10 @@ if joins_requests; then
 	END
 	expect_served "a gap closed" 'write 30000 12288|write 40000 12288|'
 
-	# The request at 50016 grows to begin at 50008, before the one at 50010. The request at
-	# 50000 must find it there. The block layer first tries the request that was merged last,
-	# without a search. So merge two requests at 45000 in between.
+	# The read at 50008 is merged in front of the read at 50016. So the merged request begins
+	# before the read at 50010, and the scheduler's search must find it when the read at 50000
+	# comes. Before it searches, the block layer tries the request that was merged last. So
+	# merge two requests at 45000 in between.
 	begin_case
 	put_requests <<-END
 		read 50010 1024 be 4
@@ -94,7 +95,7 @@ expect_served "all of them different" "read 60000 4096|read 60008 4096|\
 read 60016 4096|read 60024 4096|read 60048 4096|read 60064 4096|\
 read 60088 4096|read 60096 4096|write 60032 4096|write 60072 4096|"
 
-# No request is merged into one that the device has, neither before nor behind it.
+# A new request is not merged with a neighbour that the device already has.
 begin_case
 gate hold
 put_requests first <<-END

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler's mode, sequential or random, follows the workload, and its
-#         scores stay within their bounds. In sequential mode up to batch_max requests
-#         of a stream are served in a row, even if a higher class comes. Such a batch
-#         ends in random mode, at the stream's end, or if a request has aged.
+# Guards: the scheduler's mode, sequential or random, follows the workload, and the mode's
+#         two scores stay between 0 and score_max. In sequential mode up to batch_max requests
+#         of a stream are served in a row, even if a request of a higher class comes. Such a
+#         batch ends when the mode turns random, at the stream's end, or if a request has aged.
 # Needs: gatedisk; a scheduler with tunables batch_max, score_max,
 #        seq_gap_sectors, and debugfs files mode and batch
 # Machine: sim
@@ -19,7 +19,8 @@ done
 # Check the mode and its two scores.
 echo 4 > "$(tunable score_max)"
 echo 64 > "$(tunable seq_gap_sectors)"
-# mode_after SECTOR...: print the mode after a request of 8 sectors at each, one after the other.
+# mode_after SECTOR...: submit a read of 8 sectors at each SECTOR, one after the other, and print
+# the mode after the last one.
 mode_after() {
 	for sector; do
 		echo "read $sector 4096 be 4"
@@ -106,7 +107,7 @@ END
 expect "a batch to the stream's end" 's1 s2 s3 s4 s5 s6 s7 500000 s51' "$(served)"
 APART=
 
-# Random mode ends a batch at once, and begins none.
+# When the mode turns random, the batch ends at once. In random mode no batch begins.
 echo 4 > "$(tunable score_max)"
 batch "random mode" <<-END
 	read 500000 4096 rt 0

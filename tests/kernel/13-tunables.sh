@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: each tunable whose bounds are known here accepts its smallest and largest value,
-#         and refuses the next ones. Each tunable refuses text that is no number. A tunable
-#         that refuses a value keeps its own.
+#         and refuses the values just beyond. Each tunable refuses text that is no number.
+#         A tunable that refuses a value keeps the value that it has.
 # Needs: gatedisk; a scheduler with thresholds be_high_max and be_low_min
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -59,7 +59,8 @@ done <<-END
 	score_max	1	1024
 	seq_gap_sectors	0	2097152
 END
-# share NAME OTHER: check the bounds of a guaranteed share. Both shares are at most 90 % together.
+# share NAME OTHER: check the bounds of the guaranteed share NAME. NAME and OTHER together are at
+# most 90 %.
 share() {
 	own=$(cat "$(tunable "$1")") most=$((90 - $(cat "$(tunable "$2")")))
 	for value in 0 $most "$own"; do
@@ -74,7 +75,7 @@ if [ -e "$(tunable share_low)" ]; then
 	share share_low share_normal
 	share share_normal share_low
 fi
-# latency_factor is 110 or more (per cent), or 0 for none.
+# latency_factor is 110 to 10000 (per cent), or 0 for no target.
 if [ -e "$(tunable latency_factor)" ]; then
 	for value in 110 10000 0; do
 		take "$(tunable latency_factor)" $value

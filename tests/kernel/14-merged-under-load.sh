@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no data is wrong while requests are merged all the time, from several
-#         CPUs, with streams that run forwards and backwards and into one another.
+# Guards: no data is wrong while requests are merged all the time: those of a stream that
+#         runs forwards, of one that runs backwards, and random writes that fill a small area.
 # Needs: null_blk, fio; a scheduler that says it merges
 # Machine: sim
 # Machine: vm 4
@@ -10,9 +10,9 @@
 use_memory_disk
 needs_merging
 
-# Have a tag for each request of the jobs: nothing can merge with a request that waits for a tag.
+# Make a tag for each request of the jobs: while a bio waits for a tag, none can merge with it.
 echo 256 > /sys/block/$DEV/queue/nr_requests
-# A scheduler may merge only a sequential workload: make it take every gap on the disk for small.
+# A scheduler may merge only a sequential workload. So let every gap on the disk count as small.
 near=$(tunable seq_gap_sectors)
 [ ! -e "$near" ] || echo $((64 << 11)) > "$near"
 

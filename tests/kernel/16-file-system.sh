@@ -8,7 +8,8 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# ext4 asks for its checksum's module by an alias that the guest's modprobe does not know.
+# ext4 asks for its checksum's module by an alias that the guest's modprobe does not know. So load
+# the module by its name.
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || skip "the kernel has no ext4"
 use_modeldisk

@@ -39,7 +39,7 @@ change_each() {
 	done
 }
 
-# On a busy computer a load may end before the first round does.
+# On a busy computer a load may end before the first round does. Then start another load.
 rounds=0
 until [ $rounds -gt 0 ]; do
 	start_verified_load 8

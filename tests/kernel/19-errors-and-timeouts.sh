@@ -61,8 +61,8 @@ for round in 1 2 3; do
 	sleep 0.1
 done
 killall -INT fio || fail "the load ended by itself"
-# A lost request keeps its tag. But fio 3.33 may wait for ever although no request has a tag: once
-# it waited for 15 answers, and had not fetched two from the kernel. In that case kill fio.
+# A lost request keeps its tag, so the test fails. But fio 3.33 may wait for ever although no tag is
+# in use: once it had not fetched two answers that the kernel had for it. In that case kill fio.
 ended() {
 	! running && return
 	nothing_outstanding && sleep 1 && nothing_outstanding

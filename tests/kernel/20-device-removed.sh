@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a device can be removed with a backlog in the scheduler: every request
-#         ends, no process hangs, nothing is left. The same holds when the device
-#         is made again, and when it stalls or refuses requests.
+#         ends, no process hangs, and nothing of the device is left. The same holds when
+#         the device is made again, and when it stalls or refuses requests.
 # Needs: modeldisk, fio
 # Machine: sim
 # Machine: vm 4

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no request is lost, and none stays with a CPU that is off, while CPUs go off
-#         and on under load; no data is wrong.
-# Needs: null_blk, fio, CPUs that can go off
+# Guards: no request is lost, none stays with an offline CPU, and no data is wrong, while
+#         CPUs go offline and online under load.
+# Needs: null_blk, fio, CPUs that can go offline
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 

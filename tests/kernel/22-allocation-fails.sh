@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: if an allocation fails while this scheduler or the next is chosen, the choice
-#         fails cleanly; no request and no memory is lost, under load.
+# Guards: if an allocation fails while the tested scheduler is chosen, or another one in its
+#         place, the choice fails cleanly. No request is lost and no data is wrong, under load.
 # Needs: null_blk, fio; a kernel with fault injection (/proc/self/fail-nth)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
@@ -16,9 +16,9 @@ echo 10 > /sys/kernel/debug/fail_page_alloc/min-order
 use_memory_disk
 start_verified_load 2
 
-# choose_failing N SCHEDULER: choose SCHEDULER in a task whose Nth allocation fails. If that
-# allocation is optional, the choice still succeeds. Print the rest of N: above 0 if the task
-# made fewer than N allocations.
+# choose_failing N SCHEDULER: choose SCHEDULER in a task whose Nth allocation fails. If the kernel
+# can do without that allocation, the choice still succeeds. Print 0 if an allocation has failed, or
+# more if the task made fewer than N allocations.
 choose_failing() {
 	sh -c '
 		exec 2> /dev/null 3> "$0" 4<> /proc/self/fail-nth
@@ -46,7 +46,7 @@ done
 echo "$((n - 1)) allocations, $refused of which it cannot be chosen without"
 [ $refused -ge 1 ] || fail "no allocation was missed"
 
-# The scheduler that is chosen next must not use data that this one has left behind.
+# The scheduler that is chosen next, kyber, must not use data that the tested one has left behind.
 choose_scheduler kyber
 n=0
 while

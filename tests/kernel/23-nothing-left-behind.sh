@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no memory is lost when the scheduler is chosen, used and left. The numbers of
-#         slab objects of each kind, of pages and of vmalloc areas do not grow with the
-#         number of repetitions.
+# Guards: no memory is lost when the scheduler is chosen, used and replaced by none. The
+#         numbers of slab objects of each kind, of pages and of vmalloc areas do not grow
+#         with the number of repetitions.
 # Needs: null_blk; /proc/slabinfo, /sys/kernel/slab
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 TIMES=20
-OTHERS=5	# by so much the kernel's own objects may change a count; a quarter of $TIMES
+OTHERS=5	# the kernel's own objects may change a count by this number, a quarter of $TIMES
 use_memory_disk
 
 # objects: print the number of objects in each slab cache, of pages of slabs and large
 # kmalloc()s, and of areas of vmalloc().
 objects() {
-	# The kernel keeps memory freed by kfree_rcu() for up to 5 s. It allocates such memory,
-	# for example, when a file of sysfs is opened, as to choose a scheduler.
+	# The kernel keeps memory freed by kfree_rcu() for up to 5 s. To open a file of sysfs, as
+	# choose_scheduler does, allocates such memory.
 	sleep 6
 	cat /proc/sys/vm/stat_refresh
 	# Objects that a CPU keeps spare count as in use until their cache is shrunk. Shrink
@@ -38,7 +38,7 @@ objects() {
 	echo "areas $number"
 }
 
-# use TIMES: TIMES times, choose the scheduler, read through it and leave it.
+# use COUNT: choose the scheduler, read from the disk, choose none; COUNT times.
 use() {
 	for _ in $(seq "$1"); do
 		choose_scheduler "$SCHEDULER"
@@ -57,9 +57,9 @@ use $TIMES
 objects > "$TEST_TMP/second"
 use $((3 * TIMES))
 objects > "$TEST_TMP/third"
-# A count that grows by one or more each time is a leak. Three times as many rounds must
-# give three times the growth, so that nothing else looks like a leak. The kernel frees and
-# allocates a few objects of its own meanwhile. They must not hide a leak.
+# A count that grows by one or more with each use is a leak. So it must grow three times as much
+# during three times as many uses: no other growth does. The kernel frees and allocates a few
+# objects of its own meanwhile, so the growth may be less by $OTHERS.
 awk -v times=$TIMES -v others=$OTHERS '
 	FILENAME ~ /first$/ { first[$1] = $2 }
 	FILENAME ~ /second$/ { second[$1] = $2 }

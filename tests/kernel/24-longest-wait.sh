@@ -35,7 +35,7 @@ longest() {
 }
 
 # mix RT-DEPTH BE-DEPTH IDLE-DEPTH: run readers of these depths side by side, and add to $late each
-# lower class that waited longer than the scheduler states. A depth of 0 is no reader.
+# lower class that waited longer than the scheduler states. A depth of 0 means no reader.
 mix() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=4k \

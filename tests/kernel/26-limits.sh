@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a class with a limit gets the rate of the limit, even if its requests have aged
-#         or it has a guaranteed share. Other classes get the rest. No request is held any
-#         longer when the limit is removed under load, or when the scheduler is left.
+#         or it has a guaranteed share. Other classes get the rest. The limit holds no
+#         request any longer once it is removed under load, or another scheduler is chosen.
 # Needs: gatedisk, fio; a scheduler with limits (limit_iops_low and the like)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -16,7 +16,7 @@ use_gatedisk
 [ -e "$(tunable limit_iops_low)" ] || skip "$SCHEDULER has no limits"
 echo $((SERVICE_US * 1000)) > "$GATE/service_ns"
 
-# load CLASS...: run 8 KiB reads of these classes, eight at a time each.
+# load CLASS...: run 8 KiB reads of these classes, for each class eight at a time.
 load() {
 	{
 		printf '%s\n' '[global]' filename=/dev/$DEV direct=1 rw=randread bs=8k \
@@ -33,7 +33,7 @@ load() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# rate CLASS: print its requests a second in the last load.
+# rate CLASS: print the requests a second that the class had in the last load.
 rate() {
 	awk -F ';' -v job="$1" '$3 == job { print int($8) }' "$TEST_TMP/report"
 }
@@ -84,7 +84,7 @@ echo "measured: 9 reads of 512 bytes in $took ms at 4 KiB/s"
 [ "$took" -ge 1900 ] && [ "$took" -le 2200 ] ||
 	fail "9 reads of 512 bytes took $took ms at 4 KiB/s"
 
-# Judge only HIGH here: a scheduler may let nobody else have the time that HIGH does not use.
+# Judge only HIGH here: a scheduler may leave the device idle rather than serve NORMAL beside HIGH.
 echo $more > "$(tunable limit_iops_high)"
 load high normal
 served high $more

@@ -39,7 +39,7 @@ inside() {
 	expect "requests in flight $1" "$2 $3 $4" "$(cat $SEEN/in_flight)"
 }
 
-# let_go N: the device completes its N oldest requests.
+# let_go N: let the device complete its N oldest requests, and wait until they are done.
 let_go() {
 	echo "$1" > "$GATE/release"
 	DONE=$((${DONE:-0} + $1))
@@ -101,7 +101,8 @@ gate open
 wait_requests
 inside "when all are done" 0 0 0
 
-# The delay of polling does not move these times past the next power of two.
+# The times of WAIT and SERVICE are well below the next power of two (in us), where the next bucket
+# begins: polling makes each a little longer.
 afresh
 waits=
 services=
@@ -118,8 +119,8 @@ expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
 expect "services below" '0 0 0' "$(below 4096 services)"
 expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
 
-# A request that is given back was not served. So of 16 requests that are sent twice, only one
-# service counts: one in 16.
+# The device gives back all of 16 requests, and serves them when they are sent again. So there are
+# 16 services, and services has one of them: one in 16.
 afresh
 gate hold
 ask 0 0 16

@@ -6,8 +6,8 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-# The longest time between the device's first and last request of the highest class. It is less than
-# a clock tick.
+# The longest time allowed from the device's first request of the highest class to its last. It is
+# less than a clock tick.
 LONGEST_US=5000
 
 use_gatedisk depth=96

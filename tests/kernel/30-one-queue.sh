@@ -34,7 +34,7 @@ load() {
 	echo "measured: $(($(awk '{ print $1 }' /sys/block/$DEV/stat) - had)) reads $1"
 }
 
-# Panic at the first warning: if all CPUs deadlock after it, none is left to report it.
+# Panic at the first warning: if all CPUs deadlock after a warning, none is left to report it.
 [ ! -e /proc/lockdep ] || echo 1 > /proc/sys/kernel/panic_on_warn
 
 load "as they come"

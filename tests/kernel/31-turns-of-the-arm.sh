@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: streams and other readers of a disk take turns. A process that waits for each
 #         answer is not delayed for long, and the streams read on meanwhile. A stream of
-#         HIGH keeps half of the disk's rate. Half or more of a video's frames go first.
+#         HIGH keeps half of the disk's rate. At least half of a video's frames go to the
+#         disk ahead of the streams' reads.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -10,7 +11,7 @@
 LONGEST_MS=400		# 233 is usual: a turn of the streams, and the read itself
 LEAST=25		# MB/s that both streams have together; the disk has 110
 PROTECTED=55		# MB/s that a stream of HIGH has: half of the disk's
-FIRST=50		# % of a video's frames that go first
+FIRST=50		# % of a video's frames that go ahead of the streams' reads
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 [ -e "$(tunable anticipation)" ] || skip "$SCHEDULER does not anticipate"
@@ -53,7 +54,7 @@ protected=$(($(of protected 7) / 1000))
 echo "measured: a stream of HIGH $protected MB/s"
 [ $protected -ge $PROTECTED ] || fail "a stream of HIGH had $protected MB/s"
 
-# sparse: print how many NORMAL requests went first because their submitter has few.
+# sparse: print how many NORMAL requests went ahead because their process asks for little.
 sparse() {
 	awk '$1 == "sparse" { print $3 }' \
 		/sys/kernel/debug/block/$DEV/sched/reasons

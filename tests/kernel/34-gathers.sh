@@ -9,7 +9,7 @@
 . "${0%/*}/lib.sh"
 
 WAITS_MS=25		# the longest wait; a clock tick is 10 at most
-AT_ONCE_MS=$((5 * SLOW))	# the time in which ten requests reach the device
+AT_ONCE_MS=$((5 * SLOW))	# the longest time in which ten requests that do not wait are sent
 
 use_gatedisk depth=32
 for name in anticipation merge; do
@@ -27,8 +27,8 @@ PRIORITY='be 7'		# LOW has no urgent requests, so its bulk does not wait for tur
 # given FIRST_SECTOR OPERATION PAUSES WANTED LONGEST_MS WHAT: submit ten small requests of a stream
 # that the scheduler recognises, to a device that answers none. The device must get requests of the
 # sizes WANTED (in KiB), within LONGEST_MS plus the pauses. After each of the first PAUSES requests
-# the submitter sleeps: in some kernels the worker that dispatches runs before the submitter's next
-# request, in others after it.
+# the submitter sleeps, so that a worker dispatches the request before the next one comes. Without
+# the sleep, the worker runs before the next request in some kernels, and after it in others.
 given() {
 	gate open
 	for n in $(seq 20 -1 1); do

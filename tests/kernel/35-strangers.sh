@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: processes with deliberately chosen ids do not disturb each other: each is
 #         served, and so is a lone request of the highest class that comes after them.
-#         Five of these ids meet in one set of a small hash table: a scheduler with such a
-#         table would count their requests in the wrong classes. Beside a greedy process, a lone
+#         Five of these ids fall into one set of a small hash table: a scheduler with such a
+#         table could count their requests in the wrong classes. Beside a greedy process, a lone
 #         read is served no later if the ids of both processes have the same last bits.
 # Needs: gatedisk
 # Machine: sim

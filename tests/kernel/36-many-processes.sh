@@ -50,7 +50,7 @@ in_time normal
 in_time low
 audit
 
-# reader: print the mean latency, in us, of a process of the highest class that reads one at a time.
+# reader: print the mean latency, in us, of a process of the highest class with one read at a time.
 reader() {
 	fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 \
 		--ioengine=psync --rw=randread --bs=4k --time_based --runtime=1 \
@@ -79,5 +79,6 @@ crowd low 600 $((AT_ONCE / 2)) idle 0
 beside=$(reader)
 wait_requests
 echo "measured: beside them a reader of the highest class waits $beside us for $SERVICE_US"
-# When a read comes, one request may be in the device, and one more may go first by a class's share.
+# When a read comes, the device may have a request, and one more of a class with a guaranteed share
+# may go before the read.
 [ "$beside" -le $((4 * SERVICE_US)) ] || fail "the reader waits $beside us"

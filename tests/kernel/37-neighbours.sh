@@ -6,7 +6,7 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-RUN_S=3		# with the bug, a read is lost after a thousand reads or one second
+RUN_S=3		# a scheduler with such a bug lost a read within a second or a thousand reads
 
 use_null_disk submit_queues=1 irqmode=2 completion_nsec=10000 hw_queue_depth=64
 
@@ -28,8 +28,8 @@ beside() {
 		"$TEST_TMP/report") reads, $what"
 }
 
-# for_its_time COMMAND...: repeat COMMAND while the load runs, but no longer: COMMAND might
-# dispatch a lost request, and so hide the loss.
+# for_its_time COMMAND...: repeat COMMAND while the load runs, but no longer: after the load,
+# COMMAND might get a lost request dispatched, and so hide the loss.
 for_its_time() {
 	until=$(($(seconds_up) + RUN_S * SLOW))
 	while [ "$(seconds_up)" -lt $until ]; do

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a CPU goes off at once even if a limit, or the budget of bulk, holds back requests of
+# Guards: a CPU goes offline at once even if a limit, or the budget of bulk, holds back requests of
 #         its hardware queue. These requests are released, and later ones are limited again.
-# Needs: null_blk, CPUs that can go off; a scheduler with limits (limit_iops_low)
+# Needs: null_blk, CPUs that can go offline; a scheduler with limits (limit_iops_low)
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
 CPU=/sys/devices/system/cpu/cpu1/online
 HELD=40		# requests; the limit releases one a second
-LARGE_KIB=100	# size of a request for the limit in KiB
-CHARGED_S=5	# how long one such request uses up that limit
+LARGE_KIB=100	# the size of a request where the limit is in KiB
+CHARGED_S=5	# the seconds for which such a request uses up that limit
 LARGE=100	# requests of 1 MiB, which take seconds with the least budget
 
 [ -e $CPU ] || skip "no CPU can go off"
@@ -22,7 +22,7 @@ ms_up() {
 	echo $(($(cut -d ' ' -f 1 /proc/uptime | tr -d .) * 10))
 }
 
-# turn 1|0: turn CPU1 on or off, and print the time that this takes, in ms.
+# turn 1|0: take CPU1 online (1) or offline (0), and print the time that this takes, in ms.
 turn() {
 	_before=$(ms_up)
 	echo "$1" > $CPU || fail "the CPU does not go $1"
@@ -43,7 +43,7 @@ put_from_cpu1() {
 	wait_until 10 "$SCHEDULER takes the requests" grep -q '^submitted' "$TEST_TMP/$1.done"
 }
 
-# goes_off WHAT: turn CPU1 off, which must not take long though WHAT holds its requests back.
+# goes_off WHAT: fail if CPU1 takes long to go offline while WHAT holds back its requests.
 goes_off() {
 	off=$(turn 0)
 	echo "measured: beside $1 the CPU went off in $off ms, with nothing held back in $idle"
@@ -58,7 +58,7 @@ put_from_cpu1 held $HELD 4096
 goes_off "a limit"
 LONGEST_WAIT=5 wait_requests
 
-# When CPU1 is back, its requests are limited as before.
+# Once CPU1 is online again, its requests are limited as before.
 turn 1 > /dev/null
 put_from_cpu1 later $HELD 4096
 sleep 2
@@ -68,7 +68,7 @@ echo 0 > "$(tunable limit_iops_low)"
 wait_requests
 
 # Only the first request counts against a limit in KiB. The others are released because the CPU
-# goes off, and do not count. So a later request waits no longer than for the first one.
+# goes offline, and do not count. So a later request waits only as long as the first one is charged.
 if [ -e "$(tunable limit_kib_low)" ]; then
 	echo $((LARGE_KIB / CHARGED_S)) > "$(tunable limit_kib_low)"
 	begin=$(ms_up)
@@ -84,7 +84,7 @@ if [ -e "$(tunable limit_kib_low)" ]; then
 	echo 0 > "$(tunable limit_kib_low)"
 fi
 
-# Set the least budget, while a process on another CPU reads and waits for each answer.
+# Set the smallest budget, while a process on another CPU reads and waits for each answer.
 [ -e "$(tunable budget_fixed)" ] || exit 0
 echo 1 > "$(tunable budget_fixed)"
 while [ ! -e "$TEST_TMP/enough" ]; do

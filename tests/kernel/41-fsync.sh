@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on ext4, an fsync by a process of the highest class waits for little more than the
-#         requests that the device has. Beside it, a reader of the highest class and a bulk
-#         writer without a priority keep the device busy. The process waits for writes of the
+#         requests that are already in the device. A reader of the highest class and a bulk
+#         writer without a priority keep the device busy. The fsync includes writes of the
 #         journal's thread, which has no priority either.
 # Needs: modeldisk, fio, ext4; a scheduler with classes
 # Machine: sim
@@ -58,7 +58,7 @@ cat > "$TEST_TMP/jobs" <<-END
 	iodepth=32
 	ioengine=io_uring
 END
-# The committer's file grows: then each fsync commits the journal.
+# The committer's file does not exist yet: it must grow, so that each fsync commits the journal.
 for file in reader.0.0:16 bulk.0.0:32; do
 	dd if=/dev/zero of="$MOUNT/${file%:*}" bs=1M count=${file#*:} 2> /dev/null
 done
@@ -71,8 +71,8 @@ run() {
 		fail "fio: $(cat "$TEST_TMP/report")"
 }
 
-# $read is the device's time for a read, in us. The device is always busy and serves one read at a
-# time, so it is the inverse of the rate.
+# Set $read to the device's time for a read, in us. The device is always busy and serves one read at
+# a time, so this time is the inverse of the rate.
 choose_scheduler none
 run --section=reader
 read=$(awk '/"iops" :/ { print int(1000000 / $3); exit }' "$TEST_TMP/report")

@@ -10,11 +10,11 @@
 IO_ERRORS=
 [ "$SCHEDULER" != none ] || skip "without a scheduler there are no files"
 use_modeldisk timeout_ms=500 memory_backed=0
-# The module is not unloaded here: when a file of the scheduler is closed after that, Linux
-# 6.12 reads the file's description in the module's memory (blk_mq_debugfs_release()).
+# Do not unload the module here: if a file of the scheduler is closed after that, Linux 6.12 reads
+# the file's description in the memory of the module that is gone (blk_mq_debugfs_release()).
 
-# The other scheduler is one of ours. Linux 7.3 removes a scheduler's files in debugfs only after
-# the scheduler has left the queue, and a read of mq-deadline's files then uses a null pointer.
+# The other scheduler is one of this project. Linux 7.3 removes a scheduler's files in debugfs only
+# after the scheduler has left the queue. A read of mq-deadline's files then uses a null pointer.
 ours=prio-basic
 [ "$SCHEDULER" != prio-basic ] || ours=prio-adaptive
 modprobe $ours-iosched || fail "$ours cannot be loaded"

@@ -3,8 +3,8 @@
 # Guards: cgroups share a device by io.triage.weight, down their tree, on flash and on a disk,
 #         whatever number of processes they have. A cgroup may have another weight on one device.
 #         Reads of a cgroup that takes less than its share have a bounded latency beside another
-#         cgroup with many processes. Reads beside bulk of their own cgroup have one too, if
-#         another cgroup reads now and then.
+#         cgroup with many processes. The latency of reads beside bulk of their own cgroup stays
+#         bounded if another cgroup reads now and then.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -12,7 +12,7 @@
 OFF=2		# per cent of its due share by which a cgroup may be off
 MOST=6		# how many times as long as alone a read may take beside another cgroup's processes
 
-# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
+# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare the cgroups' shares.
 shares() {
 	where=$1
 	shift
@@ -25,7 +25,8 @@ shares() {
 	compare_shares "$where"
 }
 
-# latency [JOB]: print the mean time of a read in the cgroup light, in us; of JOB if it has several.
+# latency [JOB]: print the mean time of a read in the cgroup light, in us. JOB names one of several
+# jobs there.
 latency() {
 	awk -F ';' -v job="${1:-reader}" '$3 == job { print int($16) }' "$TEST_TMP/light"
 }

@@ -8,7 +8,7 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=4			# so many more sleeps than reads: each of four counts may be off by one
+MOST=4			# the most sleeps beyond one for each read: four counts may be off by one
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"
@@ -55,8 +55,8 @@ wait $fio || fail "fio: $(cat "$TEST_TMP/reader")"
 wait $hoarders || fail "fio: $(cat "$TEST_TMP/hoarder")"
 
 # The reader sleeps once for each read, until the device answers, and once more if it waits for a
-# tag. Latency would not show these waits: hoarders that wait for tags also use the CPU, and the
-# reader's wait for the CPU is no sleep.
+# tag. Its latency would not tell waits for a tag from waits for the CPU, which the hoarders keep
+# busy. A wait for the CPU is no sleep.
 set -- $before $after
 sleeps=$(($3 - $1)) reads=$(($4 - $2))
 echo "measured: beside $PROCESSES processes the reader sleeps $sleeps times for $reads reads," \

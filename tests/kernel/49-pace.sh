@@ -1,24 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: if the budget is below the cost of one bulk request, bulk goes at the pace that the
-#         budget sets. This holds even if urgent requests are so rare that the device mostly
-#         has bulk.
+#         budget sets. This holds even if urgent requests are so rare that mostly only bulk is in
+#         the device.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"
 
 KIB=64
-# Per cent of the pace. A gap begins when a request has gone, and a timer, a worker and the dispatch
-# add to it on one busy CPU. 82 to 84 were measured on Linux 6.1 to 7.3, but 79.5 in one run, and 2
-# with the seeded bug triage-pace-lost.
+# Per cent of the pace. Bulk has less than its pace, because a timer, a worker and the dispatch, on
+# one busy CPU, add to each gap. 82 to 84 were measured on Linux 6.1 to 7.3, but 79.5 in one run,
+# and 2 with the seeded bug triage-pace-lost.
 LEAST=80
 MOST=110
 
 use_flash
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no budget"
 cost=$(cost_of_read $KIB)
-# Between two bulk requests is a gap of cost * cost / budget. The budget is 0.4 costs, so the gap is
-# 2.5 costs. A request's latency is longer than the gap, so the device mostly has some bulk.
+# The gap between two bulk requests is cost * cost / budget. The budget is 0.4 costs, so the gap is
+# 2.5 costs. A request's latency is longer than the gap, so there is mostly some bulk in the device.
 budget=$((cost * 4 / 10000))	# us
 pace=$((budget * 1000000000000 / (cost * cost)))
 echo $budget > "$(tunable budget_fixed)"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: behind an urgent request, bulk of every hardware queue may go. Bulk has the same
-#         throughput in a hardware queue of its own as in the queue of the urgent requests.
+# Guards: if bulk may go only right behind an urgent request, bulk of every hardware queue may.
+#         Bulk has the same throughput through a hardware queue of its own as through that of
+#         the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -9,8 +10,8 @@
 # Per cent of bulk's throughput in the reader's hardware queue. 101 were measured, and 87 with a
 # bug: the urgent request did not wake the other hardware queue.
 LEAST=93
-# The fewest requests a second of bulk. The reader has 10 thousand, and some bulk may go behind
-# each of them.
+# The fewest requests a second of bulk. At the flash's full speed the reader has 10 thousand, and
+# some bulk may go behind each of them.
 FEWEST=$((1000 / FLASH_SLOWER))
 
 # rate QUEUES: set $rate to bulk's requests a second beside a reader on another CPU.

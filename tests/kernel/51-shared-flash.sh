@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on busy flash, a process of depth 16 gets at least 30 % beside a process of depth 200.
-#         This holds if they begin together, and if the deep one ran alone for long before.
+# Guards: on busy flash, a process of depth 16 gets at least 30 % of the requests beside a process
+#         of depth 200. This holds if both begin together, and if the deep one began 12 s earlier.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"

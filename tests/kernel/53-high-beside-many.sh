@@ -69,4 +69,4 @@ judge() {
 }
 
 [ $SLOW != 1 ] || judge 1 1
-judge 16 3	# from slow flash the scheduler learns slowly: it serves few requests a second
+judge 16 3	# slow flash serves few requests a second, so the scheduler takes longer to learn

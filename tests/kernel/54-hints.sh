@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=20	# per cent of what a write of the bulk takes
+MOST=20	# per cent of the time that a write of the bulk takes
 
 use_modeldisk hw_queues=1 depth=8
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"
@@ -37,7 +37,7 @@ cat > "$TEST_TMP/jobs" <<-END
 END
 fio --output-format=json --output="$TEST_TMP/report" "$TEST_TMP/jobs" ||
 	fail "fio: $(cat "$TEST_TMP/report")"
-# $times are the committer's mean fsync and the mean write of the bulk, in us.
+# Set $times to the mean times of the committer's fsync and of a write of the bulk, in us.
 times=$(awk '
 	/"jobname"/ { job = $3 }
 	/"sync" :/ { kind = "sync" }

@@ -66,7 +66,7 @@ rmmod null_blk || fail "$DEV is in use"
 PROFILE=hdd
 use_modeldisk memory_backed=0 hw_queues=1 size=4096
 SECONDS_EACH=24
-# Deeper than the disk's queue (32), so that some reads wait in the scheduler: the writes can go
-# ahead of no others.
+# Deeper than the disk's queue (32), so that some reads wait in the scheduler: a write can go ahead
+# only of these.
 DEPTH=64
 bounded "a disk"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler can be left and its module unloaded while a task still runs the module's
-#         insert function. The task inserts a request that the device has given back. The device
-#         may get and complete the request before the task returns. Then no request keeps the
-#         scheduler in use.
+# Guards: another scheduler can be chosen and the module unloaded while a task still runs the
+#         module's insert function. The task inserts a request that the device has given back.
+#         The device may get and complete the request before the task returns. Then no request
+#         keeps the scheduler in use.
 # Needs: gatedisk; a scheduler that is a module
 # Machine: sim 4, since 6.12
 # Machine: vm 4

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a write that fsync() waits for does not wait while it is bulk's turn but bulk may not go.
-#         Here, processes that ask for little have had their turn, and HIGH uses another
-#         hardware queue.
+# Guards: a write that fsync() waits for reaches the device at once, although bulk is next in turn
+#         and the budget holds bulk. In this check, processes that ask for little have had their
+#         turn, and HIGH uses another hardware queue.
 # Needs: gatedisk; a scheduler that holds bulk back
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -24,8 +24,8 @@ from() {
 	taskset "$1" "$SUBMIT" /dev/$DEV > "$TEST_TMP/$2" 2>&1
 }
 
-# The device completes nothing, so each request that goes uses up budget for good. The writer opens
-# the device now, and writes once it gets a block through the pipe.
+# The device completes nothing, so requests that it gets never give back their part of the budget.
+# The writer opens the device now, and writes once it gets a block through the pipe.
 gate hold
 mkfifo "$TEST_TMP/told"
 taskset 8 dd of=/dev/$DEV bs=4096 count=1 seek=99999 conv=notrunc,fsync \
@@ -42,7 +42,8 @@ for n in 1 2 3; do
 	echo "read $((200000 + n * 1000)) 65536 none 0" | from 8 little$n &
 done
 sleep 0.03
-# Make a little room. The processes that ask for little take it, and then it is bulk's turn.
+# Make a little room. The processes that ask for little use the room up, and then bulk is next in
+# turn.
 echo 620 > "$(tunable budget_fixed)"
 sleep 0.02
 told=$(ms_up)

@@ -36,7 +36,7 @@ shares() {
 		fail "hardware queues have unequal parts: $1, $first and $second ms of cost a second"
 }
 
-# budget PERCENT: fix the budget, in per cent of the cost of 64 KiB.
+# budget PERCENT: fix the budget, in per cent of the cost of a read of 64 KiB.
 budget() {
 	echo $((learnt * $1 / 100000)) > "$(tunable budget_fixed)"
 }

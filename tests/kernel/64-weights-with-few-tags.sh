@@ -22,7 +22,8 @@ shares() {
 }
 
 use_cgroups
-# There are 64 tags. Quick flash serves so many requests that 64 are few beside a cgroup's share.
+# There are 64 tags. Quick flash serves so many requests in a run that 64 more or less hardly change
+# a cgroup's part.
 use_quick_flash depth=32
 choose_scheduler "$SCHEDULER"
 weigh_tree

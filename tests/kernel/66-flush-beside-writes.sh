@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a flush does not wait for a buffer full of bulk's writes, and bulk keeps its throughput.
-#         Held writes delay nobody else: neither bulk's reads nor a process that reads little, on
-#         the same hardware queue. Hardware queues have about equal parts of what may be written,
-#         and a low class has its share of it. Writes that have aged do not fill the buffer either.
+# Guards: a flush does not wait for a drive's buffer full of bulk's writes, and bulk keeps its
+#         throughput. The writes that the scheduler holds back delay no reads on the same hardware
+#         queue: neither bulk's nor those of a process that reads little. Hardware queues may write
+#         about equally much, and a low class has its share. Aged writes do not fill the buffer.
 # Needs: modeldisk, fio; a scheduler that paces writes
 # Machine: sim 2
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@
 MOST=40		# per cent of the time of a flush beside the same bulk without a scheduler
 READ=10		# per cent of the time of a read beside the same bulk writes without a scheduler
 SHARE=3		# per cent of the writes of the middle class that the lowest class has at least
-PART=80		# per cent of the writes of the hardware queue that asks more often
+PART=80		# per cent of the first hardware queue's writes that the second has at least
 LEAST=80	# per cent of bulk's requests without a scheduler
 READS=90	# per cent of bulk's reads without a scheduler
 
@@ -50,7 +50,8 @@ fio_report() {
 	awk -F ';' -v job="$1" -v field="$2" '$3 == job { print int($field) }' "$TEST_TMP/report"
 }
 
-# Let only the pace limit bulk, and let processes that ask for little use up their turns.
+# Let only the pace (how fast bulk may write beside flushes) limit bulk. Make turns so short that
+# processes that ask for little soon use theirs up.
 set_tunables() {
 	echo 100000 > "$(tunable budget_fixed)"
 	echo 10 > "$(tunable quantum)"
@@ -81,7 +82,7 @@ flushes_are_short() {
 		miss "a flush takes $flush us, $flush_alone without a scheduler"
 }
 
-# Beside reads, a trial of a lower pace takes two seconds, and another one may follow soon.
+# Measure for 12 s: beside reads, a trial of a lower pace takes 2 s, and another may follow soon.
 compare randread 0 12
 [ $((second * 100)) -ge $((second_alone * READS)) ] ||
 	miss "other bulk has $second requests a second, $second_alone without a scheduler"
@@ -94,7 +95,7 @@ beside "$SCHEDULER" randwrite 0 4 --prioclass=3
 [ $((second * 100)) -ge $((first * SHARE)) ] ||
 	miss "bulk of the lowest class has $second requests a second, of the middle one $first"
 
-# All writes of bulk are older than this.
+# Let bulk's writes age after 4 ms: all of them wait longer.
 set_tunables() {
 	echo 100000 > "$(tunable budget_fixed)"
 	echo 4 > "$(tunable aging_expire_normal)"

@@ -3,7 +3,7 @@
 # Guards: while flushes limit what may be written (the pace), cgroups share the pace by weight, even
 #         if another cgroup reads. Many processes that ask for little may together write most of
 #         what the pace allows. Then they keep at least half of their writes, flushes stay short,
-#         and other writes have a part. This holds whether the highest class asks too or not.
+#         and other writes go on. This holds with and without requests of the highest class.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler that paces writes, with
 #        io.triage.weight
 # Machine: sim
@@ -82,8 +82,8 @@ echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000
 # crowd BESIDE: run a crowd that writes. BESIDE is highest, if a process of the highest class reads
 # too, or nobody. The crowd's writes count as bulk beside the highest class, and are urgent
 # otherwise. The pace holds none of them. The crowd starts after 12 seconds, when there is a pace:
-# this takes 4 to 7 seconds, because each flush takes 0.15 s. The scheduler is chosen anew, to
-# forget how long flushes took before.
+# to find one takes 4 to 7 seconds, because each flush takes 0.15 s. The scheduler is chosen anew,
+# to forget how long flushes took before.
 crowd() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -114,7 +114,7 @@ def table() -> str:
 
 def put(bug: Bug, sources: Path) -> None:
     """Apply a bug's patch to `sources`, a copy of the modules' sources."""
-    # Without --fuzz=0 a patch could change another place than it names.
+    # Without --fuzz=0 patch could apply a hunk at a place that only resembles its context.
     command = [
         *(tools.path(PATCH), "--fuzz=0", "-s", "-f"),
         *(str(sources / bug.file), str(bug.patch)),
@@ -126,7 +126,7 @@ def put(bug: Bug, sources: Path) -> None:
 def build(
     kernel: kernels.Kernel, wanted: Sequence[Kind], folder: Path, storm: bool = False
 ) -> dict[Kind, Path]:
-    """Build a scheduler's module with each bug; return the files, all called NAME-iosched.ko.
+    """Build a scheduler's module with each bug; return each bug's file, called NAME-iosched.ko.
 
     Build in several folders side by side, at most one for each core. Build the bugs of a folder one
     after another: make then compiles only the files that differ. Bugs in headers come last: after a

@@ -17,9 +17,9 @@ from tests import due
 from tests.kernel import clock
 
 #: The program that builds a debug kernel. It lowers its own priority, and that of its session,
-#: because a kernel with autogroups schedules by session. It does not take the lowest priority: the
-#: last tests wait for the build, whose end keeps only one core busy. On SIGTERM the program ends
-#: all processes that it has started.
+#: because a kernel with autogroups schedules by session. It does not take the lowest priority,
+#: because the last tests wait for the build. On SIGTERM the program ends all processes that it has
+#: started.
 BUILD = """
 import contextlib, os, pathlib, signal, sys
 from triagelab.provision import kernels
@@ -38,7 +38,7 @@ builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start to build the debug kernels that the selected tests' parameters name as `series`.
+    """Start to build the debug kernels that selected tests need: parameters with such a `series`.
 
     A test waits for the kernel that it needs. If that build failed, the test builds the kernel
     again and reports the error.
@@ -73,7 +73,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Correct the durations that pytest lists: to each test its check, not the setup for all."""
+    """Correct the durations that pytest lists: a test's is that of its check, not of all guests."""
     report = yield
     clock.attribute(item, report)
     return report

@@ -129,7 +129,7 @@ audit() {
 	[ ! -e "$_audit" ] || expect "what $SCHEDULER finds in its lists" ok "$(cat "$_audit")"
 }
 
-# counts_balance: fail unless no request is in the device or queued. Call it when nothing submits.
+# counts_balance: fail if requests stay in the device or queued. Call it when nothing submits.
 counts_balance() {
 	wait_until 10 "no request is outstanding" nothing_outstanding
 	audit
@@ -201,7 +201,7 @@ use_gatedisk() {
 allow_backlog() {
 	[ "$SCHEDULER" != none ] || return 0
 	# Write twice, because later releases of 6.12 tell the scheduler the number from before
-	# the write. With the small number of gatedisk, bfq would take one write at a time.
+	# the write. On gatedisk that number is small, and bfq would send one write at a time.
 	echo $(($1 - 1)) > /sys/block/$DEV/queue/nr_requests
 	echo "$1" > /sys/block/$DEV/queue/nr_requests
 	expect "requests $SCHEDULER has room for" "$1" \
@@ -400,7 +400,7 @@ wait_verified_load() {
 }
 
 # -- What the scheduler promises ----------------------------------------------
-# No function here infers a promise from the scheduler's name: its tunables and files show them.
+# No function here decides by the scheduler's name: its tunables and files show what it promises.
 
 # tunable NAME: print the path of the scheduler's tunable.
 tunable() {
@@ -575,8 +575,9 @@ LOG_MS=80	# the time between two lines of fio's log
 # middle half of the time. The readers must begin together, and run with --log_avg_msec=$LOG_MS and
 # --write_bw_log="$(log_of PATH)".
 #
-# A line of a log has the rate since the line before. fio writes no line while nothing comes back,
-# so the rate of the first line after a gap counts for $LOG_MS only, and the gap counts as time.
+# A line of a log has the rate since the line before. fio writes no line while nothing comes back.
+# So the rate of the first line after such a gap counts for $LOG_MS only, and in the rest of the gap
+# nothing was read.
 watch_logs() {
 	wait
 	: > "$TEST_TMP/before"
@@ -628,7 +629,8 @@ compare_shares() {
 	[ -z "$off" ] || fail "$off"
 }
 
-# weigh_tree: make cgroups of weights 100, 300 and 600, and two in the last of 100 and 200.
+# weigh_tree: make cgroups of weights 100, 300 and 600, and below the last one two of weights 100
+# and 200.
 weigh_tree() {
 	weigh light 100
 	weigh middle 300

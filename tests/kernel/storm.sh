@@ -13,8 +13,9 @@ BLOCK_LAYER="blk_mq_submit_bio blk_mq_run_hw_queue __blk_mq_sched_dispatch_reque
 	sbitmap_queue_clear elevator_switch blk_mq_delay_run_hw_queue"
 
 # functions NAME: print the functions of a module that may be probed. Before the kernel probes a
-# function, it decodes its code. In a module's exit function it may read beyond the end of the
-# module's memory, and panic. So names that end in _exit are left out, and init functions too.
+# function, it decodes the function's instructions. If this is a module's exit function, the kernel
+# may read beyond the end of the module's memory, and panic. So leave out names that end in _exit,
+# and init functions too.
 functions() {
 	awk -v module="[$(echo "$1" | tr - _)]" '
 		tolower($2) == "t" && $4 == module && $3 !~ /[.]|^(__pfx|init_module|cleanup_module)|_exit$/ {

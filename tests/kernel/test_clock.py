@@ -33,7 +33,7 @@ def test_a_check_takes_from_its_begin_to_its_end(
 
 
 class Item:
-    """A replacement of pytest.Item, with the attributes that clock.attribute() reads."""
+    """A stand-in for pytest.Item, with the attributes that clock.attribute() reads."""
 
     def __init__(self, config: "Item | None" = None) -> None:
         self.config = config or self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of kernel/Makefile without a compiler: here the kernel's build and strip copy files."""
+"""Tests of kernel/Makefile without a compiler: stand-ins for Kbuild and strip copy files."""
 
 import shutil
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from triagelab.base import sources
 
-#: A replacement of the kernel's Makefile. It makes a module by copying `code` in the module's
-#: folder.
+#: A stand-in for the kernel's Makefile. To build NAME.ko, it copies the file `code` in the module's
+#: folder to NAME.ko.
 KBUILD = r"""
 modules:
 	@for folder in $(MODULES); do \
@@ -19,7 +19,7 @@ modules:
 		[ $$name.ko -nt code ] || cp code $$name.ko; \
 	done
 """
-#: Replacements of strip, called as `strip OPTION OPTION -o NEW OLD`. KILLED dies half way.
+#: Stand-ins for strip, called as `strip OPTION OPTION -o NEW OLD`. KILLED dies half way.
 STRIP = 'cp "$5" "$4"'
 KILLED = 'head -c 4 "$5" > "$4"; kill -KILL $$'
 
@@ -75,7 +75,7 @@ def test_a_killed_strip_leaves_no_half_module(made: Modules) -> None:
 
 def test_a_module_that_is_up_to_date_is_not_stripped_again(made: Modules) -> None:
     made.put("one", "one", "code")
-    # Two writes within a tick of the kernel's clock have the same time, so the second try counts.
+    # A module that is built within a clock tick of its source does not look newer. So build twice.
     assert made.make() == made.make() == 0
     assert made.make(strip=KILLED) == 0
 

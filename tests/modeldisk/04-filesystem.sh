@@ -6,7 +6,8 @@
 # Machine: vm 4
 . "${0%/*}/lib.sh"
 
-# ext4 asks for its checksums by a name for which this guest's kernel finds no module: load it.
+# ext4 asks for its checksum's module by an alias that the guest's modprobe does not know. So load
+# the module by its name.
 modprobe -q crc32c_generic || :
 modprobe -q ext4 || fail "the kernel has no ext4"
 mkdir -p /tmp/fs

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: with kept_mib a device keeps all data of requests that begin in these MiB, and no
-#         data of other requests, but serves these too.
+# Guards: with kept_mib=N a device keeps all data of requests that begin in its first N MiB. It
+#         serves other requests too, but keeps none of their data.
 # Machine: sim
 . "${0%/*}/lib.sh"
 
@@ -30,7 +30,8 @@ found() {
 
 device disk flash size=64 memory_backed=1 kept_mib=8
 put $BEHIND
-# This read begins before the end of the 8 MiB, so the store fills it: zeros where it kept nothing.
+# This read begins before the end of the 8 MiB, so it gets the data that is kept. Beyond the end
+# nothing is kept, so it must get zeros there.
 expect "kept of what was written behind the end" 0 "$(found $ACROSS)"
 put 8192 0
 expect "kept at the start" 8192 "$(found 8192 0)"

@@ -19,7 +19,7 @@ fail() {
 	exit 1
 }
 
-# expect WHAT WANTED FOUND
+# expect WHAT WANTED FOUND: fail unless FOUND is WANTED.
 expect() {
 	[ "$2" = "$3" ] || fail "$1: wanted '$2', found '$3'"
 }

@@ -58,8 +58,9 @@ def test_flash_peak_random_reads_are_dies_over_read_time(simulate: Simulator) ->
 def test_flash_random_reads_collide_as_in_a_closed_queueing_network(
     simulate: Simulator, depth: int
 ) -> None:
-    # If service times are exponential, N customers keep N / (N + D - 1) of D equal stations busy.
-    # If they are constant, more stations are busy, so the formula is a lower bound.
+    # If service times are exponential, N customers keep each of D equal stations busy for the share
+    # N / (N + D - 1) of the time. If service times are constant, stations are busy for longer. So
+    # the formula is a lower bound.
     found = simulate("flash", f"a:read:random:4096:{depth}", **PLAIN_FLASH)["a"]["iops"]
     bound = 16 / 50e-6
     assert 0.97 * depth / (depth + 15) * bound <= found <= 1.03 * min(depth / 16, 1) * bound
@@ -472,8 +473,8 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
     assert {name: found[name]["ios"] for name in wanted} == wanted
 
 
-#: Settings that turn off the models' later features: long reads, kinds of pages, bursts, protection
-#: and queue rules. Then the models must behave like their versions without these.
+#: Settings without long reads, kinds of pages, bursts, protection and queue rules. With them, the
+#: models must give TRACES.
 EARLIER = {
     "flash": {
         "cmd_ns": 4000, "bus_mbps": 1324, "slots": 64, "ctrl_ns": 4000, "dies": 16,
@@ -487,7 +488,8 @@ EARLIER = {
     },
 }  # fmt: skip
 #: Device and further settings -> the hash of all commands' times, and the number of times that the
-#: driver woke up. Both were recorded with those versions.
+#: driver's timer expired. Both were recorded before the models had the features that EARLIER turns
+#: off.
 TRACES = {
     "flash gc_after_mib=64 time_ms=1000": (15063793969226614308, 157138),
     "flash gc_after_mib=64 slots=8 buffer_kib=2048 power_safe=1 time_ms=1000": (

@@ -40,7 +40,7 @@ def test_the_errors_and_the_misses_are_those_listed(quick: Simulator, name: str)
     "name", due.selected(drives.names(), lambda name: [drives.FOLDER / f"{name}.toml"])
 )
 def test_ten_times_the_window_gives_the_same_misses(quick: Simulator, name: str) -> None:
-    """A figure that depends on the simulated time says nothing about the drive."""
+    """Simulate longer: a figure that depends on the simulated time says nothing about a drive."""
     for each in fitting.compare(quick, drives.find(name), times=10):
         assert set(each.misses) == set(each.point.misses), f"{each.point}: {each.errors}"
 
@@ -69,7 +69,7 @@ def test_a_drive_names_its_source(name: str) -> None:
 
 
 def is_judged_where_it_was_not_fitted(drive: drives.Drive) -> bool:
-    """Return whether points were held out of a fit, or judged with parameters that a person set."""
+    """Return whether a point has the role `held`; of a drive without fit, any role of PREDICTED."""
     roles = {point.role for point in drive.points}
     return "held" in roles if "fit" in roles else not roles.isdisjoint(drives.PREDICTED)
 

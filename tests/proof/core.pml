@@ -8,7 +8,7 @@
  * rerun, or swaps two steps. Then the scenario that test_proof.py names for the flaw must fail.
  *
  * An urgent request may always go to the device. While the device has a request of bulk, no
- * other bulk may go, unless a GRANTER, LEARNER or ENDER has let it.
+ * other bulk may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
@@ -86,7 +86,7 @@ int pending[CPUS];	/* the views that its loaded values carry: a read barrier add
 int released[CPUS];	/* its view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 
-/* Operands of the operations below. The operations are atomic, so these variables are shared. */
+/* Operands of the operations below. These are atomic, so all processes can share the operands. */
 byte cpu, where, what;
 int to_join;
 

@@ -256,8 +256,8 @@ def explore(folder: Path, scenario: str, flaw: str | None = None) -> str:
     if flaw:
         settings.append(f"-DFLAW_{flaw}")
     subprocess.run([tools.path(SPIN), *settings, "-a", MODEL], cwd=folder, check=True)
-    # The model marks no state as progress, so -DNP and -l report each cycle. With a flaw, an
-    # assertion must fail.
+    # The model marks no state as progress, so -DNP and -l report each cycle. With a flaw, search
+    # only for assertions that fail (-DSAFETY).
     kind, look = ("-DSAFETY", []) if flaw else ("-DNP", ["-l"])
     # Most searches take less time than gcc needs with -O2, so -Og is faster for all tests together.
     compiler = ["gcc-12", "-Og", "-w", kind, "-DNOFAIR", "-DVECTORSZ=1024", "-DCOLLAPSE"]

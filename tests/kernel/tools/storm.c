@@ -13,9 +13,9 @@
  *	process KEY=VALUE ...		one or more equal processes, see struct work
  *	disturb kind=KIND every=US seed=N
  *
- * Each sector that is written contains its number and its block's generation. All processes
- * know the oldest and newest generation that each block may have. A read must find a
- * generation between these.
+ * Each write of a block gives it a new generation, and each sector that is written contains
+ * its own number and this generation. All processes know the oldest and newest generation
+ * that each block may have. A read must find a generation between these.
  *
  * Exit status: 0, no error was found; 1, an error was found; 2, the plan makes no sense, or a
  * system call failed.
@@ -64,7 +64,10 @@ enum {
 	POLL_MS = 20,
 	/* A request is stuck if it has waited, and the device has been idle, for this time. */
 	STUCK_MS = 500,
-	/* After the load, disturbances must end within this time. Then processes must, too. */
+	/*
+	 * After the load, the disturbances that write tunables must end within this time. Then
+	 * the other disturbances must, and then the processes.
+	 */
 	CALM_MS = 20000,
 };
 
@@ -76,15 +79,16 @@ static const char * const op_names[OPS] = { "read", "write", "fua", "flush", "di
 
 /* Equal processes, from one line of the plan. */
 struct work {
-	/* @batch, @blocks: the largest batch of requests, and request; @requests: of each thread */
+	/* @batch: requests in a batch, @blocks: of a request, at most; @requests: of each thread */
 	unsigned int count, threads, depth, batch, blocks, requests;
 	unsigned int pid;	/* id of the first process; 0: any */
 	unsigned int class, level;	/* class 4: each process has a random priority */
 	unsigned int cgroup;	/* 0: none of its own */
-	unsigned int first, area;	/* the first block in use, and their number */
+	unsigned int first, area;	/* the first block in use, and the number of blocks */
 	unsigned int step;	/* sequential: blocks from one request to the next; 0: at random */
 	unsigned int share[OPS];	/* of 100 requests */
-	unsigned int pause_us, pause_every;	/* one request in @pause_every: up to @pause_us */
+	/* After one request in @pause_every (0: after none), pause for up to @pause_us. */
+	unsigned int pause_us, pause_every;
 	bool scattered;		/* process ids are random */
 	bool buffered, together;	/* together: threads' blocks are neighbours */
 	bool sync;
@@ -194,7 +198,7 @@ struct request {
 	uint32_t generation[MAX_BLOCKS];
 };
 
-/* Take blocks for writing. Cut the request before a block that another one is writing. */
+/* Take blocks for writing. Cut the request before a block that another request is writing. */
 static void take_blocks(struct request *r)
 {
 	uint32_t i;
@@ -296,7 +300,7 @@ static void end(struct request *r, long long result, bool buffered)
 		;
 	atomic_fetch_add(&shared->requests, 1);
 
-	/* If only a part failed, the result is the length of the part before it. */
+	/* If a part of the request fails, the result is the length of the data before that part. */
 	if (!done && !((result == -EIO || (result >= 0 && result < wanted)) && may_fail) &&
 	    !(result == -ENOMEM && may_lack_memory) &&
 	    /* EBUSY: another discard uses the page cache. */
@@ -336,7 +340,7 @@ static enum op draw_op(struct worker *w)
 	return op;
 }
 
-/* Choose a request and begin it. Return false if another request is writing its first block. */
+/* Choose a request and begin it. Return false if its first block is taken by another write. */
 static bool choose(struct worker *w, struct request *r)
 {
 	const struct work *work = w->work;
@@ -594,7 +598,7 @@ static void join_cgroup(unsigned int number)
 	putf(path, "%u", number * 200);
 }
 
-/* Remove a control group without processes, to test a scheduler that still has a pointer to it. */
+/* Remove a control group if it has no process: a scheduler may still have a pointer to it. */
 static void remove_cgroup(unsigned int number)
 {
 	char path[64];
@@ -686,7 +690,7 @@ static void choose_ours(void)
 	choose_scheduler(scheduler);
 	if (!tags)
 		return;
-	/* Write twice, because later releases of 6.12 tell the scheduler the number before. */
+	/* Later releases of 6.12 tell the scheduler the number from before a write: write twice. */
 	set_tags(tags - 1);
 	set_tags(tags);
 }
@@ -820,7 +824,7 @@ static void restore_tunables(void)
 		put(tunables[i].path, tunables[i].value);
 }
 
-/* Write a random value to a tunable, which may refuse it. */
+/* Write to a tunable: its first value, or a random one, which it may refuse. */
 static void act_tunables(struct disturbance *d)
 {
 	const struct tunable *t = &tunables[below(&d->seed, nr_tunables ?: 1)];
@@ -856,7 +860,7 @@ static void act_debugfs(struct disturbance *d)
 
 	snprintf(folder, sizeof(folder), "/sys/kernel/debug/block/%s%s", name,
 		 folders[below(&d->seed, 5)]);
-	/* Only read the file. Some, such as "state" and "*_busy", could be written too. */
+	/* Only read the file, although some ("state", "*_busy") can be written too. */
 	if (any_file(d, folder, path, sizeof(path)))
 		poll_file(path);
 }
@@ -1106,8 +1110,9 @@ static void check_audit(void)
 }
 
 /*
- * Wait until the disturbances that write tunables have ended, or with !@of_tunables all others. A
- * disturbance may have to wait for a request. Return false if one has not ended at @until_ns.
+ * With @of_tunables wait until the disturbances that write tunables have ended, else until all
+ * others have. A disturbance may have to wait for a request. Return false if a disturbance has not
+ * ended at @until_ns.
  */
 static bool disturbances_end(bool of_tunables, uint64_t until_ns)
 {

@@ -4,7 +4,7 @@
  *
  *	submit DEVICE [PID] < SCRIPT
  *
- * With PID, a child with that process id submits them. If the id is taken, submit fails.
+ * With PID, a child with this process id submits the requests. If the id is taken, submit fails.
  *
  * Each line of the script is one of
  *

@@ -66,8 +66,8 @@ expect_order 5 7 54321067
 set_thresholds 1 4
 expect_order 1 4 10327654
 
-# A request that came before a change keeps its class. Levels 5 and 4 are both LOW, and 5
-# came first, so it goes first, although 4 is HIGH by the new thresholds.
+# A request that came before a change keeps its class. Levels 5 and 4 both come as LOW, 5 first.
+# So 5 goes first, although 4 is HIGH by the new thresholds.
 put_levels 5 4
 set_thresholds 4 5
 expect "levels from before thresholds 4 and 5" 54 "$(served)"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: the scheduler's module cannot be unloaded while a device uses it, and
-#         can be unloaded as soon as no device does. Under load, no request is
-#         lost and no data is wrong meanwhile.
+#         can be unloaded as soon as no device does. No request is lost and no data
+#         is wrong if this happens under load.
 # Needs: null_blk, fio; a scheduler that is a module
 # Machine: sim
 # Machine: vm 4

@@ -17,8 +17,8 @@ use_memory_disk
 start_verified_load 2
 
 # choose_failing N SCHEDULER: choose SCHEDULER in a task whose Nth allocation fails. If the kernel
-# can do without that allocation, the choice still succeeds. Print 0 if an allocation has failed, or
-# more if the task made fewer than N allocations.
+# can do without that allocation, the choice still succeeds. Print 0 if the Nth allocation has
+# failed, a number above 0 if the task made fewer than N.
 choose_failing() {
 	sh -c '
 		exec 2> /dev/null 3> "$0" 4<> /proc/self/fail-nth

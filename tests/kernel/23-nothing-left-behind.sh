@@ -14,7 +14,7 @@ use_memory_disk
 # objects: print the number of objects in each slab cache, of pages of slabs and large
 # kmalloc()s, and of areas of vmalloc().
 objects() {
-	# The kernel keeps memory freed by kfree_rcu() for up to 5 s. To open a file of sysfs, as
+	# The kernel keeps memory freed by kfree_rcu() for up to 5 s. Opening a file of sysfs, as
 	# choose_scheduler does, allocates such memory.
 	sleep 6
 	cat /proc/sys/vm/stat_refresh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: no request waits for ever if CPUs share one hardware queue, submit more requests
-#         than it has tags, and the device completes each request at once. The same holds
-#         if a limit, in a scheduler that has limits, holds requests back again and again.
+#         than the driver has tags, and the device completes each request at once. The same
+#         holds if a limit, in a scheduler that has limits, holds requests back again and again.
 # Needs: null_blk, fio
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: if bulk may go only right behind an urgent request, bulk of every hardware queue may.
-#         Bulk has the same throughput through a hardware queue of its own as through that of
-#         the urgent requests.
+# Guards: where bulk may go only right behind an urgent request, bulk of any hardware queue goes
+#         there. Bulk has the same throughput through a hardware queue of its own as through that
+#         of the urgent requests.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"

@@ -8,7 +8,7 @@
 
 LEAST=30	# per cent of the device's requests
 
-# The device serves one request at a time, in 0.1 ms. Its other requests wait inside it.
+# The device serves one request at a time, in 0.1 ms. The other requests wait inside the device.
 use_modeldisk memory_backed=0 hw_queues=1 dies=128 slots=1 read_ns=100000
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no room for several"
 

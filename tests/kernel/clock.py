@@ -24,7 +24,10 @@ _took = pytest.StashKey[dict[str, float]]()
 
 
 class Clock:
-    """A recorder of the times at which checks begin and end, by lines on the guests' consoles."""
+    """A recorder of the times at which lines on the guests' consoles report a check's begin or end.
+
+    The times are those at which look() found the lines.
+    """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders

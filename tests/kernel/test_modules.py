@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of the modules' source: units without kernel calls, warnings, seeded bugs, builds."""
+"""Tests of the modules' source: unit tests, compiler warnings, seeded bugs, builds."""
 
 import re
 import shutil

@@ -57,8 +57,8 @@ DEBUGGED_ON_SIM = ("triage",)
 OTHERS = ("none", "mq-deadline")
 #: Our schedulers of a few hundred lines, which change seldom.
 SMALL = ("prio-basic", "prio-adaptive")
-#: The longest checks, of accounts and budgets that only triage has. Of all schedulers, only triage
-#: runs them here.
+#: The longest checks, which only triage runs here. Most are of accounts and budgets, which the
+#: other schedulers do not have.
 BY_TRIAGE = ("36", "40", "48", "49", "50", "51", "52", "53", "54", "55", "56")
 #: The most checks that one guest runs on sim. If one guest ran all of a scheduler's checks, the
 #: longest guest would run alone at the end, and leave the other cores idle.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that compat/vmlinux.py finds the BTF in images for arm64, on images made up here."""
+"""Tests that compat/vmlinux.py finds the BTF in images without an ELF file, as arm64 has them."""
 
 import gzip
 import lzma

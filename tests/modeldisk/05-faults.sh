@@ -12,7 +12,7 @@ load() {
 		--continue_on_error=all > /tmp/errors 2>&1 || :
 }
 
-# settled: check that no request is in the device or in flight.
+# settled: check that neither modeldisk nor the block layer counts a request in flight.
 settled() {
 	expect "requests in the device" 0 "$(stat disk in_device)"
 	expect "requests in flight" "0 0" "$(xargs < /sys/block/disk/inflight)"

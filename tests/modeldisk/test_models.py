@@ -315,7 +315,7 @@ def test_hdd_random_reads_cost_mean_seek_and_half_a_turn(simulate: Simulator) ->
     found = simulate(
         "hdd", "a:read:random:4096:1", time_ms=200_000, **PLAIN_HDD | curve | {"cmd_ns": 300_000}
     )["a"]
-    # The mean of sqrt(x) over the distance of two random places is 8/15.
+    # If x is the distance of two random places, the mean of sqrt(x) is 8/15.
     expected = 300_000 + 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
     assert found["mean_ns"] == near(expected)
 
@@ -403,7 +403,7 @@ def test_hdd_takes_few_requests_in_order(simulate: Simulator, rule: int, depth: 
     }  # fmt: skip
     job = f"a:read:random:4096:{depth}"
     in_order = simulate("hdd", job, **settings | {"reorder_min": depth})["a"]
-    # Requests go one at a time. The mean of sqrt(x) over the distance of two random places is 8/15.
+    # Requests go one at a time. If x is the distance of two random places, sqrt(x) averages 8/15.
     service_ns = 1e6 + 8 / 15 * 1e7 + TURN_NS / 2 + TRANSFER_NS
     assert in_order["iops"] == near(1e9 / service_ns)
     assert in_order["mean_ns"] == near(depth * service_ns)

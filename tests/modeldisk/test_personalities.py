@@ -69,7 +69,7 @@ def test_a_drive_names_its_source(name: str) -> None:
 
 
 def is_judged_where_it_was_not_fitted(drive: drives.Drive) -> bool:
-    """Return whether a point has the role `held`; of a drive without fit, any role of PREDICTED."""
+    """Return whether the drive has a point of role `held`; without a fit, a role of PREDICTED."""
     roles = {point.role for point in drive.points}
     return "held" in roles if "fit" in roles else not roles.isdisjoint(drives.PREDICTED)
 

@@ -27,7 +27,8 @@
  *	LIMITS		the administrator's limit holds all bulk until the watchdog has fired
  *
  * A hold is the state in which no queued request may go. Here the watchdog fires only for
- * limits: any other hold must end without it. In core.c the watchdog ends every hold after 10 ms.
+ * limits: any other hold must end without it. In core.c the watchdog ends each hold after at most
+ * 10 ms.
  *
  * The model's memory is more weakly ordered than that of any CPU that Linux runs on, except
  * that no store overtakes the loads before it. Each location has a history of values. A CPU's
@@ -43,8 +44,8 @@
 #define QUEUED	1
 #define STATE	2	/* HELD | LIMITED */
 #define NR_HELD	3
-#define SENT	4	/* requests of bulk sent to the device, without that of BUSY */
-#define BACK	5	/* requests of bulk that came back, with that of BUSY */
+#define SENT	4	/* requests of bulk sent to the device; the one of BUSY does not count */
+#define BACK	5	/* requests of bulk that came back; the one of BUSY counts */
 #define OPENERS	(GRANTERS + LEARNERS + ENDERS)
 #if OPENERS
 #define OPENED	6	/* 1: a grant, a learnt budget or few greedy submitters let bulk go */
@@ -82,8 +83,8 @@ byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
 int view[CPUS];		/* each CPU's view */
-int pending[CPUS];	/* the views that its loaded values carry: a read barrier adds them */
-int released[CPUS];	/* its view at its last barrier: its stores carry this view */
+int pending[CPUS];	/* the views that a CPU's loaded values carry: a read barrier adds them */
+int released[CPUS];	/* each CPU's view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 
 /* Operands of the operations below. These are atomic, so all processes can share the operands. */
@@ -160,7 +161,8 @@ inline load(at, to)
 			to_join = point << (4 * at);
 			c_code { now.view[now.cpu] = join(now.view[now.cpu], now.to_join); };
 			to = value[at * POINTS + point];
-			assert(to == value[at * POINTS + point]);	/* @to has room for it */
+			/* The variable @to has room for the value. */
+			assert(to == value[at * POINTS + point]);
 			cpu = 0; to_join = 0; point = 0
 		}
 	}
@@ -207,7 +209,7 @@ bool gone;
 
 /* Variables without a history: the lock, and what it guards. */
 bool locked;
-int lock_view;		/* the view of its last holder */
+int lock_view;		/* the view of the lock's last holder */
 byte urgent_queued, bulk_queued;
 byte sent = BUSY;
 bool kick;

@@ -79,14 +79,17 @@ static const char * const op_names[OPS] = { "read", "write", "fua", "flush", "di
 
 /* Equal processes, from one line of the plan. */
 struct work {
-	/* @batch: requests in a batch, @blocks: of a request, at most; @requests: of each thread */
+	/*
+	 * A batch has up to @batch requests, a request up to @blocks blocks. Each thread makes
+	 * @requests requests.
+	 */
 	unsigned int count, threads, depth, batch, blocks, requests;
 	unsigned int pid;	/* id of the first process; 0: any */
 	unsigned int class, level;	/* class 4: each process has a random priority */
-	unsigned int cgroup;	/* 0: none of its own */
+	unsigned int cgroup;	/* number of the control group; 0: that of this program */
 	unsigned int first, area;	/* the first block in use, and the number of blocks */
 	unsigned int step;	/* sequential: blocks from one request to the next; 0: at random */
-	unsigned int share[OPS];	/* of 100 requests */
+	unsigned int share[OPS];	/* of each operation, per cent of the requests */
 	/* After one request in @pause_every (0: after none), pause for up to @pause_us. */
 	unsigned int pause_us, pause_every;
 	bool scattered;		/* process ids are random */
@@ -105,7 +108,7 @@ struct block {
 
 /* A place for a request that has begun and not ended. */
 struct slot {
-	_Atomic uint64_t since_ns;	/* when it began; 0: the place is free */
+	_Atomic uint64_t since_ns;	/* when the request began; 0: the place is free */
 	uint32_t block, process;
 	uint8_t op, blocks;
 };

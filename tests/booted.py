@@ -104,7 +104,7 @@ class Booted:
 
 @contextmanager
 def in_the_end(script: str, *arguments: str) -> Iterator[None]:
-    """Run a shell script at the end of the `with` block, also if this process is killed in it.
+    """Run a shell script at the end of the `with` block, even if this process is killed inside it.
 
     A second process reads its standard input until the end, and then runs the script. The input
     ends when this process closes it or is killed. Fail if the script fails.

@@ -10,8 +10,8 @@ use_gatedisk
 needs_thresholds
 gate shut
 
-# sectors RANK < LINES: print the sectors of the requests of one class, in order. A line is
-# SECTOR CLASS LEVEL.
+# sectors RANK < LINES: print the sectors of the requests whose class has this rank, in the order of
+# the lines. A line is SECTOR CLASS LEVEL.
 sectors() {
 	while read -r sector class level; do
 		[ "$(rank "$class" "$level")" != "$1" ] || echo "$sector"

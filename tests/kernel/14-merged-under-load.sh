@@ -10,7 +10,7 @@
 use_memory_disk
 needs_merging
 
-# Make a tag for each request of the jobs: while a bio waits for a tag, none can merge with it.
+# Make a tag for each request of the jobs: while a bio waits for a tag, no other can merge with it.
 echo 256 > /sys/block/$DEV/queue/nr_requests
 # A scheduler may merge only a sequential workload. So let every gap on the disk count as small.
 near=$(tunable seq_gap_sectors)

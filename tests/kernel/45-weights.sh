@@ -51,7 +51,7 @@ echo "$number 700" > "$weight" && echo "default 200" > "$weight" || fail "the we
 [ "$(cat "$weight")" = "$(printf 'default 200\n%s 700' "$number")" ] ||
 	fail "the weight is now $(cat "$weight")"
 
-SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for as many requests
+SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for the same number of requests
 read_in light --rw=randread --bs=128k --iodepth=32
 read_in middle --rw=randread --bs=128k --iodepth=32
 watch light middle

@@ -12,8 +12,8 @@ use_cgroups
 use_flash hw_queues=4
 choose_scheduler "$SCHEDULER"
 weigh_tree
-# Slower flash needs more time for as many requests. There must be so many that the 32 requests
-# which a cgroup queues at its start are less than 2 % of the least share.
+# Slower flash needs more time for the same number of requests. The 32 requests that a cgroup queues
+# at its start must be less than 2 % of the requests of the smallest share.
 SECONDS_EACH=$((3 * FLASH_SLOWER))
 read_in light --rw=randread --bs=64k --iodepth=32 --cpus_allowed=0
 read_in middle --rw=randread --bs=64k --iodepth=32 --cpus_allowed=1

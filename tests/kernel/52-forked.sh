@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a process of depth 32 has its share of flash beside many processes of depth 2.
+# Guards: a process of depth 32 has its equal share of flash beside many processes of depth 2.
 # Needs: modeldisk, fio; a scheduler in which processes take turns (quantum)
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: the scheduler learns costs only while the device is busy. This holds even if the hardware
-#         queue that kept the device busy falls silent, or gets no answers, while another one has
-#         requests.
+#         queue that kept the device busy sends no more requests, or gets no answers, while another
+#         one has requests.
 # Needs: modeldisk, fio; a scheduler that learns costs
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -24,7 +24,7 @@ use_flash hw_queues=4 timeout_ms=4000
 [ -e /sys/kernel/debug/block/$DEV/sched/costs ] || skip "$SCHEDULER learns no costs"
 before=$(cost_of_read 32)
 # One urgent request comes every 20 ms. The scheduler keeps bulk of the other queue out until it has
-# timed 16 of them. Meanwhile six of the windows pass from which it learns costs.
+# timed 16 of them. Meanwhile six of the windows from which the scheduler learns costs pass.
 fio --minimal --output="$TEST_TMP/report" --filename=/dev/$DEV --direct=1 --rw=randread \
 	--time_based --runtime=3 --norandommap \
 	--name=rare --bs=4k --prioclass=1 --thinktime=20000 --cpus_allowed=1 --startdelay=300ms \

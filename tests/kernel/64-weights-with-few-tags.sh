@@ -9,7 +9,7 @@
 
 # OFF: per cent of its due share by which a cgroup may be off
 
-# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare what they have.
+# shares WHERE OPTION...: read with OPTIONs in each cgroup, and compare the cgroups' shares.
 shares() {
 	where=$1
 	shift
@@ -27,9 +27,9 @@ use_cgroups
 use_quick_flash depth=32
 choose_scheduler "$SCHEDULER"
 weigh_tree
-SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for as many requests
+SECONDS_EACH=$FLASH_SLOWER	# slower flash needs more time for the same number of requests
 STARTING=$((FLASH_SLOWER / 2))
-OFF=15	# the kernel, not the scheduler, hands out tags, and fio asks for many at a time here
+OFF=15	# large, because the kernel, not the scheduler, hands out tags: fio asks for many at a time
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40

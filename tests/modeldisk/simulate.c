@@ -18,7 +18,7 @@
  *   think_ns a pause between completion and the next command
  *   limit    total number of commands
  *   rate     commands a second, at exponentially distributed intervals; the
- *            job waits while DEPTH of them are in the device, and catches up
+ *            job waits while DEPTH of them are in the device, and then catches up
  *
  * "trace" in the results is a hash over all commands that have ended: their jobs, and the times
  * when the jobs wanted them and when they ended. Two runs have the same hash if no command differs

@@ -4,8 +4,9 @@
  * while no CPU will run its queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
- * checks that the function has that code. Each FLAW_ removes a barrier, a look, a guard or a
- * rerun, or swaps two steps. Then the scenario that test_proof.py names for the flaw must fail.
+ * checks that the function has that code. Each FLAW_ removes a barrier, a check for requests, a
+ * guard or a run of the queue, or swaps two steps. Then the scenario that test_proof.py names for
+ * the flaw must fail.
  *
  * An urgent request may always go to the device. While the device has a request of bulk, no
  * other bulk may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
@@ -13,8 +14,9 @@
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
  *	COMPLETERS	CPUs that get requests back from the device
- *	GRANTERS	CPUs that dispatch an urgent request of another shard, after which
- *			bulk of any shard may go even if the device has some
+ *	GRANTERS	CPUs that dispatch an urgent request of another shard (another hardware
+ *			queue's part of the scheduler); then bulk of any shard may go even if the
+ *			device has some
  *	LEARNERS	CPUs that learn from a completed request that bulk may go
  *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy and
  *			bulk may go

@@ -86,7 +86,7 @@ OUTSIDE = {
         "tg_dispatch_request",
         "if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)",
     ): "as the last one",
-    # The function has this call twice. The first is for a grant, and the model has it.
+    # The function has this call twice. The model has only the first call, which is for a grant.
     ("core.c", "tg_dispatch_request", "tg_wake(tg, 1);"): "as the last one",
     ("core.c", "tg_watchdog", "if (atomic_read(&shard->tg->nr_held))"): (
         "other shards go sooner; each has a watchdog of its own"
@@ -209,10 +209,10 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Flaw:
-    """A flaw of core.pml: a missing barrier, look, guard or rerun, or steps in the wrong order.
+    """A flaw of core.pml: a step that is missing, or two steps in the wrong order.
 
     scenario  the scenario in which Spin must find an error
-    rule      the rule of core.c that the flaw breaks; 0: the rule that no gauge is negative
+    rule      the rule of core.c that the flaw breaks; 0: no CPU sees more requests back than sent
     """
 
     scenario: str

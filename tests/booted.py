@@ -158,7 +158,7 @@ def booted(folder: Path, layers: Sequence[Path]) -> Iterator[Booted]:
 
 
 def _running(outer: "subprocess.Popen[bytes]", group: Path, said: Path) -> Booted:
-    """Wait until systemd reports that the copy is running; return the copy."""
+    """Wait until systemd reports that the copy is running; return the copy. Fail after _LIMIT_S."""
     latest = time.monotonic() + _LIMIT_S
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     while time.monotonic() < latest and outer.poll() is None:
@@ -182,7 +182,10 @@ def unified() -> Path:
 
 @contextmanager
 def loop_disk(folder: Path) -> Iterator[str]:
-    """Make a loop device with a file system, and yield its name; remove it afterwards."""
+    """Make a loop device with a file system and yield its name; remove the device afterwards.
+
+    Skip the test if this computer has no loop device.
+    """
     image = folder / "image"
     with image.open("wb") as file:
         file.truncate(1 << 30)

@@ -113,7 +113,7 @@ def table() -> str:
 
 
 def put(bug: Bug, sources: Path) -> None:
-    """Apply a bug's patch to `sources`, a copy of the modules' sources."""
+    """Apply a bug's patch to `sources`, a copy of the modules' sources; fail if it does not fit."""
     # Without --fuzz=0 patch could apply a hunk at a place that only resembles its context.
     command = [
         *(tools.path(PATCH), "--fuzz=0", "-s", "-f"),
@@ -130,7 +130,7 @@ def build(
 
     Build in several folders side by side, at most one for each core. Build the bugs of a folder one
     after another: make then compiles only the files that differ. Bugs in headers come last: after a
-    change of a header, make compiles all files again.
+    change of a header, make compiles all files again. With `storm`, the modules have yield points.
     """
     if not wanted:
         return {}

@@ -140,7 +140,7 @@ def is_of_many(case: Case) -> bool:
 
 
 def own_files(case: Case) -> list[Path]:
-    """Return the check and, for the two small schedulers, the sources of their modules."""
+    """Return the check's script and, if the scheduler is a small one, the sources of its module."""
     if case.scheduler not in SMALL:
         return [case.check.script]
     names = ("Makefile", "Kbuild", case.scheduler, "include", "compat")

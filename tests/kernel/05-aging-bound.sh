@@ -7,7 +7,7 @@
 . "${0%/*}/lib.sh"
 
 AGING_MS=300
-SERVICE_MS=10		# one request at a time: the 100 of HIGH take 1 s
+SERVICE_MS=10		# the device serves one request at a time: the 100 of HIGH take 1 s
 TICK_MS=10		# the longest clock tick of any kernel
 
 use_gatedisk

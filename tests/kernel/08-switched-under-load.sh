@@ -8,8 +8,8 @@
 . "${0%/*}/lib.sh"
 
 # switch_under_load SECONDS: under a load of SECONDS, exchange the scheduler for each of the
-# kernel's own and back, at least twice and for at least 3 seconds. Set $outlived if the load still
-# runs after that.
+# kernel's own schedulers and back, at least twice and for at least 3 seconds. Set $outlived if the
+# load still runs after that.
 switch_under_load() {
 	start_verified_load "$1"
 	enough=$(($(seconds_up) + 3 * SLOW))

@@ -16,7 +16,7 @@ cat > "$TEST_TMP/jobs" <<-END
 	direct=1
 	size=16m
 	continue_on_error=all
-	# EIO, ETIMEDOUT; fio would end at the latter
+	# EIO and ETIMEDOUT; without this, fio would end at ETIMEDOUT
 	ignore_error=5:110,5:110
 	time_based
 	runtime=$((60 * SLOW))

@@ -7,7 +7,7 @@
 . "${0%/*}/lib.sh"
 
 AGING_MS=300
-SERVICE_MS=2		# one request at a time
+SERVICE_MS=2		# the device serves one request at a time
 RUN_S=1			# three times the aging time: long enough to starve
 TICK_MS=10		# the longest clock tick of any kernel
 

@@ -7,7 +7,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-SERVICE_US=500		# one request at a time
+SERVICE_US=500		# the device serves one request at a time
 AT_ONCE=96		# processes alive at a time, in all classes together
 AGING_MS=300
 TICK_MS=10		# the longest clock tick of any kernel

@@ -8,7 +8,7 @@
 
 PROCESSES=48		# with $DEPTH requests each: more than there are tags
 DEPTH=8
-MOST=4			# the most sleeps beyond one for each read: four counts may be off by one
+MOST=4			# sleeps may exceed reads by this: each of four counts may be off by one
 
 use_flash
 [ -e "$(tunable latency_factor)" ] || skip "$SCHEDULER does not keep tags for a reader"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: with a budget below the cost of one bulk request, bulk gets as much through two hardware
-#         queues together as through one. Each queue gets an equal part. Urgent requests are rare.
+# Guards: with a budget below the cost of one bulk request, and rare urgent requests, bulk gets as
+#         much through two hardware queues together as through one. Each queue gets an equal part.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"

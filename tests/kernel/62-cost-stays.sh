@@ -11,7 +11,7 @@ MOST=3	# per cent that the cost may change
 
 IO_ERRORS=	# requests that are never answered time out
 
-# stays WHEN: fail if a read of 32 KiB no longer costs $before.
+# stays WHEN: fail if the cost of a read of 32 KiB differs from $before by more than $MOST per cent.
 stays() {
 	after=$(awk '$1 == "read" { print $2 + 32 * $3 }' /sys/kernel/debug/block/$DEV/sched/costs)
 	echo "measured: a read of 32 KiB costs $before ns, and $after ns $1"

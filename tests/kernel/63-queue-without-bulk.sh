@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: the scheduler does not wait for a hardware queue that has no bulk now. A process that
-#         submits one bulk request now and then costs bulk of another hardware queue little more
-#         than it would cost bulk of its own queue.
+# Guards: the scheduler does not wait for a hardware queue that has no bulk now. A process with one
+#         bulk request now and then takes little more from bulk of another hardware queue than from
+#         bulk of the same one.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"

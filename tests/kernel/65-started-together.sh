@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: the scheduler soon knows how long a small read takes alone, and protects the reader
-#         accordingly, even if processes with large requests start together with it. The scheduler
-#         takes their first requests for urgent ones too.
+#         accordingly, even if processes with large requests start together with the reader. The
+#         first requests of these processes are urgent too.
 # Needs: modeldisk, fio; a scheduler that measures requests without bulk (alone_tail in debugfs)
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -20,7 +20,7 @@ alone() {
 }
 
 # read_beside OTHERS: start a reader and this number of other processes together. Print the reader's
-# median latency in the second after the first half second, in us.
+# median latency in us, without the first half second. On slower flash all times are longer.
 read_beside() {
 	choose_scheduler none
 	choose_scheduler "$SCHEDULER"

@@ -79,8 +79,8 @@ echo "measured: beside a cgroup that reads, one of weight 100 has $part of 10000
 [ $((part * 100)) -ge $((2500 * (100 - OFF))) ] && [ $((part * 100)) -le $((2500 * (100 + OFF))) ] ||
 	miss "a cgroup has $part of 10000 parts of the writes, 2500 are due"
 
-# crowd BESIDE: run a crowd that writes. BESIDE is highest, if a process of the highest class reads
-# too, or nobody. The crowd's writes count as bulk beside the highest class, and are urgent
+# crowd BESIDE: run a crowd that writes. BESIDE is `highest` if a process of the highest class reads
+# too, else `nobody`. The crowd's writes count as bulk beside the highest class, and are urgent
 # otherwise. The pace holds none of them. The crowd starts after 12 seconds, when there is a pace:
 # to find one takes 4 to 7 seconds, because each flush takes 0.15 s. The scheduler is chosen anew,
 # to forget how long flushes took before.

@@ -65,7 +65,7 @@ class Stormed(Bug):
 
 @dataclass(frozen=True)
 class UnitTested(Bug):
-    """A bug that a function of a test in tests/kernel-unit must catch if it runs alone."""
+    """A bug that one function of a unit test in tests/kernel-unit must catch when run alone."""
 
     test: str
     function: str

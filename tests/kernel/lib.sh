@@ -149,10 +149,10 @@ _kernel_log() {
 	' "$TEST_TMP/dmesg"
 }
 
-# Copy the kernel log from stdin, without KCSAN's reports of races in other code: there are
-# hundreds. A report stays if its title names a function of the tested scheduler or of one of our
-# devices. Of other reports, remove the title and the stack traces: a function's name in them may
-# look like a complaint (is_softlockup).
+# Copy the kernel log from stdin, without the titles and stack traces of KCSAN's reports of races in
+# other code: there are hundreds, and a function's name in a trace may look like a complaint
+# (is_softlockup). A report stays if its title names a function of the tested scheduler, gatedisk or
+# modeldisk.
 _without_others_races() {
 	_ours=$(echo "$SCHEDULER" | tr - _)
 	awk -v ours="[[]($_ours|${_ours}_iosched|gatedisk|modeldisk)[]]" '
